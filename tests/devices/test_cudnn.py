@@ -95,10 +95,10 @@ def test_options(any_device: dml.Device, row: str, mode: Mode, dtype: Any) -> No
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("row", ["one layer", "ragged", "dropout"])
-def test_projections(any_device: dml.Device, row: str, dtype: Any) -> None:
+def test_projections(every_device: dml.Device, row: str, dtype: Any) -> None:
     rng = np.random.default_rng(2)
     net = network(rng, num_proj=4, dtype=dtype, **ROWS[row])
-    check_types(any_device, net, upstream(rng, net.desc.gradient()), dtype)
+    check_types(every_device, net, upstream(rng, net.desc.gradient()), dtype)
 
 
 def check_types(device: dml.Device, net: Network, given: Arrays, dtype: Any) -> None:

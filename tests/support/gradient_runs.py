@@ -14,7 +14,7 @@ from dmlpy.reference.recurrent.layer import packed_reserve
 from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import GUARD, Layout, Placed, Run, place, scratch
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import H_DROPOUT, OUTPUTS, RESERVE, X_DROPOUT, KeptGates, KeptRows, kept_gates
+from tests.support.training_runs import H_DROPOUT, OUTPUTS, RESERVE, X_DROPOUT, KeptGates, KeptRows, check_reserve, kept_gates
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -34,6 +34,15 @@ class Plans:
     gradient: Callable[[Any], Any]
     rows: Callable[[Any, Array], KeptRows]
     gates: KeptGates
+
+    def check_forward(self, run: Run) -> None:
+        """The outputs of a run that was launched, and what its reserve holds, against the plain loop."""
+        walked = traced(run.desc, run.arrays)
+        for name, placed in run.outputs.items():
+            if name == RESERVE:
+                check_reserve(run.desc, self.rows(run.desc, placed.elements), self.gates, walked, run.terms)
+            else:
+                assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
 
 
 NUMPY = Plans(RecurrentPlan, GradientPlan, KeptRows.of_columns, kept_gates)

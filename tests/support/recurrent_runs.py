@@ -129,7 +129,8 @@ class Run:
 
     @property
     def terms(self) -> int:
-        return self.desc.geometry.input_size + self.desc.geometry.hidden_size
+        sizes = self.desc.geometry
+        return int(sizes.input_size + max(sizes.hidden_size, sizes.state_size))
 
     def launch(self, plan: RecurrentPlan, *, prepared: bool = False) -> None:
         """One dispatch with scratch full of NaN, exactly as large as the plan asks for."""

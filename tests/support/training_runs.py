@@ -1,8 +1,8 @@
-"""Training forms on NumPy: runs with dropout, masks and reserves, and what they are compared with."""
+"""Training forms: runs with dropout, masks and reserves, and what they are compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc
 from dmlpy.reference.activation import activate
 from dmlpy.reference.recurrent.layer import Trace
 from tests.support.recurrent_runs import (
+    FLAGS,
     GUARD,
     OPTIONAL,
     USUAL,
@@ -47,6 +48,20 @@ OUTPUTS = ("output_sequence_tensor", "output_single_tensor", "output_cell_single
 
 
 DIRECTIONS = ("FORWARD", "BACKWARD", "BIDIRECTIONAL")
+
+
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"dropout": (X_DROPOUT, H_DROPOUT), "p": 3},
+    {"dropout": (X_DROPOUT,), "p": 21},
+    {"dropout": (H_DROPOUT,)},
+]
+"""What only training forms have: arguments of `build`. There are projections to fewer entries than there are units, and to more."""
+
+
+def of_cell(cell: str, variant: dict[str, Any]) -> dict[str, Any]:
+    """A variant without what this cell has not."""
+    return {name: value for name, value in variant.items() if name != "p" or cell == "LSTM"}
 
 
 def training_sizes(cell: str, t: int, b: int, i: int, h: int, s: int, d: int) -> dict[str, tuple[int, ...]]:
@@ -126,6 +141,39 @@ def build(
     return Run(desc, inputs, results)
 
 
+LAYOUTS: tuple[Layout, ...] = ("packed", "padded", "permuted", "broadcast")
+
+
+def random_run(seed: int, *, batches: Sequence[int], hidden: Sequence[int]) -> Run:
+    """A training form with any options, in any layouts; each third one has the same cell.
+
+    Args:
+        seed: of everything that is drawn.
+        batches: numbers of samples to choose from.
+        hidden: numbers of units to choose from.
+    """
+    rng, cell = np.random.default_rng(seed), list(TRAINING)[seed % 3]
+    t, b = int(rng.choice([1, 2, 3, 6, 9])), int(rng.choice(batches))
+    flags = dict(FLAGS[cell][rng.integers(len(FLAGS[cell]))])
+    flags["optional"] = tuple(name for name in OPTIONAL if rng.integers(2))
+    return build(
+        cell,
+        rng,
+        t=t,
+        b=b,
+        i=int(rng.integers(1, 8)),
+        h=int(rng.choice(hidden)),
+        p=int(rng.integers(1, 2 * max(hidden))) if cell == "LSTM" and rng.integers(2) else None,
+        dtype=rng.choice(np.array([np.float32, np.float16])),
+        direction=str(rng.choice(DIRECTIONS)),
+        lengths=None if rng.integers(2) else [int(length) for length in rng.integers(0, t + 3, b)],
+        mask=None if rng.integers(2) else rng.integers(0, 2, (t, b)),
+        dropout=tuple(name for name in (X_DROPOUT, H_DROPOUT) if rng.integers(2)),
+        layouts=LAYOUTS,
+        **flags,
+    )
+
+
 @dataclass(frozen=True)
 class KeptRows:
     """What a reserve keeps: of gates [D, T, K, B, H], and h and c before and after each step [D, T + 1, B, entries]."""
@@ -164,6 +212,15 @@ def check_repeated_outputs(cell: str, plan: Callable[[Any], Any]) -> None:
     assert (run.outputs["output_sequence_tensor"].elements[5] == 0).all()
     single = run.outputs["output_single_tensor"].elements[0, :, 0]
     np.testing.assert_array_equal(single, [forward[4], backward[0]])
+
+
+def check_dropout_of_h(plan: Callable[[Any], Any]) -> None:
+    """Runs a step of a GRU all of whose products vanish: h is still interpolated with its former value, of which dropout leaves nothing."""
+    run = build("GRU", np.random.default_rng(6), t=1, dropout=(H_DROPOUT,), outputs=("output_single_tensor",))
+    for name in (H_DROPOUT, "weight_tensor", "bias_tensor"):
+        run.inputs[name].elements[...] = 0.0
+    run.launch(plan(run.desc))
+    np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.inputs["hidden_init_tensor"].elements / 2)
 
 
 def check_reserve(desc: Any, reserve: KeptRows, gates: KeptGates, walked: Trace, terms: int, kind: Any = np.float32) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 call_product = caller(8)
 """call_product(product, arguments) calls what `product_of` gives by its address."""
+call_gate_products = caller(9)
+"""call_gate_products(products, arguments) calls what `gate_products_of` gives by its address."""
 
 
 def product_of(vectors: int, by_terms: bool, registers: Registers) -> Callable[..., None]:
@@ -28,6 +30,34 @@ def product_of(vectors: int, by_terms: bool, registers: Registers) -> Callable[.
         multiply(columns, matrix, terms, factors, row, start, start_row, sums)
 
     return product
+
+
+def gate_products_of(gates: int, registers: Registers) -> Callable[..., None]:
+    """The products of some gates with rows of factors, where each gate has factors of its own, to be compiled.
+
+    It is multiply(rows, matrix, terms, factors, row, gate, start, start_row, sums): sums[row][gate] = start[row][gate] + the sum over the
+    terms of matrix[gate][term] * factors[row][gate][term]. A gate is a vector, its factors are `gate` bytes behind those of the one before.
+
+    Args:
+        gates: the number of gates.
+        registers: the registers that it is compiled for.
+    """
+    multiply, size, most = vectors_of(registers).product_apart(), vectors_of(registers).size, registers.columns(1)
+    row_size = gates * size
+
+    def products(rows: Any, matrix: Any, terms: Any, factors: Any, row: Any, gate: Any, start: Any, start_row: Any, sums: Any) -> None:
+        groups = (rows + most - 1) // most
+        for _ in range(gates):
+            for group in range(groups):
+                first = rows * group // groups
+                columns, begin, to = rows * (group + 1) // groups - first, start + first * start_row, sums + first * row_size
+                multiply(columns, matrix, terms, factors + first * row, row, begin, start_row, to, row_size)
+            matrix += terms * size
+            factors += gate
+            start += size
+            sums += size
+
+    return products
 
 
 @cache

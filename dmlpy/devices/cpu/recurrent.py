@@ -24,10 +24,6 @@ def refusal(desc: RecurrentDesc) -> str | None:
 
     A training form and its gradient get the same answer, for they share the reserve's layout.
     """
-    tensors = desc.tensors()
-    for name in ("projection_tensor", "input_dropout_tensor", "state_dropout_tensor"):
-        if name in tensors:
-            return f"a recurrent layer with {name} has no compiled form"
     if sys.platform == "win32":  # kernels call the C library there, whose functions LLVM's loader does not find
         for activation in desc.activation_descs:
             if type(activation) not in COMPILED:
@@ -52,11 +48,11 @@ def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan | str:
 
 
 @plan(CudnnRNNDesc)
-def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan | str:
-    """The plan for a checked desc of a stacked network or its gradient, or the reason why it has no compiled form."""
+def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan:
+    """The plan for a checked desc of a stacked network or its gradient."""
     from dmlpy.devices.cpu.walks.stack import CompiledNetworkPlan
 
-    return "a recurrent network with a projection has no compiled form" if desc.num_proj else CompiledNetworkPlan(desc)
+    return CompiledNetworkPlan(desc)
 
 
 @plan(GRUBlockCellDesc)

@@ -8,3 +8,5 @@ TAKE = Kernel("dmlpy.devices.cpu.phases:taking_of", 6, returns=True)
 """What takes an item of a phase, for several threads."""
 PRODUCT = Kernel("dmlpy.devices.cpu.products:product_of", 8)
 """`Vectors.product`: how many vectors, whether the factors lie by terms, and the registers."""
+GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.products:gate_products_of", 9)
+"""The products of gates that have factors of their own: how many gates, and the registers."""

@@ -387,19 +387,46 @@ class Vectors:
             vectors: the number of vectors.
             by_terms: whether the factors are [term][column], a row for each term.
         """
-        multiply, size = self.product_in_place(vectors, by_terms=by_terms), vectors * self.size
+        multiply, size = self._product(vectors, by_terms), vectors * self.size
 
         @jit
         def of_packed(columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any) -> None:
-            multiply(columns, matrix, size, terms, factors, row, start, start_row, sums)
+            multiply(columns, matrix, size, terms, factors, row, start, start_row, sums, size)
 
         return of_packed
 
-    def product_in_place(self, vectors: int, *, by_terms: bool = False) -> Any:
+    def product_in_place(self, vectors: int) -> Any:
         """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums)`.
 
         It is that of `product` for a matrix whose terms are apart by `matrix_row` bytes.
         """
+        multiply, size = self._product(vectors, False), vectors * self.size
+
+        @jit
+        def in_place(
+            columns: Any, matrix: Any, matrix_row: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any
+        ) -> None:
+            multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums, size)
+
+        return in_place
+
+    def product_apart(self) -> Any:
+        """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums, sums_row)`.
+
+        It is that of `product` for one vector, whose sums are apart by `sums_row` bytes.
+        """
+        multiply, size = self._product(1, False), self.size
+
+        @jit
+        def apart(
+            columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any, sums_row: Any
+        ) -> None:
+            multiply(columns, matrix, size, terms, factors, row, start, start_row, sums, sums_row)
+
+        return apart
+
+    def _product(self, vectors: int, by_terms: bool) -> Any:
+        """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row)`."""
 
         @intrinsic
         def multiply(
@@ -413,6 +440,7 @@ class Vectors:
             start: Any,
             start_row: Any,
             sums: Any,
+            sums_row: Any,
         ) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 columns, *others = arguments
@@ -420,13 +448,13 @@ class Vectors:
                     self._product_of(builder, vectors, count, others, by_terms)
                 return context.get_dummy_value()
 
-            return types.void(*[types.int64] * 9), generate
+            return types.void(*[types.int64] * 10), generate
 
         return multiply
 
     def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any], by_terms: bool) -> None:
         """The code of a product for a number of columns."""
-        matrix, matrix_row, terms, factors, row, start, start_row, sums = arguments
+        matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row = arguments
         count = columns * vectors
         unrolled = 8 if count <= 4 else 4 if count <= 8 else 2
         # An addition waits about four cycles for the one before, so at least that many independent sums are needed.
@@ -471,11 +499,14 @@ class Vectors:
 
         whole = builder.and_(terms, ADDRESS(-unrolled))
         totals = loop(whole, terms, 1, loop(ADDRESS(0), whole, unrolled, totals))
-        for place in range(count):
-            total = totals[place]
-            for part in range(1, parts):
-                total = builder.fadd(total, totals[part * count + place])
-            self.write(builder, total, sums, place * self.size)
+        for column in range(columns):
+            of_column = builder.add(sums, builder.mul(sums_row, ADDRESS(column)))
+            for vector in range(vectors):
+                place = column * vectors + vector
+                total = totals[place]
+                for part in range(1, parts):
+                    total = builder.fadd(total, totals[part * count + place])
+                self.write(builder, total, of_column, vector * self.size)
 
 
 @cache

@@ -81,3 +81,32 @@ def test_totals_alone() -> None:
     totals = np.full(70, np.nan, np.float32)
     blocked.bound_product(a, None, None, scratch_for(1), 1, transposed=True, totals=totals)(300, False)
     assert_close(totals, np.float64(a).sum(0), np.float32, terms=300)
+
+
+@pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes)))
+def test_rows_are_multiplied_by_those_of_their_samples(
+    sizes: tuple[int, int, int], transposed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of B where A is transposed, else those of the product before it is added; on however many threads."""
+    monkeypatch.setattr(blocked, "_WORK_OF_A_THREAD", 1)
+    rows, terms, columns = sizes
+    rng, results = np.random.default_rng(6), []
+    values = np.full((3, blocked.whole_panels(columns)), np.nan, np.float32)
+    values[:, :columns] = rng.normal(size=(3, columns))
+    samples = rng.integers(0, 3, terms if transposed else rows)
+    for threads in (1, 2):
+        a, b, output = of(sizes, transposed=transposed)
+        totals = np.full(rows, np.nan, np.float32) if transposed else None
+        multipliers = blocked.RowMultipliers(values, samples)
+        room = scratch_for(threads)
+        multiply = blocked.bound_product(a, b, output, room, threads, transposed=transposed, totals=totals, multipliers=multipliers)
+        of_rows = np.float64(values[samples, :columns])
+        expected = np.float64(a.T) @ (b * of_rows) if transposed else (np.float64(a) @ b) * of_rows
+        for adds in (False, True):
+            multiply(terms if transposed else rows, adds)
+            assert_close(output, (1 + adds) * expected, np.float32, terms=terms)
+        if totals is not None:
+            assert_close(totals, 2 * np.float64(a).sum(0), np.float32, terms=terms)
+        results.append(output.copy())
+    np.testing.assert_array_equal(*results)

@@ -31,7 +31,7 @@ def packed(source: Array, lanes: int) -> Array:
 @pytest.mark.parametrize(("units", "terms"), SIZES)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_matrices_in_blocks_of_units(units: int, terms: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several at once, transposed and straight, from rows with NaN between them; nothing beside the targets is touched."""
+    """Several at once, transposed and straight, of more and fewer units, from rows with NaN between them; nothing else is touched."""
     monkeypatch.setattr(packing, "_FLOATS_OF_A_THREAD", 1)
     monkeypatch.setattr(packing, "available_threads", lambda: threads)
     registers, rng = host_registers(), np.random.default_rng(1)
@@ -42,10 +42,14 @@ def test_matrices_in_blocks_of_units(units: int, terms: int, threads: int, monke
         source[...] = rng.normal(size=source.shape)
     target = np.full((blocks, terms, 3, registers.lanes), np.nan, np.float32)
     room = np.full((blocks, terms + 4, registers.lanes), np.nan, np.float32)
-    pack = bound_packing([PackedMatrix(gates, target), PackedMatrix(straight, room[:, 1 : 1 + terms])], units, registers)
+    other = rng.normal(size=(2, 2 * units + 1, terms)).astype(np.float32)
+    more = np.full((-(-other.shape[1] // registers.lanes), terms, 2, registers.lanes), np.nan, np.float32)
+    given = [PackedMatrix(gates, target), PackedMatrix(other, more), PackedMatrix(straight, room[:, 1 : 1 + terms])]
+    pack = bound_packing(given, registers)
     for _ in range(2):  # again, as later launches do
         pack()
         np.testing.assert_array_equal(target, packed(gates, registers.lanes))
+        np.testing.assert_array_equal(more, packed(other, registers.lanes))
         np.testing.assert_array_equal(room[:, 1 : 1 + terms], packed(straight.T[None], registers.lanes)[:, :, 0])
         assert np.isnan(room[:, 0]).all()
         assert np.isnan(room[:, 1 + terms :]).all()

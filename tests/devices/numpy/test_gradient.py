@@ -17,9 +17,9 @@ from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
 from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from tests.support.gradient_runs import CELLS, DROPOUTS, UPSTREAM, backward
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, GUARD, OPTIONAL, USUAL, Layout, Run, scratch
+from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, GUARD, USUAL, Run, scratch
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import DIRECTIONS, H_DROPOUT, MASK, RESERVE, X_DROPOUT, build
+from tests.support.training_runs import DIRECTIONS, HOLES, LAYOUTS, MASK, RESERVE, VARIANTS, build, of_cell, random_run
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -42,8 +42,6 @@ def skipped(run: Run) -> Array:
 # against float64
 
 LENGTHS = {1: [3], 3: [0, 4, 2]}
-HOLES = {1: [[1], [0], [7], [0]], 3: [[0, 1, 1], [1, 0, 1], [1, 255, 0], [0, 1, 1]]}
-VARIANTS: list[dict[str, Any]] = [{}, {"dropout": DROPOUTS, "p": 3}, {"dropout": (X_DROPOUT,), "p": 5}, {"dropout": (H_DROPOUT,)}]
 
 
 @pytest.mark.pairwise
@@ -57,9 +55,7 @@ VARIANTS: list[dict[str, Any]] = [{}, {"dropout": DROPOUTS, "p": 3}, {"dropout":
 def test_every_option(
     cell: str, flags: dict[str, Any], variant: dict[str, Any], direction: str, ragged: bool, masked: bool, batch: int, dtype: Any
 ) -> None:
-    options = {"lengths": LENGTHS[batch] if ragged else None, "mask": HOLES[batch] if masked else None} | flags | variant
-    if cell != "LSTM":
-        options.pop("p", None)
+    options = {"lengths": LENGTHS[batch] if ragged else None, "mask": HOLES[batch] if masked else None} | flags | of_cell(cell, variant)
     rng = np.random.default_rng(3)
     run = build(cell, rng, b=batch, dtype=dtype, direction=direction, **options)
     backward(run, rng).check()
@@ -91,29 +87,8 @@ def test_one_unit_of_one_sample(flags: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("seed", first_few(range(150), 50))
 def test_random_layouts(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    cell = CELLS[seed % 3]
-    t, b = int(rng.choice([1, 2, 3, 6, 9])), int(rng.choice([1, 1, 2, 3, 8]))
-    layouts: tuple[Layout, ...] = ("packed", "padded", "permuted", "broadcast")
-    flags = dict(FLAGS[cell][rng.integers(len(FLAGS[cell]))])
-    flags["optional"] = tuple(name for name in OPTIONAL if rng.integers(2))
-    run = build(
-        cell,
-        rng,
-        t=t,
-        b=b,
-        i=int(rng.integers(1, 8)),
-        h=int(rng.choice([1, 2, 5, 9])),
-        p=int(rng.integers(1, 8)) if cell == "LSTM" and rng.integers(2) else None,
-        dtype=rng.choice(np.array([np.float32, np.float16])),
-        direction=str(rng.choice(DIRECTIONS)),
-        lengths=None if rng.integers(2) else [int(length) for length in rng.integers(0, t + 3, b)],
-        mask=None if rng.integers(2) else rng.integers(0, 2, (t, b)),
-        dropout=tuple(name for name in DROPOUTS if rng.integers(2)),
-        layouts=layouts,
-        **flags,
-    )
-    back = backward(run, rng, upstream=[name for name in UPSTREAM if rng.integers(3)], layouts=layouts)
+    run, rng = random_run(seed, batches=[1, 2, 3, 8], hidden=[1, 2, 5, 9]), np.random.default_rng(seed)
+    back = backward(run, rng, upstream=[name for name in UPSTREAM if rng.integers(3)], layouts=LAYOUTS)
     kept = {name: placed.memory.copy() for name, placed in back.inputs.items()}
     back.check()
     for name, placed in back.inputs.items():
@@ -169,9 +144,7 @@ def test_small_and_large_upstream_gradients(cell: str, scale: float) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 def test_each_output_alone(cell: str, batch: int, masked: bool) -> None:
     for variant in VARIANTS[:2]:
-        options = {**variant, "mask": HOLES[batch] if masked else None}
-        if cell != "LSTM":
-            options.pop("p", None)
+        options = {**of_cell(cell, variant), "mask": HOLES[batch] if masked else None}
         run = build(cell, np.random.default_rng(3), b=batch, direction="BIDIRECTIONAL", **options)
         everything = backward(run, np.random.default_rng(4)).launch()
         assert len(everything) == {"RNN": 5, "GRU": 5, "LSTM": 7 + ("p" in options)}[cell]

@@ -41,6 +41,7 @@ from tests.support.training_runs import (
     KeptRows,
     build,
     check,
+    check_dropout_of_h,
     check_repeated_outputs,
     check_reserve,
     kept_gates,
@@ -254,13 +255,7 @@ def test_nan_stays_with_its_sample(cell: str, flags: dict[str, Any]) -> None:
 
 
 def test_dropout_of_the_state_leaves_the_update_gates_h_alone() -> None:
-    # All recurrent products vanish, yet h is still interpolated with its former value.
-    run = build("GRU", np.random.default_rng(6), t=1, dropout=(H_DROPOUT,), outputs=("output_single_tensor",))
-    run.inputs[H_DROPOUT].elements[...] = 0.0
-    run.inputs["weight_tensor"].elements[...] = 0.0
-    run.inputs["bias_tensor"].elements[...] = 0.0
-    run.launch(RecurrentPlan(run.desc))
-    np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.inputs["hidden_init_tensor"].elements / 2)
+    check_dropout_of_h(RecurrentPlan)
 
 
 # plans and memory

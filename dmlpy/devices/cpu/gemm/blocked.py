@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,24 @@ _ITEMS = 4
 """Items for each thread, at least, so that all end at about the same time."""
 
 
+class RowMultipliers(NamedTuple):
+    """What the rows of a matrix are multiplied by, element by element: values[samples[row]].
+
+    Attributes:
+        values: [samples, `whole_panels` of the columns], rows of float32. What is past the columns enters no result.
+        samples: int64 [rows].
+    """
+
+    values: Array
+    samples: Array
+
+
+def whole_panels(columns: int) -> int:
+    """The columns of as many panels as it takes for some columns."""
+    width = VECTORS * host_registers().lanes
+    return -(-columns // width) * width
+
+
 def scratch_bytes(threads: int) -> int:
     """The bytes of scratch that products on some threads need; one product after the other may use the same."""
     return threads * _scratch_of_a_thread()
@@ -53,7 +71,15 @@ def _product_for(transposed: bool) -> int:
 
 
 def bound_product(
-    a: Array, b: Array | None, output: Array | None, scratch: Array, threads: int, *, transposed: bool = False, totals: Array | None = None
+    a: Array,
+    b: Array | None,
+    output: Array | None,
+    scratch: Array,
+    threads: int,
+    *,
+    transposed: bool = False,
+    totals: Array | None = None,
+    multipliers: RowMultipliers | None = None,
 ) -> Multiply:
     """Binds a product to arrays of float32 whose rows are contiguous.
 
@@ -65,6 +91,7 @@ def bound_product(
         threads: the most threads to use.
         transposed: whether A is transposed.
         totals: the sums of a transposed A's rows over all terms, [rows].
+        multipliers: those of B's rows if A is transposed, else those of the product's rows, before it is added.
     """
     registers = host_registers()
     (rows, terms), columns = a.shape[::-1] if transposed else a.shape, 0 if b is None else b.shape[1]
@@ -91,11 +118,14 @@ def bound_product(
         values |= {"b": b.ctypes.data, "b_row": b.strides[0], "output": output.ctypes.data, "output_row": output.strides[0]}
     if totals is not None:
         values["totals"] = totals.ctypes.data
+    if multipliers is not None:
+        values |= {"multipliers": multipliers.values.ctypes.data, "multipliers_row": multipliers.values.strides[0]}
+        values["term_samples" if transposed else "row_samples"] = multipliers.samples.ctypes.data
     parameters = record_of(BLOCKED_PARAMETERS, values)
     kernel, address, counted = BLOCKED_PRODUCT(registers), parameters.ctypes.data, "terms" if transposed else "rows"
 
     def multiply(count: int, adds: bool) -> None:
         parameters[counted], parameters["adds"] = count, adds
-        team().run(kernel, address, used, memory=(parameters, a, b, output, totals, scratch))
+        team().run(kernel, address, used, memory=(parameters, a, b, output, totals, multipliers, scratch))
 
     return multiply

@@ -11,7 +11,7 @@ from dmlpy.devices.cpu.gemm.parameters import BLOCK_PANELS, BLOCK_TERMS, BLOCKED
 from dmlpy.devices.cpu.products import call_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.vectors import jit, record_at, vectors_of
+from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, vectors_of
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
@@ -25,7 +25,7 @@ def blocked_product_of(registers: Registers) -> Share:
     """
     vectors = vectors_of(registers)
     load, store, load_some, store_some = vectors.load, vectors.store, vectors.load_some, vectors.store_some
-    all_of, add, lanes, size = vectors.all_of, vectors.add, registers.lanes, vectors.size
+    all_of, add, multiply, lanes, size = vectors.all_of, vectors.add, vectors.multiply, registers.lanes, vectors.size
     most = registers.columns(VECTORS)
     width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
     copy = panel_copy(VECTORS, False, registers)
@@ -55,6 +55,16 @@ def blocked_product_of(registers: Registers) -> Share:
             store(sums, all_blocks)
             give(sums, p.totals + row * FLOAT_BYTES, left, p.adds)
 
+    @jit
+    def scale(p: Any, samples: Any, rows: Any, panel: Any, values: Any) -> None:
+        """Multiplies rows of a panel's width, which lie beside each other, by the multipliers of their samples."""
+        for row in range(rows):
+            of_sample = p.multipliers + integer_at(samples + 8 * row) * p.multipliers_row + panel * row_size
+            for vector in range(VECTORS):
+                at = values + vector * size
+                store(at, multiply(load(at), load(of_sample + vector * size)))
+            values += row_size
+
     parameters_at = record_at(BLOCKED_PARAMETERS)
 
     def product(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
@@ -80,6 +90,8 @@ def blocked_product_of(registers: Registers) -> Share:
                 for number in range(first_panel, min(first_panel + BLOCK_PANELS, panels)):
                     columns = min(width, p.columns - number * width)
                     copy(p.b + begin * p.b_row + number * row_size, p.b_row, count, columns, panel)
+                    if p.term_samples != 0:
+                        scale(p, p.term_samples + 8 * begin, count, number, panel)
                     tile = tiles + (number - first_panel) * (last_group - first_group) * tile_size
                     for group in range(first_group, last_group):
                         row = p.rows * group // groups
@@ -88,6 +100,8 @@ def blocked_product_of(registers: Registers) -> Share:
                         start, start_row = (zeros, 0) if block == 0 else (tile, row_size)
                         call_product(p.product, (rows, panel, count, factors, p.a_row, start, start_row, tile))
                         if block == blocks - 1:
+                            if p.row_samples != 0:
+                                scale(p, p.row_samples + 8 * row, rows, number, tile)
                             for each in range(rows):
                                 to = p.output + (row + each) * p.output_row + number * row_size
                                 give(tile + each * row_size, to, columns, p.adds)

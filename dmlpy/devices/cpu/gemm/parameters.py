@@ -36,6 +36,7 @@ its rows are contiguous and `b_row` apart.
 _BLOCKED_INTEGERS = (
     *("ticket", "done", "items", "rows", "terms", "columns", "row_parts", "product"),
     *("a", "a_row", "a_entry", "a_term", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
+    *("multipliers", "multipliers_row", "term_samples", "row_samples"),
 )
 BLOCKED_PARAMETERS = np.dtype([(name, np.int64) for name in _BLOCKED_INTEGERS])
 """What a product of two matrices as they lie reads: numbers, addresses (0 for none), and distances in bytes.
@@ -44,7 +45,8 @@ The first two are the state of `sharing`. An item is one of `row_parts` parts of
 [rows, terms], or [terms, rows] if it lies transposed, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart.
 `a_entry` and `a_term` are the distances of A's elements along rows and terms, whichever those are, and `product` is the function for it.
 The sums go to `output`, [rows, columns], and those of A's rows over all terms to `totals`; if `adds`, they are added to what is there.
-Each thread has `scratch_size` bytes for a row of zeros, a block of B and the sums.
+Each thread has `scratch_size` bytes for a row of zeros, a block of B and the sums. Where `term_samples` or `row_samples` has a number for
+each row of B, or of the output, that row is multiplied by the one of this number of `multipliers`.
 """
 
 BLOCK_TERMS = 128

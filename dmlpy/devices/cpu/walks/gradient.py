@@ -7,7 +7,6 @@ the gradients of the weights and x take a product each. Blocks are summed in the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,14 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.gemm.blocked import load_products, scratch_bytes
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.registers import host_registers
+from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
 from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
+from dmlpy.devices.cpu.walks.gate_columns import GateColumns
 from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
 from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
-from dmlpy.devices.cpu.walks.layer import step_threads
+from dmlpy.devices.cpu.walks.layer import described_options, step_threads, two_phases
 from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_PARAMETERS, copied, gradient_phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
@@ -34,7 +34,6 @@ from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-    from dmlpy.operators.recurrent.layer import RecurrentCell
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -46,40 +45,21 @@ GRADIENT_STEP = Kernel("dmlpy.devices.cpu.walks.gradient_steps:gradient_step_of"
 """The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
 RESET_STEP = Kernel("dmlpy.devices.cpu.walks.gradient_steps:reset_step_of", 6)
 """The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
+PROJECTION_STEP = Kernel("dmlpy.devices.cpu.walks.gradient_steps:projection_step_of", 6)
+"""The first phase of the step of an LSTM with a projection: the registers."""
+PROJECTED_STEP = Kernel("dmlpy.devices.cpu.walks.gradient_steps:projected_step_of", 6)
+"""Its second phase: its activations' names, and the registers."""
 
 _ALIGNMENT = 64
 _BLOCK_ROWS = 2048
 """Rows (steps times batch) that one block's products sum over, at most, unless one step has more."""
 
 
-@dataclass(frozen=True)
-class GateColumns:
-    """The gates' gradients in a row: which gates' they are, and which columns enter the products.
-
-    Attributes:
-        gates: blocks of H columns.
-        of_input: the first block that multiplies x and W, and the gates of these blocks.
-        of_state: the first block that multiplies h[t-1] and R, and the gates of these blocks.
-    """
-
-    gates: int
-    of_input: tuple[int, tuple[int, ...]]
-    of_state: tuple[int, tuple[int, ...]]
-
-    @classmethod
-    def of(cls, cell: RecurrentCell) -> GateColumns:
-        """The columns of a cell: in the descs' order, but with q = r * da_h before z, r, h where the reset gate comes last."""
-        if cell.resets_last:
-            return cls(4, (1, (0, 1, 2)), (0, (2, 0, 1)))
-        gates = tuple(range(cell.gates))
-        return cls(cell.gates, (0, gates), (0, gates))
-
-
 class GradientPlan(PlanWithoutConstants):
     """The gradient of RNN, LSTM or GRU by compiled walks.
 
     Args:
-        desc: a checked desc without dropout and a projection.
+        desc: a checked desc.
     """
 
     reserve_layout = RESERVE_LAYOUT
@@ -87,8 +67,8 @@ class GradientPlan(PlanWithoutConstants):
     def __init__(self, desc: RecurrentGradDesc) -> None:
         self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
         sizes, self._registers = self._sizes, host_registers()
-        self._columns = GateColumns.of(self._cell)
-        self._blocks = -(-sizes.hidden_size // self._registers.lanes)
+        self._columns = GateColumns.of(self._cell, sizes.hidden_size)
+        self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
         self._threads = step_threads(sizes, self._blocks)
         self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
@@ -109,13 +89,15 @@ class GradientPlan(PlanWithoutConstants):
     def _addresses(self, direction: int) -> dict[str, int]:
         """The compiled functions of a direction's walk, by the names of its parameters."""
         cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
-        step = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, registers)
-        found = {"take": TAKE.address(), "step_phase": step, "product": PRODUCT.address(1, False, registers)}
-        return found | ({"reset_phase": RESET_STEP.address(names, registers)} if cell.resets_first else {})
+        found = {"take": TAKE.address(), "product": PRODUCT.address(1, False, registers)}
+        if cell.projection:
+            return found | {"step_phase": PROJECTION_STEP.address(registers), "second_phase": PROJECTED_STEP.address(names, registers)}
+        found["step_phase"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, registers)
+        return found | ({"second_phase": RESET_STEP.address(names, registers)} if cell.resets_first else {})
 
     def describe(self) -> str:
         sizes = self._sizes
-        names = ("input", "weight", "recurrence", "bias")
+        names = ("input", "weight", "recurrence", "bias", "projection")
         products = [name for name in names if f"{name}_gradient_tensor" in self._tensors]
         summed = f"gradients of {', '.join(products)}: products of" if products else "no product over"
         return "\n".join(
@@ -125,6 +107,7 @@ class GradientPlan(PlanWithoutConstants):
                 f"{self._blocks} block(s)",
                 f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",
                 *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
+                *described_options(self._cell, sizes, self._tensors),
             ]
         )
 
@@ -144,28 +127,33 @@ class GradientPlan(PlanWithoutConstants):
         return launch
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes, lanes, blocks = self._sizes, self._registers.lanes, self._blocks
-        batch, hidden, rows = sizes.batch_size, sizes.hidden_size, self._block_steps * sizes.batch_size
-        waiting = int(self._cell.resets_first)
+        sizes, lanes, blocks, cell = self._sizes, self._registers.lanes, self._blocks, self._cell
+        batch, hidden, entries, rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, self._block_steps * sizes.batch_size
+        sums = max(item_size(sizes, count, self._groups) for count in (blocks, self._entry_blocks))
+        if "state_dropout_tensor" in self._tensors:
+            sums += item_size(sizes, 1, self._groups)  # a gate's product
         shapes: dict[str, tuple[int, ...]] = {
-            "recurrence": (blocks, (len(self._columns.of_state[1]) - waiting) * hidden, lanes),
-            "carry": (blocks, batch, lanes),
-            "gates": (rows, self._columns.gates * hidden + GATES_PADDING),
-            "own": (self._threads, item_size(sizes, blocks, self._groups), lanes),
+            "recurrence": (self._entry_blocks, (len(self._columns.of_state[1]) - cell.resets_first) * hidden, lanes),
+            "carry": (self._entry_blocks, batch, lanes),
+            "gates": (rows, self._columns.gates * hidden + entries * cell.projection + GATES_PADDING),
+            "own": (self._threads, sums, lanes),
         }
-        if self._cell.has_memory:
+        if cell.has_memory:
             shapes["memory_carry"] = (blocks, batch, lanes)
-        if self._cell.peephole:
+        if cell.peephole:
             shapes["peephole"] = (blocks, 3, lanes)
-        if waiting:
+        if cell.resets_first:
             shapes |= {"candidate": (blocks, hidden, lanes), "operand": (rows, hidden)}
+        if cell.projection:
+            shapes["projection"] = (blocks, entries, lanes)
         upstream = self._tensors.get("output_sequence_gradient_tensor")
         if upstream is not None and not (upstream.data_type.numpy == np.float32 and upstream.element_strides[-1] == 1):
-            shapes["upstream"] = (self._block_steps, batch, hidden)
-        shapes |= product_shapes(self._desc, self._columns.gates, self._columns.of_input[1], self._columns.of_state[1], self._block_steps)
+            shapes["upstream"] = (self._block_steps, batch, entries)
+        shapes |= product_shapes(self._desc, self._columns, self._block_steps)
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
         products = ("products", (scratch_bytes(self._product_threads),), np.dtype(np.uint8))
-        return [*floats, products, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
+        samples = [("samples", (rows,), np.dtype(np.int64))] if any("dropout" in name for name in shapes) else []
+        return [*floats, products, *samples, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
 
     # the work of a direction
 
@@ -176,18 +164,7 @@ class GradientPlan(PlanWithoutConstants):
         reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
         pack, (begin, end) = self._packing(direction, arrays, scratch), self._states(direction, arrays, scratch, rows)
         fixed = self._parameters(direction, backward, scratch, rows, reserve)
-        products = RowProducts(
-            self._desc,
-            self._columns.of_input,
-            self._columns.of_state,
-            direction,
-            backward,
-            reserve,
-            arrays,
-            scratch,
-            rows,
-            self._product_threads,
-        )
+        products = RowProducts(self._desc, self._columns, direction, backward, reserve, arrays, scratch, rows, self._product_threads)
         upstream = arrays.get("output_sequence_gradient_tensor")
         starts = range(0, sizes.seq_length, block)
         spans: list[tuple[Call | None, Array, int, Callable[[bool], None]]] = []
@@ -202,7 +179,7 @@ class GradientPlan(PlanWithoutConstants):
                     given = scratch["upstream"]
                 parameters["upstream"] = given.ctypes.data - start * given.strides[0]
                 parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
-            phases = gradient_phases_of(stop - start, resets_first=self._cell.resets_first)
+            phases = gradient_phases_of(stop - start, two=two_phases(self._cell))
             spans.append((read, parameters, phases, products.bound(BlockRows(start, stop))))
         walk, threads, items = GRADIENT_WALK(), self._threads, prod(self._groups)
 
@@ -222,10 +199,9 @@ class GradientPlan(PlanWithoutConstants):
         return run
 
     def _packing(self, direction: int, arrays: Arrays, scratch: Arrays) -> Call:
-        """Copies R, and peepholes, to blocks of units."""
-        hidden, lanes, waiting = self._sizes.hidden_size, self._registers.lanes, self._cell.resets_first
-        by_gate = arrays["recurrence_tensor"][0, direction].reshape(self._sizes.gates, hidden, hidden)
-        whole, left = divmod(hidden, lanes)
+        """Copies R, and peepholes and the projection, to blocks of units."""
+        sizes, hidden, lanes, waiting = self._sizes, self._sizes.hidden_size, self._registers.lanes, self._cell.resets_first
+        by_gate = arrays["recurrence_tensor"][0, direction].reshape(sizes.gates, hidden, sizes.state_size)
         gates = self._columns.of_state[1]
         targets = [
             (scratch["recurrence"][:, at * hidden : (at + 1) * hidden], gate) for at, gate in enumerate(gates[: len(gates) - waiting])
@@ -233,12 +209,15 @@ class GradientPlan(PlanWithoutConstants):
         if waiting:
             targets.append((scratch["candidate"], gates[-1]))
         pieces = [(target, by_gate[gate]) for target, gate in targets]
+        if "projection" in scratch:
+            pieces.append((scratch["projection"], arrays["projection_tensor"][0, direction]))
         if "peephole" in scratch:
             pieces.append((scratch["peephole"], arrays["peephole_tensor"][0, 0, direction].reshape(3, hidden)))
         if all(is_packable(matrix) for _, matrix in pieces):
-            return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], hidden, self._registers)
+            return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], self._registers)
         copies: list[tuple[Array, Array | float]] = []
         for target, matrix in pieces:
+            whole, left = divmod(matrix.shape[1], lanes)
             if left:
                 copies += [(target[whole], 0.0), (target[whole, :, :left], matrix[:, whole * lanes :])]
             copies.append((target[:whole].swapaxes(0, 1), matrix[:, : whole * lanes].reshape(len(matrix), whole, lanes)))
@@ -250,32 +229,39 @@ class GradientPlan(PlanWithoutConstants):
         return pack
 
     def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[Call, Call]:
-        """The gradients of the final states, before the walk, and those of the initial states, after it."""
-        hidden, order = self._sizes.hidden_size, rows.order if self._selects else slice(None)
-        begins: list[tuple[Array, Array | None]] = []
+        """The gradients of the final states and the multipliers of dropout, before the walk, and those of the initial states, after it."""
+        order, lanes = rows.order if self._selects else slice(None), self._registers.lanes
+        names = {"carry": ("output_single", "hidden_init"), "memory_carry": ("output_cell_single", "cell_mem_init")}
+        units = {"carry": self._sizes.state_size, "memory_carry": self._sizes.hidden_size}
+        begins: list[tuple[Array, int, Array | None]] = []
         ends: list[tuple[Array, Array]] = []
-        for carry, single, initial in (("carry", "output_single", "hidden_init"), ("memory_carry", "output_cell_single", "cell_mem_init")):
+        for carry, (single, initial) in names.items():
             if carry not in scratch:
                 continue
             upstream, target = arrays.get(f"{single}_gradient_tensor"), arrays.get(f"{initial}_gradient_tensor")
-            begins.append((scratch[carry], None if upstream is None else upstream[0, direction]))
+            begins.append((scratch[carry], units[carry], None if upstream is None else upstream[0, direction]))
             if target is not None:
                 ends.append((target[0, direction], scratch[carry]))
-        whole, left = divmod(hidden, self._registers.lanes)
-        units = whole * self._registers.lanes
+        copies: list[tuple[Array, Array]] = []
+        for name, (_, gates) in (("input", self._columns.of_input), ("state", self._columns.of_state)):
+            if f"{name}_dropout" in scratch:
+                given, copy = arrays[f"{name}_dropout_tensor"][direction], scratch[f"{name}_dropout"]
+                copies += [(copy[at, :, : given.shape[2]], given[gate]) for at, gate in enumerate(gates)]
 
         def begin() -> None:
-            for carry, upstream in begins:
+            for target, source in copies:
+                target[...] = source
+            for carry, count, upstream in begins:
                 carry[...] = 0.0
                 if upstream is not None:
-                    given = upstream[order]
-                    carry[:whole].swapaxes(0, 1)[...] = given[:, :units].reshape(len(given), whole, -1) if whole else 0.0
+                    (whole, left), given = divmod(count, lanes), upstream[order]
+                    carry[:whole].swapaxes(0, 1)[...] = given[:, : whole * lanes].reshape(len(given), whole, -1) if whole else 0.0
                     if left:
-                        carry[whole, :, :left] = given[:, units:]
+                        carry[whole, :, :left] = given[:, whole * lanes :]
 
         def end() -> None:
             for target, carry in ends:
-                target[order] = carry.swapaxes(0, 1).reshape(len(target), -1)[:, :hidden]
+                target[order] = carry.swapaxes(0, 1).reshape(len(target), -1)[:, : target.shape[1]]
 
         return begin, end
 
@@ -285,7 +271,9 @@ class GradientPlan(PlanWithoutConstants):
         values: dict[str, Any] = {
             "batch": sizes.batch_size,
             "hidden": sizes.hidden_size,
+            "entries": sizes.state_size,
             "blocks": self._blocks,
+            "entry_blocks": self._entry_blocks,
             "backward": backward,
             "couple": self._cell.couple_input_forget,
             "clip": self._cell.clip or 0.0,
@@ -294,6 +282,7 @@ class GradientPlan(PlanWithoutConstants):
             "kept_values": self._cell.kept,
             "hidden_before": reserve.hidden[direction, before:].ctypes.data,
             "gates_row": scratch["gates"].strides[0],
+            "state_gradient": self._columns.gates * sizes.hidden_size * FLOAT_BYTES,
             "terms": scratch["recurrence"].shape[1],
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
@@ -304,9 +293,14 @@ class GradientPlan(PlanWithoutConstants):
         if reserve.memory is not None:
             values["memory_before"] = reserve.memory[direction, before:].ctypes.data
             values["memory_after"] = reserve.memory[direction, after:].ctypes.data
-        for name in ("recurrence", "candidate", "carry", "memory_carry", "gates", "own", "operand", "peephole"):
+        for name in ("recurrence", "candidate", "projection", "carry", "memory_carry", "gates", "own", "operand", "peephole"):
             if name in scratch:
                 values[name] = scratch[name].ctypes.data
+        if "state_dropout" in scratch:
+            multipliers = scratch["state_dropout"]
+            values |= {"state_dropout": multipliers.ctypes.data, "dropout_row": multipliers.strides[1]}
+            if self._cell.resets_first:
+                values["candidate_dropout"] = multipliers[-1].ctypes.data
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
         if rows.skips is not None:
             values["skips"] = rows.skips.ctypes.data

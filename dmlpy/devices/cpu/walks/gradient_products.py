@@ -6,26 +6,24 @@ processors that the next walk needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cpu.gemm.blocked import Multiply, bound_product
+from dmlpy.devices.cpu.gemm.blocked import Multiply, RowMultipliers, bound_product, whole_panels
 from dmlpy.devices.cpu.walks.rows import selects
 from dmlpy.devices.numpy.recurrent.products import is_matrix
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.walks.gate_columns import GateColumns
     from dmlpy.devices.cpu.walks.reserve import ReserveRows
     from dmlpy.devices.cpu.walks.rows import ActiveRows
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
-Gates = tuple[int, tuple[int, ...]]
-"""The first block of H columns, and the gates of these blocks."""
-
 Stage = Callable[[Array | None, int], None]
 """Copies rows of a block beside each other: all of them, or those at the given numbers. The second argument is the first row's number."""
 
@@ -41,38 +39,42 @@ class BlockRows(NamedTuple):
     stop: int
 
 
-def product_shapes(
-    desc: RecurrentGradDesc, columns: int, of_input: tuple[int, ...], of_state: tuple[int, ...], block: int
-) -> dict[str, tuple[int, ...]]:
-    """The named scratch of the products, without gradients that are not described.
+def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) -> dict[str, tuple[int, ...]]:
+    """The named scratch of the products, without gradients that are not described, and the multipliers of h, which the walk reads, too.
 
     Args:
         desc: a checked desc.
-        columns: blocks of H columns among the gates' gradients.
-        of_input: the gates that multiply x.
-        of_state: the gates that multiply h[t-1].
+        columns: those of the gates' gradients.
         block: steps of a block.
     """
-    sizes, tensors = desc.geometry, desc.tensors()
-    batch, width, hidden = sizes.batch_size, sizes.input_size, sizes.hidden_size
-    given = {name for name in ("input", "weight", "recurrence", "bias", "peephole") if f"{name}_gradient_tensor" in tensors}
+    sizes, tensors, (_, of_input), (_, of_state) = desc.geometry, desc.tensors(), columns.of_input, columns.of_state
+    batch, width, hidden, entries = sizes.batch_size, sizes.input_size, sizes.hidden_size, sizes.state_size
+    names = ("input", "weight", "recurrence", "bias", "peephole", "projection")
+    given = {name for name in names if f"{name}_gradient_tensor" in tensors}
     rows, selective = block * batch, selects(tensors)
     sums = {
         "weight": (len(of_input) * hidden, width),
-        "recurrence": (len(of_state) * hidden, hidden),
-        "bias": (columns * hidden,),
+        "recurrence": (len(of_state) * hidden, entries),
+        "bias": (columns.gates * hidden,),
         "peephole": (len(_PEEPHOLES), hidden),
+        "projection": (entries, hidden),
     }
     direct = {
         name
-        for name, gates in (("weight", of_input), ("recurrence", of_state))
+        for name, gates in (("weight", of_input), ("recurrence", of_state), ("projection", ()))
         if name in given and _takes_sums(tensors[f"{name}_gradient_tensor"], gates)
     }
     shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given - direct}
     if "weight" in given and (selective or not is_matrix(tensors["input_tensor"])):
         shapes["input_rows"] = (rows, width)
     if selective and "recurrence" in given:
-        shapes["state_rows"] = (rows, hidden)
+        shapes["state_rows"] = (rows, entries)
+    if "projection" in given:
+        shapes["operand"] = (rows, hidden)
+    if "input_dropout_tensor" in tensors and given & {"input", "weight"}:
+        shapes["input_dropout"] = (len(of_input), batch, whole_panels(width))
+    if "state_dropout_tensor" in tensors:
+        shapes["state_dropout"] = (len(of_state), batch, whole_panels(entries))
     if "input" in given:
         output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
         if not is_matrix(output) or selective:
@@ -98,8 +100,7 @@ class RowProducts:
 
     Args:
         desc: a checked desc.
-        of_input: the columns that multiply x and W.
-        of_state: the columns that multiply h[t-1] and R.
+        columns: those of the gates' gradients.
         direction: its index.
         backward: whether the forward walk goes from the last step to the first.
         reserve: the states around each step.
@@ -112,8 +113,7 @@ class RowProducts:
     def __init__(
         self,
         desc: RecurrentGradDesc,
-        of_input: Gates,
-        of_state: Gates,
+        columns: GateColumns,
         direction: int,
         backward: bool,
         reserve: ReserveRows,
@@ -123,7 +123,7 @@ class RowProducts:
         threads: int,
     ) -> None:
         self._sizes, self._cell, self._tensors = desc.geometry, desc.cell, desc.tensors()
-        self._of_input, self._of_state, self._direction = of_input, of_state, direction
+        self._columns, self._direction = columns, direction
         self._arrays, self._scratch, self._active, self._threads = arrays, scratch, active, threads
         before, after = int(backward), int(not backward)
         steps = self._sizes.seq_length
@@ -131,7 +131,7 @@ class RowProducts:
         memory = None if reserve.memory is None else reserve.memory[direction]
         self._memory = None if memory is None else (memory[before : before + steps], memory[after : after + steps])
         self._results = {name: scratch[f"{name}_sum"] for name in ("bias", "peephole") if f"{name}_sum" in scratch}
-        for name in ("weight", "recurrence"):
+        for name in ("weight", "recurrence", "projection"):
             if f"{name}_gradient_tensor" in arrays:
                 result = arrays[f"{name}_gradient_tensor"][0, direction]
                 self._results[name] = scratch.get(f"{name}_sum", result)
@@ -142,32 +142,22 @@ class RowProducts:
 
     def bound(self, block: BlockRows) -> Callable[[bool], None]:
         """The work on a block, whose argument says whether it is the walk's first; the first one also clears the sums."""
-        scratch, bases = self._scratch, self._active.bases
-        hidden, batch = self._sizes.hidden_size, self._sizes.batch_size
-        gates = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
-        inputs, state = self._columns(self._of_input), self._columns(self._of_state)
-        stages, sums = list[Stage](), list[Multiply]()
-        totals = self._results.get("bias")
-        if "weight" in self._results:
-            rows = self._staged(stages, "input_rows", self._arrays["input_tensor"][0, block.start : block.stop])
-            of_all = inputs.stop - inputs.start == gates.shape[1]
-            sums.append(self._sum(gates[:, inputs], rows, self._results["weight"], totals if of_all else None))
-            totals = None if of_all else totals
-        if totals is not None:
-            sums.append(self._sum(gates, None, None, totals))
-        if "recurrence" in self._results:
-            rows, last = self._staged(stages, "state_rows", self._before[block.start : block.stop]), state.stop
-            if self._cell.resets_first:
-                last -= hidden
-                sums.append(self._sum(gates[:, last : state.stop], scratch["operand"], self._results["recurrence"][last - state.start :]))
-            sums.append(self._sum(gates[:, state.start : last], rows, self._results["recurrence"][: last - state.start]))
-        give_input = self._input_gradient(block, gates[:, inputs]) if "input_gradient_tensor" in self._arrays else None
+        scratch, bases, batch = self._scratch, self._active.bases, self._sizes.batch_size
+        rows = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
+        gates, state_gradients = np.split(rows, [self._columns.gates * self._sizes.hidden_size], axis=1)
+        stages = list[Stage]()
+        sums = [*self._weight_sums(block, gates, stages), *self._recurrence_sums(block, gates, stages)]
+        if "projection" in self._results:
+            sums.append(self._sum(state_gradients, scratch["operand"], self._results["projection"]))
+        give_input = self._input_gradient(block, gates) if "input_gradient_tensor" in self._arrays else None
 
         def multiply(first: bool) -> None:
             begin, end = int(bases[block.start]), int(bases[block.stop])
             taken = None if self._active.rows is None else self._active.rows[begin:end] - block.start * batch
             if first and "weights" in scratch:
                 scratch["weights"][...] = self._arrays["weight_tensor"][0, self._direction]
+            if "samples" in scratch:
+                scratch["samples"][: end - begin] = (np.arange(end - begin) if taken is None else taken) % batch
             for stage in stages:
                 stage(taken, begin)
             for add in sums:
@@ -182,7 +172,7 @@ class RowProducts:
     def give(self) -> None:
         """Writes the sums out that do not lie where they belong, gate by gate."""
         sizes, direction, hidden = self._sizes, self._direction, self._sizes.hidden_size
-        for name, (_, gates) in (("weight", self._of_input), ("recurrence", self._of_state)):
+        for name, (_, gates) in (("weight", self._columns.of_input), ("recurrence", self._columns.of_state)):
             if f"{name}_sum" in self._scratch:
                 matrix = self._arrays[f"{name}_gradient_tensor"][0, direction]
                 for at, gate in enumerate(gates):
@@ -190,20 +180,56 @@ class RowProducts:
                     matrix[gate * hidden : (gate + 1) * hidden] = self._scratch[f"{name}_sum"][rows]
         if "bias" in self._results:
             bias, sums = self._arrays["bias_gradient_tensor"][0, 0, direction], self._results["bias"].reshape(-1, hidden)
-            for half, (first, gates) in enumerate((self._of_input, self._of_state)):
+            for half, (first, gates) in enumerate((self._columns.of_input, self._columns.of_state)):
                 for at, gate in enumerate(gates):
                     start = (half * sizes.gates + gate) * hidden
                     bias[start : start + hidden] = sums[first + at]
         if "peephole" in self._results:
             self._arrays["peephole_gradient_tensor"][0, 0, direction] = self._results["peephole"].reshape(-1)
+        if "projection_sum" in self._scratch:
+            self._arrays["projection_gradient_tensor"][0, direction] = self._scratch["projection_sum"]
 
-    def _columns(self, gates: Gates) -> slice:
-        first, which = gates
-        return slice(first * self._sizes.hidden_size, (first + len(which)) * self._sizes.hidden_size)
+    def _weight_sums(self, block: BlockRows, gates: Array, stages: list[Stage]) -> Iterator[Multiply]:
+        """Yields the products for W, which sum the gates' gradients as well, and what sums those if they do not."""
+        columns, totals = self._columns, self._results.get("bias")
+        if "weight" in self._results:
+            x = self._staged(stages, "input_rows", self._arrays["input_tensor"][0, block.start : block.stop])
+            of_all = len(columns.of_input[1]) == columns.gates
+            for part in columns.parts(columns.of_input, each="input_dropout" in self._scratch):
+                of_these = totals[part.columns] if totals is not None and of_all else None
+                multipliers = self._multipliers("input_dropout", part.first)
+                yield self._sum(gates[:, part.columns], x, self._results["weight"][part.rows], of_these, multipliers)
+            if of_all:
+                return
+        if totals is not None:
+            yield self._sum(gates, None, None, totals)
 
-    def _sum(self, gates: Array, rows: Array | None, output: Array | None, totals: Array | None = None) -> Multiply:
-        """Binds the product of the transposed gradients of some gates and rows."""
-        return bound_product(gates, rows, output, self._scratch["products"], self._threads, transposed=True, totals=totals)
+    def _recurrence_sums(self, block: BlockRows, gates: Array, stages: list[Stage]) -> Iterator[Multiply]:
+        """Yields the products for R."""
+        if "recurrence" not in self._results:
+            return
+        h, result = self._staged(stages, "state_rows", self._before[block.start : block.stop]), self._results["recurrence"]
+        waits = self._cell.resets_first  # the last gate multiplies r * h
+        for part in self._columns.parts(self._columns.of_state, each="state_dropout" in self._scratch, last=waits):
+            operand = self._scratch["operand"] if waits and part.rows.stop == len(result) else h
+            multipliers = self._multipliers("state_dropout", part.first)
+            yield self._sum(gates[:, part.columns], operand, result[part.rows], multipliers=multipliers)
+
+    def _sum(
+        self,
+        gates: Array,
+        rows: Array | None,
+        output: Array | None,
+        totals: Array | None = None,
+        multipliers: RowMultipliers | None = None,
+    ) -> Multiply:
+        """Binds the product of the transposed gradients of some gates and rows, or what dropout leaves of them."""
+        room, threads = self._scratch["products"], self._threads
+        return bound_product(gates, rows, output, room, threads, transposed=True, totals=totals, multipliers=multipliers)
+
+    def _multipliers(self, name: str, gate: int) -> RowMultipliers | None:
+        """The multipliers of dropout for the gate with this number among those that multiply the same operand; None without dropout."""
+        return RowMultipliers(self._scratch[name][gate], self._scratch["samples"]) if name in self._scratch else None
 
     def _staged(self, stages: list[Stage], name: str, source: Array) -> Array:
         """The rows [steps * batch, columns] of a block, which belong to the gates' gradients; what copies them is added to `stages`."""
@@ -239,11 +265,15 @@ class RowProducts:
         output, kept = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
         staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
         found = _as_matrix(output) if staged is None else staged
-        multiply = bound_product(gates, self._weights, found, self._scratch["products"], self._threads)
+        room, threads, products = self._scratch["products"], self._threads, list[Multiply]()
+        for part in self._columns.parts(self._columns.of_input, each="input_dropout" in self._scratch):
+            multipliers = self._multipliers("input_dropout", part.first)
+            products.append(bound_product(gates[:, part.columns], self._weights[part.rows], found, room, threads, multipliers=multipliers))
         target = output if kept is None else kept[block.start : block.stop]
 
         def give(count: int, taken: Array | None, begin: int) -> None:
-            multiply(count, adds and staged is None)
+            for number, multiply in enumerate(products):
+                multiply(count, number > 0 or (adds and staged is None))
             if staged is None:
                 return
             if taken is None:

@@ -2,9 +2,10 @@
 
 A step computes from dh the gradients of the gates' sums, and by one product of these dh of the step before. That product takes the
 gradients of all blocks of units, so a phase (see `phases`) begins with it: an item is dh of some blocks and samples, by the gates of the
-step that was taken before, and then their gates' gradients of this one. Where a GRU's reset gate comes before the product, a second phase
-has the gradients that wait for it. The gates' gradients of all steps stay, a row for each step that a sample takes, for the products with
-x and h[t-1], which are taken over many steps at once.
+step that was taken before, and then their gates' gradients of this one. With dropout dh is summed gate by gate, each time what the gate saw
+of h. Where a GRU's reset gate comes before the product, a second phase has the gradients that wait for it; with a projection it has all
+gates' gradients, which wait for dh of all entries. The gates' gradients of all steps stay, a row for each step that a sample takes, for the
+products with x and h[t-1], which are taken over many steps at once.
 
 Each phase is a function of its own, phase(parameters, thread, threads, board, number, step); `number` is that of the phase.
 """
@@ -19,21 +20,25 @@ from dmlpy.devices.cpu.phases import NOTHING, claim, take, tell
 from dmlpy.devices.cpu.products import call_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.walks.gradient_skips import carry_on_kernel, clear_kernel, clear_operand_kernel, clear_state_kernel
 from dmlpy.devices.cpu.walks.gradient_units import (
     gru_candidate_gradient,
     gru_gradient,
     gru_reset_gradient,
     lstm_gradient,
-    pass_back_kernels,
+    projected_lstm_gradient,
+    projection_gradient,
     rnn_gradient,
 )
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_PARAMETERS
-from dmlpy.devices.cpu.walks.steps import Phase, part_of
-from dmlpy.devices.cpu.walks.units import put_part_kernel, skip_of
+from dmlpy.devices.cpu.walks.steps import Phase, items_of, part_of
+from dmlpy.devices.cpu.walks.units import skip_of
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
     from dmlpy.devices.cpu.registers import Registers
+
+_ZERO = np.float32(0.0)
 
 
 @jit
@@ -66,12 +71,64 @@ def _sum_kernel(registers: Registers) -> Any:
     return sum_up
 
 
+def _dropped_sum_kernel(registers: Registers) -> Any:
+    """Adds to dh of some blocks and rows what each gate gives, of which dropout leaves as much as the gate saw of h.
+
+    It is sum_dropped(p, first_block, last_block, first, rows, factors, sums), where `factors` are the gradients of the first row of all. A
+    gate's product lies behind the sums before it is added.
+    """
+    vectors, sum_up = vectors_of(registers), _sum_kernel(registers)
+    load, store, multiply_add, all_of, size = vectors.load, vectors.store, vectors.multiply_add, vectors.all_of, vectors.size
+
+    @jit
+    def sum_dropped(p: Any, first_block: Any, last_block: Any, first: Any, rows: Any, factors: Any, sums: Any) -> None:
+        width, room = p.hidden * FLOAT_BYTES, sums + (last_block - first_block) * rows * size
+        for block in range(first_block, last_block):
+            matrix, carry = p.recurrence + block * p.terms * size, p.carry + (block * p.batch + first) * size
+            for row in range(rows):
+                store(sums + row * size, load(carry + row * size))
+            for gate in range(p.terms // p.hidden):
+                of_gate, multipliers = matrix + gate * p.hidden * size, p.state_dropout + gate * p.batch * p.dropout_row + block * size
+                for row in range(rows):
+                    store(room + row * size, all_of(_ZERO))
+                of_rows = factors + first * p.gates_row + gate * width
+                sum_up(p, 1, rows, of_gate, p.hidden, of_rows, room, 0, room)
+                for row in range(rows):
+                    to, sample = sums + row * size, integer_at(p.order + 8 * (first + row))
+                    product, multiplier = load(room + row * size), load(multipliers + sample * p.dropout_row)
+                    store(to, multiply_add(product, multiplier, load(to)))
+            sums += rows * size
+
+    return sum_dropped
+
+
 def gradient_step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Phase:
-    """The first phase of a step. After the last step it only completes dh. The arguments are `steps.step_of`'s."""
+    """The phase of a step, or the first of two. The arguments are `steps.step_of`'s."""
     makes = {"RNN": rnn_gradient, "LSTM": lstm_gradient, "GRU": gru_candidate_gradient if resets_first else gru_gradient}
-    unit, sum_up, vectors = makes[kind](functions, registers), _sum_kernel(registers), vectors_of(registers)
-    carry_on, clear = pass_back_kernels({"RNN": 1, "LSTM": 4, "GRU": 3 if resets_first else 4}[kind], registers)
-    load, store, size, parameters_at = vectors.load, vectors.store, vectors.size, record_at(GRADIENT_PARAMETERS)
+    gates = {"RNN": 1, "LSTM": 4, "GRU": 3 if resets_first else 4}[kind]
+    return _first_phase(makes[kind](functions, registers), clear_kernel(gates, registers), registers)
+
+
+def projection_step_of(registers: Registers) -> Phase:
+    """The first phase of a step of an LSTM with a projection: the gradient of h.
+
+    Args:
+        registers: the registers that it is compiled for.
+    """
+    return _first_phase(projection_gradient(registers), clear_state_kernel(registers), registers)
+
+
+def _first_phase(unit: Any, clear: Any, registers: Registers) -> Phase:
+    """Makes the first phase of a step, which completes dh. After the last step it does nothing else.
+
+    Args:
+        unit: the kernel of what follows.
+        clear: the kernel for a sample that skips the step.
+        registers: the registers that it is compiled for.
+    """
+    sum_up, sum_dropped, carry_on = _sum_kernel(registers), _dropped_sum_kernel(registers), carry_on_kernel(registers)
+    load, store, size = vectors_of(registers).load, vectors_of(registers).store, vectors_of(registers).size
+    parameters_at = record_at(GRADIENT_PARAMETERS)
 
     def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
         p = parameters_at(parameters)
@@ -80,14 +137,17 @@ def gradient_step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
             _, before, factors = _rows_of(p, step - 1)
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
         own = p.own + thread * p.own_size
-        items = p.block_groups * p.sample_groups
+        items = items_of(p, p.entry_blocks)
         item = take(p, board, thread, threads, number, items, NOTHING)
         while item >= 0:
-            first_block, last_block, first, last = part_of(p, item)
+            first_block, last_block, first, last = part_of(p, p.entry_blocks, item)
             summed = max(0, min(last, before) - first)
-            carry = p.carry + (first_block * p.batch + first) * size
-            matrix = p.recurrence + first_block * p.terms * size
-            sum_up(p, last_block - first_block, summed, matrix, p.terms, factors + first * p.gates_row, carry, p.batch * size, own)
+            if p.state_dropout != 0:
+                sum_dropped(p, first_block, last_block, first, summed, factors, own)
+            else:
+                carry, matrix = p.carry + (first_block * p.batch + first) * size, p.recurrence + first_block * p.terms * size
+                of_rows, blocks = factors + first * p.gates_row, last_block - first_block
+                sum_up(p, blocks, summed, matrix, p.terms, of_rows, carry, p.batch * size, own)
             if claim(board, threads, number, item):
                 sums = own
                 for block in range(first_block, last_block):
@@ -96,14 +156,12 @@ def gradient_step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
                         sums += size
                     if not ended:
                         for row in range(first, last):
-                            if row >= active:
-                                if p.skips != 0:
-                                    carry_on(p, time, block, row)
-                            elif skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
-                                carry_on(p, time, block, row)
-                                clear(p, block, gates + row * p.gates_row)
-                            else:
+                            if row < active and skip_of(p, time, integer_at(p.order + 8 * row)) == 0:
                                 unit(p, time, block, row, gates + row * p.gates_row)
+                            else:
+                                carry_on(p, time, block, row)
+                                if row < active:
+                                    clear(p, block, gates + row * p.gates_row)
                 tell(board, threads, number, item)
             item = take(p, board, thread, threads, number, items, item)
 
@@ -112,34 +170,69 @@ def gradient_step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...],
 
 def reset_step_of(functions: tuple[str, ...], registers: Registers) -> Phase:
     """The second phase of a step of a GRU that resets first, through the product that waits for the reset gate."""
-    unit, sum_up, vectors = gru_reset_gradient(functions, registers), _sum_kernel(registers), vectors_of(registers)
-    put_part, store, all_of, size, zero = put_part_kernel(registers), vectors.store, vectors.all_of, vectors.size, np.float32(0.0)
     parameters_at = record_at(GRADIENT_PARAMETERS)
+    second_phase = _second_phase(gru_reset_gradient(functions, registers), clear_operand_kernel(registers), registers)
 
     def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
         p = parameters_at(parameters)
+        second_phase(p, thread, threads, board, number, step, p.candidate, p.hidden, 2 * p.hidden * FLOAT_BYTES)
+
+    return phase
+
+
+def projected_step_of(functions: tuple[str, ...], registers: Registers) -> Phase:
+    """The second phase of a step of an LSTM with a projection: the cell's, from the product that gives the gradient of its output."""
+    parameters_at, clear_operand, clear_gates = record_at(GRADIENT_PARAMETERS), clear_operand_kernel(registers), clear_kernel(4, registers)
+
+    @jit
+    def clear(p: Any, block: Any, gates: Any, operand: Any) -> None:
+        clear_gates(p, block, gates)
+        clear_operand(p, block, gates, operand)
+
+    second_phase = _second_phase(projected_lstm_gradient(functions, registers), clear, registers)
+
+    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+        p = parameters_at(parameters)
+        second_phase(p, thread, threads, board, number, step, p.projection, p.entries, p.state_gradient)
+
+    return phase
+
+
+def _second_phase(unit: Any, clear: Any, registers: Registers) -> Any:
+    """Makes the second phase of a step: a product of a matrix with what lies `offset` behind each row's gates, then `unit`.
+
+    Args:
+        unit: the kernel of what follows, which takes the product.
+        clear: the kernel for a sample that skips the step.
+        registers: the registers that it is compiled for.
+    """
+    sum_up, vectors = _sum_kernel(registers), vectors_of(registers)
+    store, all_of, size = vectors.store, vectors.all_of, vectors.size
+
+    @jit
+    def second(p: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any, matrix: Any, terms: Any, offset: Any) -> None:
         time, active, gates = _rows_of(p, step)
         own, width = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
         operand = p.operand + (gates - p.gates) // p.gates_row * width
-        items = p.block_groups * p.sample_groups
+        items = items_of(p, p.blocks)
         item = take(p, board, thread, threads, number, items, NOTHING)
         while item >= 0:
-            first_block, last_block, first, last = part_of(p, item)
-            rows = max(0, min(last, active) - first)
-            for row in range((last_block - first_block) * rows):
-                store(own + row * size, all_of(zero))
-            matrix, factors = p.candidate + first_block * p.hidden * size, gates + 2 * width + first * p.gates_row
-            sum_up(p, last_block - first_block, rows, matrix, p.hidden, factors, own, rows * size, own)
+            first_block, last_block, first, last = part_of(p, p.blocks, item)
+            rows, blocks = max(0, min(last, active) - first), last_block - first_block
+            for at in range(own, own + blocks * rows * size, size):
+                store(at, all_of(_ZERO))
+            of_blocks, factors = matrix + first_block * terms * size, gates + offset + first * p.gates_row
+            sum_up(p, blocks, rows, of_blocks, terms, factors, own, rows * size, own)
             if claim(board, threads, number, item):
                 sums = own
                 for block in range(first_block, last_block):
                     for row in range(first, first + rows):
                         if skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
-                            put_part(p, operand + row * width + block * size, block, all_of(zero))
+                            clear(p, block, gates + row * p.gates_row, operand + row * width)
                         else:
                             unit(p, time, block, row, gates + row * p.gates_row, operand + row * width, sums)
                         sums += size
                 tell(board, threads, number, item)
             item = take(p, board, thread, threads, number, items, item)
 
-    return phase
+    return second

@@ -1,8 +1,8 @@
 """Kernels of a step back: from dh, and for LSTM dc, the gradients of the gates' sums, for a block of units of one sample.
 
 All take `p`, the parameters of the walk (see `parameters.GRADIENT_PARAMETERS`), the time, the block, the row, and the address of the row's
-gradients. dh and dc of a row are changed in place: afterwards `carry` holds what of dh reaches h of the step before apart from the gates'
-products, which the walk then adds.
+gradients; those of a second phase also where the row of its operand is, and the sums of the product before them. dh and dc of a row are
+changed in place: afterwards `carry` holds what of dh reaches h of the step before apart from the gates' products, which the walk then adds.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ import numpy as np
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import integer_at, jit, vectors_of
 from dmlpy.devices.cpu.walks.functions import activation, slope
-from dmlpy.devices.cpu.walks.rows import REPEATS
-from dmlpy.devices.cpu.walks.units import GATE_0, GATE_1, GATE_2, GATE_3, clip_kernel, put_part_kernel, skip_of
+from dmlpy.devices.cpu.walks.units import GATE_0, GATE_1, GATE_2, GATE_3, clip_kernel, put_part_kernel
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @cache
 def _get_part_kernel(registers: Registers) -> Any:
-    """Reads the floats that belong to units of this block: get_part(p, address, block)."""
+    """Reads the floats that belong to units of this block, of `count` units: get_part(count, address, block)."""
     vectors = vectors_of(registers)
     load, load_some, lanes = vectors.load, vectors.load_some, registers.lanes
 
     @jit
-    def get_part(p: Any, address: Any, block: Any) -> Any:
-        width = p.hidden - block * lanes
+    def get_part(count: Any, address: Any, block: Any) -> Any:
+        width = count - block * lanes
         if width >= lanes:
             return load(address)
         return load_some(address, width)
@@ -38,7 +37,7 @@ def _get_part_kernel(registers: Registers) -> Any:
 
 
 @cache
-def _gradient_kernel(registers: Registers) -> Any:
+def gradient_kernel(registers: Registers) -> Any:
     """The gradient of h[t]: what later steps gave, and the upstream gradient of this step."""
     vectors, get_part = vectors_of(registers), _get_part_kernel(registers)
     load, add, size = vectors.load, vectors.add, vectors.size
@@ -48,35 +47,10 @@ def _gradient_kernel(registers: Registers) -> Any:
         dh = load(p.carry + (block * p.batch + row) * size)
         if p.upstream != 0:
             sample = integer_at(p.order + 8 * row)
-            dh = add(dh, get_part(p, p.upstream + time * p.upstream_step + sample * p.upstream_row + block * size, block))
+            dh = add(dh, get_part(p.entries, p.upstream + time * p.upstream_step + sample * p.upstream_row + block * size, block))
         return dh
 
     return gradient
-
-
-def pass_back_kernels(gates: int, registers: Registers) -> tuple[Any, Any]:
-    """What a skipped step gives.
-
-    carry_on(p, time, block, row) adds its upstream gradient to dh; clear(p, block, gates) writes zeros for the gates' gradients.
-
-    Args:
-        gates: blocks of H columns in a row of the gates' gradients.
-        registers: the registers that it is compiled for.
-    """
-    vectors, put_part, gradient = vectors_of(registers), put_part_kernel(registers), _gradient_kernel(registers)
-    store, all_of, size = vectors.store, vectors.all_of, vectors.size
-
-    @jit
-    def carry_on(p: Any, time: Any, block: Any, row: Any) -> None:
-        if skip_of(p, time, integer_at(p.order + 8 * row)) == REPEATS:
-            store(p.carry + (block * p.batch + row) * size, gradient(p, time, block, row))
-
-    @jit
-    def clear(p: Any, block: Any, row_gates: Any) -> None:
-        for gate in range(gates):
-            put_part(p, row_gates + gate * p.hidden * FLOAT_BYTES + block * size, block, all_of(_ZERO))
-
-    return carry_on, clear
 
 
 @cache
@@ -109,26 +83,26 @@ def _kept_kernel(registers: Registers) -> Any:
     @jit
     def kept(p: Any, time: Any, block: Any, sample: Any, gate: Any) -> Any:
         row = (time * p.kept_values + gate) * p.batch + sample
-        return get_part(p, p.kept + row * p.hidden * FLOAT_BYTES + block * size, block)
+        return get_part(p.hidden, p.kept + row * p.hidden * FLOAT_BYTES + block * size, block)
 
     return kept
 
 
 @cache
 def _state_kernel(registers: Registers) -> Any:
-    """Reads a state from its slots, which begin with that of time 0."""
+    """Reads a state of H entries from its slots, which begin with that of time 0."""
     get_part, size = _get_part_kernel(registers), vectors_of(registers).size
 
     @jit
     def state(p: Any, slots: Any, time: Any, block: Any, sample: Any) -> Any:
-        return get_part(p, slots + (time * p.batch + sample) * p.hidden * FLOAT_BYTES + block * size, block)
+        return get_part(p.hidden, slots + (time * p.batch + sample) * p.hidden * FLOAT_BYTES + block * size, block)
 
     return state
 
 
 def _common_kernels(registers: Registers) -> tuple[Any, Any, Any, Any]:
     """What every step back needs: vectors, and the kernels that write a gate's gradient, read what is kept, and read the gradient of h."""
-    return vectors_of(registers), put_part_kernel(registers), _kept_kernel(registers), _gradient_kernel(registers)
+    return vectors_of(registers), put_part_kernel(registers), _kept_kernel(registers), gradient_kernel(registers)
 
 
 def rnn_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
@@ -140,22 +114,25 @@ def rnn_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     @jit
     def rnn(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
         _, df = f(p, kept(p, time, block, integer_at(p.order + 8 * row), GATE_0))
-        put_part(p, gates + block * size, block, multiply(gradient(p, time, block, row), df))
+        put_part(p.hidden, gates + block * size, block, multiply(gradient(p, time, block, row), df))
         store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
 
     return rnn
 
 
-def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
-    """The step back of LSTM. Its gates' gradients lie in the descs' order: i, o, f, c."""
-    vectors, put_part, kept, gradient = _common_kernels(registers)
+def _lstm_cell_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The step back of an LSTM's cell from the gradient of its output, o * h(c), which it returns: cell(p, time, block, row, gates, dh).
+
+    The gates' gradients lie in the descs' order: i, o, f, c.
+    """
+    vectors, put_part, kept, _ = _common_kernels(registers)
     load, store, all_of, size, state = vectors.load, vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
     multiply, multiply_add, subtract = vectors.multiply, vectors.multiply_add, vectors.subtract
     f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions[:2]))
     of_cell, slope_of_cell = activation(functions[2], 2, registers), slope(functions[2], 2, registers)
 
     @jit
-    def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+    def cell(p: Any, time: Any, block: Any, row: Any, gates: Any, dh: Any) -> Any:
         sample, at = integer_at(p.order + 8 * row), (block * p.batch + row) * size
         width, start = p.hidden * FLOAT_BYTES, block * size
         c, c_before = state(p, p.memory_after, time, block, sample), state(p, p.memory_before, time, block, sample)
@@ -163,7 +140,6 @@ def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
         o, do = f(p, kept(p, time, block, sample, GATE_1))
         n, dn = g(p, kept(p, time, block, sample, GATE_3))
         y = of_cell(p, c)
-        dh = gradient(p, time, block, row)
         da_o = multiply(multiply(dh, y), do)
         dc = multiply_add(multiply(dh, o), slope_of_cell(p, c, y), load(p.memory_carry + at))
         peephole = p.peephole + 3 * start
@@ -179,11 +155,51 @@ def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
         if p.peephole != 0:
             carried = multiply_add(load(peephole), da_i, multiply_add(load(peephole + 2 * size), da_f, carried))
         store(p.memory_carry + at, carried)
-        store(p.carry + at, all_of(_ZERO))
-        put_part(p, gates + start, block, da_i)
-        put_part(p, gates + width + start, block, da_o)
-        put_part(p, gates + 2 * width + start, block, da_f)
-        put_part(p, gates + 3 * width + start, block, multiply(multiply(dc, i), dn))
+        put_part(p.hidden, gates + start, block, da_i)
+        put_part(p.hidden, gates + width + start, block, da_o)
+        put_part(p.hidden, gates + 2 * width + start, block, da_f)
+        put_part(p.hidden, gates + 3 * width + start, block, multiply(multiply(dc, i), dn))
+        return multiply(o, y)
+
+    return cell
+
+
+def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The step back of LSTM without a projection."""
+    vectors, gradient, cell = vectors_of(registers), gradient_kernel(registers), _lstm_cell_kernel(functions, registers)
+    store, all_of, size = vectors.store, vectors.all_of, vectors.size
+
+    @jit
+    def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+        cell(p, time, block, row, gates, gradient(p, time, block, row))
+        store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
+
+    return lstm
+
+
+def projection_gradient(registers: Registers) -> Any:
+    """The gradient of a projected h, which the product with the projection then takes."""
+    vectors, put_part, _, gradient = _common_kernels(registers)
+    store, all_of, size = vectors.store, vectors.all_of, vectors.size
+
+    @jit
+    def project(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+        put_part(p.entries, gates + p.state_gradient + block * size, block, gradient(p, time, block, row))
+        store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
+
+    return project
+
+
+def projected_lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+    """The step back of LSTM after that product; what is projected is written where it is wanted."""
+    vectors, put_part, cell = vectors_of(registers), put_part_kernel(registers), _lstm_cell_kernel(functions, registers)
+    load, size = vectors.load, vectors.size
+
+    @jit
+    def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
+        output = cell(p, time, block, row, gates, load(sums))
+        if p.operand != 0:
+            put_part(p.hidden, operand + block * size, block, output)
 
     return lstm
 
@@ -203,10 +219,10 @@ def gru_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
         n, dn = g(p, kept(p, time, block, sample, GATE_2))
         dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
         da_h = multiply(multiply(dh, subtract(all_of(_ONE), z)), dn)
-        put_part(p, gates + start, block, multiply(r, da_h))
-        put_part(p, gates + width + start, block, multiply(multiply(dh, subtract(before, n)), dz))
-        put_part(p, gates + 2 * width + start, block, multiply(multiply(da_h, kept(p, time, block, sample, GATE_3)), dr))
-        put_part(p, gates + 3 * width + start, block, da_h)
+        put_part(p.hidden, gates + start, block, multiply(r, da_h))
+        put_part(p.hidden, gates + width + start, block, multiply(multiply(dh, subtract(before, n)), dz))
+        put_part(p.hidden, gates + 2 * width + start, block, multiply(multiply(da_h, kept(p, time, block, sample, GATE_3)), dr))
+        put_part(p.hidden, gates + 3 * width + start, block, da_h)
         store(p.carry + (block * p.batch + row) * size, multiply(dh, z))
 
     return gru
@@ -225,8 +241,8 @@ def gru_candidate_gradient(functions: tuple[str, ...], registers: Registers) -> 
         z, dz = f(p, kept(p, time, block, sample, GATE_0))
         n, dn = g(p, kept(p, time, block, sample, GATE_2))
         dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
-        put_part(p, gates + start, block, multiply(multiply(dh, subtract(before, n)), dz))
-        put_part(p, gates + 2 * width + start, block, multiply(multiply(dh, subtract(all_of(_ONE), z)), dn))
+        put_part(p.hidden, gates + start, block, multiply(multiply(dh, subtract(before, n)), dz))
+        put_part(p.hidden, gates + 2 * width + start, block, multiply(multiply(dh, subtract(all_of(_ONE), z)), dn))
         store(p.carry + (block * p.batch + row) * size, multiply(dh, z))
 
     return gru_candidate
@@ -244,8 +260,10 @@ def gru_reset_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
         r, dr = f(p, kept(p, time, block, sample, GATE_1))
         before, dq, carry = state(p, p.hidden_before, time, block, sample), load(sums), p.carry + (block * p.batch + row) * size
-        put_part(p, gates + width + start, block, multiply(multiply(dq, before), dr))
-        put_part(p, operand + start, block, multiply(r, before))
+        if p.candidate_dropout != 0:
+            dq = multiply(dq, load(p.candidate_dropout + sample * p.dropout_row + start))
+        put_part(p.hidden, gates + width + start, block, multiply(multiply(dq, before), dr))
+        put_part(p.hidden, operand + start, block, multiply(r, before))
         store(carry, multiply_add(dq, r, load(carry)))
 
     return gru_reset

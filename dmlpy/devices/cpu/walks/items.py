@@ -29,12 +29,12 @@ def item_groups(sizes: RecurrentGeometry, blocks: int, threads: int, registers: 
         return blocks, sample_groups
     rows = -(-sizes.batch_size // sample_groups)
     sums = FLOAT_BYTES * registers.lanes * sizes.gates * rows * blocks
-    enough = min(sizes.gates * sizes.hidden_size**2 * rows // _ITEM, _ITEMS * threads)
+    enough = min(sizes.gates * sizes.hidden_size * sizes.state_size * rows // _ITEM, _ITEMS * threads)
     return min(blocks, max(enough, threads, -(-sums // _ITEM_BYTES))), sample_groups
 
 
 def item_size(sizes: RecurrentGeometry, blocks: int, groups: tuple[int, int]) -> int:
-    """The sums of one gate of an item, at most, each of them a vector."""
+    """The sums of one gate of an item of a phase over so many blocks, at most, each of them a vector."""
     block_groups, sample_groups = groups
     return -(-blocks // block_groups) * -(-sizes.batch_size // sample_groups)
 
@@ -48,6 +48,6 @@ def patience_of(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: i
         chunk_rows: rows of an input product, whose items are blocks; 0 where there is none.
         registers: the registers that the walk is compiled for.
     """
-    step = sizes.gates * sizes.hidden_size**2 * sizes.batch_size // prod(groups)
+    step = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size // prod(groups)
     product = sizes.gates * registers.lanes * sizes.input_size * chunk_rows
     return _LEAST_PATIENCE_NS + max(step, product) // registers.lanes

@@ -13,11 +13,12 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
+from dmlpy.devices.cpu.shared_kernels import GATE_PRODUCTS, PRODUCT, TAKE
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
+from dmlpy.devices.cpu.walks.constants import Constants
 from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
 from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
-from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
+from dmlpy.devices.cpu.walks.packing import PACKING
 from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES, copied, phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
@@ -26,10 +27,10 @@ from dmlpy.devices.threads import available_threads
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.operators.recurrent.layer import RecurrentDesc, RecurrentGeometry
+    from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc, RecurrentGeometry
 
 WALK = Kernel("dmlpy.devices.cpu.walks.walk:walk_of", 5)
 """The walk of all cells, which calls the phases of one."""
@@ -39,6 +40,8 @@ STEP = Kernel("dmlpy.devices.cpu.walks.steps:step_of", 7)
 """The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
 CANDIDATE = Kernel("dmlpy.devices.cpu.walks.steps:candidate_of", 7)
 """The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
+PROJECTION = Kernel("dmlpy.devices.cpu.walks.steps:projection_of", 7)
+"""The second phase of the step of an LSTM with a projection: the registers."""
 
 _ALIGNMENT = 64
 _CHUNK_ROWS = 128
@@ -57,20 +60,32 @@ def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
     """The number of threads that share the steps of a layer with this many blocks of units."""
     if multiplications(sizes) < _WALK:
         return 1
-    recurrent = sizes.gates * sizes.hidden_size * sizes.hidden_size * sizes.batch_size
+    recurrent = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size
     return max(1, min(available_threads(), blocks, recurrent // _SHARE))
+
+
+def two_phases(cell: RecurrentCell) -> bool:
+    """Returns whether a step has a second phase, whose product takes what all units give in the first one."""
+    return cell.resets_first or cell.projection
 
 
 def multiplications(sizes: RecurrentGeometry) -> int:
     """The multiplications of a direction, over all steps."""
-    return sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.hidden_size + sizes.input_size) * sizes.seq_length
+    return sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.state_size + sizes.input_size) * sizes.seq_length
+
+
+def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Collection[str]) -> list[str]:
+    """Lines of a plan's description about dropout and the projection, by the names of the tensors that there are."""
+    dropped = [name for name, tensor in (("x", "input_dropout_tensor"), ("h", "state_dropout_tensor")) if tensor in tensors]
+    lines = [f"dropout of {' and '.join(dropped)}: the gates' products one after the other"] if dropped else []
+    return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
 
 
 class RecurrentPlan(Plan):
     """RNN, LSTM or GRU by a compiled walk, or the training form of one. Arithmetic and states are float32.
 
     Args:
-        desc: a checked desc without dropout and a projection.
+        desc: a checked desc.
     """
 
     reserve_layout = RESERVE_LAYOUT
@@ -78,7 +93,9 @@ class RecurrentPlan(Plan):
     def __init__(self, desc: RecurrentDesc) -> None:
         self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
         sizes, self._registers = self._sizes, host_registers()
-        self._blocks = -(-sizes.hidden_size // self._registers.lanes)
+        self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
+        # The gates that read h, which with dropout have copies of their own.
+        self._state_gates = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 0
         self._threads = step_threads(sizes, self._blocks)
         # Two walks on a thread each never wait for each other.
         both = sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and multiplications(sizes) >= _WALK
@@ -90,7 +107,8 @@ class RecurrentPlan(Plan):
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
         self._writes_output_directly = output is None or self._has_rows(output)
-        self._packed = Layout(self._packed_arrays(), _ALIGNMENT)
+        self._constants = Constants(desc, self._registers)
+        self._packed = Layout(self._constants.arrays(), _ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
@@ -116,6 +134,7 @@ class RecurrentPlan(Plan):
                 f"input product: {self._chunk} of {self._sizes.seq_length} steps at a time, input {reading}, output {writing}",
                 f"step: blocks of {lanes} units, {self._sizes.gates} gate(s) of up to {most} samples in registers, {self._blocks} block(s)",
                 *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
+                *described_options(self._cell, self._sizes, self._tensors),
             ]
         )
 
@@ -124,22 +143,7 @@ class RecurrentPlan(Plan):
         return selects(self._tensors)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        return self._pack(arrays_of(self._tensors, constants), persistent)
-
-    def _pack(self, arrays: Arrays, persistent: int) -> Launch:
-        matrices, copies, sums = self._packing(arrays, self._packed.arrays_at(persistent))
-        pack_matrices = bound_packing(matrices, self._sizes.hidden_size, self._registers) if matrices else None
-        computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
-
-        def launch(stream: int) -> None:
-            if pack_matrices is not None:
-                pack_matrices()
-            with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of opposite signs, or NaN
-                copy(copies)
-                for target, first, second in sums:
-                    np.add(first, second, target, casting="unsafe", dtype=np.float32)
-
-        return launch
+        return self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
@@ -148,7 +152,7 @@ class RecurrentPlan(Plan):
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
         pack: Launch | None = None
         if persistent is None:
-            pack = self._pack({name: arrays[name] for name in self.constants}, temporary)
+            pack = self._constants.bound(arrays, self._packed.arrays_at(temporary))
             persistent, temporary = temporary, temporary + self.persistent_size
         packed, directions = self._packed.arrays_at(persistent), list[Direction]()
         for direction in range(self._sizes.num_directions):
@@ -159,10 +163,11 @@ class RecurrentPlan(Plan):
         else:
             items = max(self._blocks, prod(self._groups))
             walks = [alone(WALK(), direction, self._threads, items) for direction in directions]
-        converts = self._tensors["input_tensor"].data_type.numpy != np.float32
+        # FLOAT16 results may overflow, and dropout may meet an infinite state.
+        computes = self._tensors["input_tensor"].data_type.numpy != np.float32 or self._state_gates
 
         def launch(stream: int) -> None:
-            with np.errstate(all="ignore") if converts else nullcontext():  # FLOAT16 results may overflow
+            with np.errstate(all="ignore") if computes else nullcontext():
                 if pack is not None:
                     pack(stream)
                 for walk in walks:
@@ -188,105 +193,54 @@ class RecurrentPlan(Plan):
     def _addresses(self, direction: int) -> dict[str, int]:
         """The compiled functions of a direction's walk, by the names of its parameters."""
         cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
-        products, gates = {"input": self._sizes.gates, "step": self._sizes.gates - cell.resets_first}, self._sizes.gates
+        gates = self._sizes.gates
+        products = {
+            "input": (gates, "input_dropout_tensor" in self._tensors),
+            "step": (gates - cell.resets_first, self._state_gates > 0),
+        }
         found = {
             "take": TAKE.address(),
             "input_phase": INPUT_PRODUCTS.address(gates, registers),
             "step_phase": STEP.address(cell.kind, cell.resets_first, names, registers),
         }
-        if cell.resets_first:
-            found["candidate_phase"], products["candidate"] = CANDIDATE.address(names, registers), 1
-        return found | {f"{name}_product": PRODUCT.address(vectors, False, registers) for name, vectors in products.items()}
-
-    def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes, resets_first = self._sizes, self._cell.resets_first
-        rows = {
-            "weights": (sizes.input_size, sizes.gates),
-            "recurrence": (sizes.hidden_size, sizes.gates - resets_first),
-            "bias": (1, sizes.gates),
-        }
-        if resets_first:
-            rows["candidate"] = (sizes.hidden_size, 1)
-        if self._cell.resets_last:
-            rows["hidden_bias"] = (1, sizes.gates)
-        if self._cell.peephole:
-            rows["peephole"] = (1, 3)
-        leading, lanes, single = (sizes.num_directions, self._blocks), self._registers.lanes, np.dtype(np.float32)
-        return [(name, (*leading, terms, gates, lanes), single) for name, (terms, gates) in rows.items()]
+        if two_phases(cell):
+            found["second_phase"] = CANDIDATE.address(names, registers) if cell.resets_first else PROJECTION.address(registers)
+            products["second"] = (1, False)
+        for name, (vectors, apart) in products.items():
+            found[f"{name}_product"] = GATE_PRODUCTS.address(vectors, registers) if apart else PRODUCT.address(vectors, False, registers)
+        return found
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes, registers = self._sizes, self._registers
-        batch, units = sizes.batch_size, self._blocks * registers.lanes
-        sums = item_size(sizes, self._blocks, self._groups)
-        if self._threads > 1:
-            sums = max(sums, self._chunk * batch)  # those of a block of a chunk's input products
+        sizes, lanes, cell = self._sizes, self._registers.lanes, self._cell
+        batch, units, entries = sizes.batch_size, self._blocks * lanes, self._entry_blocks * lanes
+        rows = self._chunk * batch
+        sums = sizes.gates * max(item_size(sizes, self._blocks, self._groups), rows if self._threads > 1 else 0)
         shapes: dict[str, tuple[int, ...]] = {
-            "state": (STATES, batch, units),
-            "parts": (self._blocks, self._chunk * batch, sizes.gates, registers.lanes),
-            "own": (self._threads, sums, sizes.gates, registers.lanes),
+            "state": (STATES, batch, 1 + self._state_gates, entries),
+            "parts": (self._blocks, rows, sizes.gates, lanes),
+            "own": (self._threads, max(sums, item_size(sizes, self._entry_blocks, self._groups)), lanes),
         }
-        if self._cell.has_memory:
+        if cell.has_memory:
             shapes["memory"] = (batch, units)
-        if self._cell.resets_first:
+        if cell.resets_first:
             shapes["update"] = shapes["reset"] = (batch, units)
+        if cell.projection:
+            shapes |= {"cell_output": (batch, units), "zeros": (lanes,)}
         if self._input_row is None:
             shapes["input"] = (self._chunk, batch, sizes.input_size)
         if not self._writes_output_directly:
-            shapes["output"] = (self._chunk, batch, sizes.hidden_size)
-        if self._selects:
-            shapes["gathered"] = (self._threads, self._chunk * batch, sizes.input_size)
+            shapes["output"] = (self._chunk, batch, sizes.state_size)
+        if "input_dropout_tensor" in self._tensors:
+            shapes["input_dropout"] = (batch, sizes.gates, -(-sizes.input_size // lanes) * lanes)
+            shapes["gathered"] = (self._threads, rows, prod(shapes["input_dropout"][1:]))
+        elif self._selects:
+            shapes["gathered"] = (self._threads, rows, sizes.input_size)
+        if self._state_gates:
+            shapes["state_dropout"] = (batch, self._state_gates, entries)
+            if cell.resets_first:
+                shapes["candidate_dropout"] = (batch, units)
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
         return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
-
-    # constants
-
-    def _packing(
-        self, arrays: Mapping[str, Array], packed: Mapping[str, Array]
-    ) -> tuple[list[PackedMatrix], list[Copy], list[tuple[Array, Array, Array]]]:
-        """The compiled packing, the copies, and the sums of two, that arrange constants [D, gates, H, terms] in blocks of units."""
-        sizes, lanes = self._sizes, self._registers.lanes
-        matrices: list[PackedMatrix] = []
-        copies: list[Copy] = []
-        sums: list[tuple[Array, Array, Array]] = []
-
-        def pieces(name: str, gates: slice, *sources: Array) -> list[tuple[Array, ...]]:
-            """Yields equal parts of a packed array's gates and of [D, gates, H, terms] sources: whole blocks, then the remaining units."""
-            target = packed[name].transpose(0, 3, 1, 4, 2)[:, gates]  # [D, gates, blocks, lanes, terms]
-            whole, left = divmod(sizes.hidden_size, lanes)
-            full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in sources]
-            found: list[tuple[Array, ...]] = [(target[:, :, :whole], *full)]
-            if left:
-                found.append((target[:, :, whole, :left], *(source[:, :, whole * lanes :] for source in sources)))
-            return found
-
-        def put(name: str, source: Array, gates: slice = slice(None)) -> None:
-            copies.extend((target, piece) for target, piece in pieces(name, gates, source))
-
-        by_gate = (sizes.num_directions, sizes.gates, sizes.hidden_size, -1)
-        recurrence = arrays["recurrence_tensor"][0].reshape(by_gate)
-        given = {
-            "weights": arrays["weight_tensor"][0].reshape(by_gate),
-            "recurrence": recurrence[:, : sizes.gates - self._cell.resets_first],
-        }
-        if self._cell.resets_first:
-            given["candidate"] = recurrence[:, -1:]
-        compiled = [name for name, source in given.items() if is_packable(source)]
-        copies += [(array, 0.0) for name, array in packed.items() if name not in compiled and (sizes.hidden_size % lanes or "bias" in name)]
-        for name, source in given.items():
-            if name in compiled:
-                matrices.extend(map(PackedMatrix, source, packed[name]))
-            else:
-                put(name, source)
-        if "bias_tensor" in arrays:
-            bias = arrays["bias_tensor"][0, 0].reshape(sizes.num_directions, 2, sizes.gates, sizes.hidden_size, 1)
-            own = sizes.gates - self._cell.resets_last  # gates whose two biases are one sum
-            sums.extend((a, b, c) for a, b, c in pieces("bias", slice(own), bias[:, 0, :own], bias[:, 1, :own]))
-            if self._cell.resets_last:
-                put("bias", bias[:, 0, own:], slice(own, None))
-                put("hidden_bias", bias[:, 1, own:], slice(own, None))
-        if self._cell.peephole:
-            put("peephole", arrays["peephole_tensor"][0, 0].reshape(sizes.num_directions, 3, sizes.hidden_size, 1))
-        return matrices, copies, sums
 
     # walks
 
@@ -322,9 +276,7 @@ class RecurrentPlan(Plan):
                 parameters["output"] = results.ctypes.data - low * results.strides[0]
                 parameters["output_step"], parameters["output_row"] = results.strides[:2]
             parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
-            spans.append(
-                Span(before, parameters, parameters.ctypes.data, phases_of(count, self._chunk, resets_first=self._cell.resets_first), after)
-            )
+            spans.append(Span(before, parameters, parameters.ctypes.data, phases_of(count, self._chunk, two=two_phases(self._cell)), after))
 
         def first() -> None:
             rows.update()
@@ -337,31 +289,49 @@ class RecurrentPlan(Plan):
     ) -> tuple[Call, Call]:
         """The work before and after a walk: its states' rows are brought from the samples' order and back."""
         sizes, order, selective = self._sizes, rows.order, self._selects
-        steps, hidden = sizes.seq_length, sizes.hidden_size
-        states = {"hidden_init_tensor": scratch["state"][0]}
-        finals = {"output_single_tensor": scratch["state"][steps % STATES]}
+        steps, entries, hidden = sizes.seq_length, sizes.state_size, sizes.hidden_size
+        h = scratch["state"][..., :entries]  # [STATES, B, 1 + gates, S]: each, and what dropout lets the gates see of it
+        states = {"hidden_init_tensor": h[0, :, 0]}
+        finals = {"output_single_tensor": h[steps % STATES, :, 0]}
         slots = {"hidden_init_tensor": None if reserve is None else reserve.hidden}
         if self._cell.has_memory:
-            states["cell_mem_init_tensor"] = finals["output_cell_single_tensor"] = scratch["memory"]
+            states["cell_mem_init_tensor"] = finals["output_cell_single_tensor"] = scratch["memory"][:, :hidden]
             slots["cell_mem_init_tensor"] = None if reserve is None else reserve.memory
         first = steps if backward else 0
-        initial = [(state[:, :hidden], arrays[name][0, direction] if name in arrays else None) for name, state in states.items()]
-        kept: list[Copy] = []
+        initial = [(state, arrays[name][0, direction] if name in arrays else None) for name, state in states.items()]
+        kept: list[Copy] = [(scratch["zeros"], 0.0)] if "zeros" in scratch else []
         for name, slot in slots.items():
             if slot is not None:
                 kept.append((slot[direction, first], arrays[name][0, direction] if name in arrays else 0.0))
-        results = [(arrays[name][0, direction], state[:, :hidden]) for name, state in finals.items() if name in arrays]
+        results = [(arrays[name][0, direction], state) for name, state in finals.items() if name in arrays]
+        kept += self._dropout(direction, arrays, scratch)
+        multipliers = scratch["state_dropout"][..., :entries] if self._state_gates else None
 
         def begin() -> None:
             for target, source in initial:
                 target[...] = 0.0 if source is None else source[order] if selective else source
             copy(kept)
+            if multipliers is not None:
+                np.multiply(h[0, :, :1], multipliers[order] if selective else multipliers, h[0, :, 1:])
 
         def end() -> None:
             for target, source in results:
                 target[order if selective else slice(None)] = source
 
         return begin, end
+
+    def _dropout(self, direction: int, arrays: Arrays, scratch: Arrays) -> list[Copy]:
+        """The copies that arrange the multipliers of x and h by sample."""
+        sizes, found = self._sizes, list[Copy]()
+        if "input_dropout_tensor" in arrays:
+            multipliers = arrays["input_dropout_tensor"][direction].swapaxes(0, 1)
+            found.append((scratch["input_dropout"][..., : sizes.input_size], multipliers))
+        if "state_dropout_tensor" in arrays:
+            multipliers = arrays["state_dropout_tensor"][direction].swapaxes(0, 1)
+            found.append((scratch["state_dropout"][..., : sizes.state_size], multipliers[:, : self._state_gates]))
+            if self._cell.resets_first:
+                found.append((scratch["candidate_dropout"][..., : sizes.hidden_size], multipliers[:, -1]))
+        return found
 
     def _parameters(
         self, direction: int, backward: bool, packed: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
@@ -372,7 +342,9 @@ class RecurrentPlan(Plan):
             "batch": sizes.batch_size,
             "inputs": sizes.input_size,
             "hidden": sizes.hidden_size,
+            "entries": sizes.state_size,
             "blocks": self._blocks,
+            "entry_blocks": self._entry_blocks,
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
             "patience": patience_of(sizes, self._groups, self._chunk * sizes.batch_size, self._registers),
@@ -382,6 +354,9 @@ class RecurrentPlan(Plan):
             "clip": self._cell.clip or 0.0,
             "state_size": scratch["state"].strides[0],
             "state_row": scratch["state"].strides[1],
+            "state_gate": scratch["state"].strides[2] if self._state_gates else 0,
+            "state_gates": self._state_gates,
+            "memory_row": self._blocks * self._registers.lanes * FLOAT_BYTES,
             "own_size": scratch["own"].strides[0],
             "constants": constants_of(self._desc.activations_of(direction)),
         }
@@ -390,7 +365,9 @@ class RecurrentPlan(Plan):
         values |= {name: array.ctypes.data for name, array in scratch.items() if name not in ("input", "output")}
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
         if "gathered" in scratch:
-            values["gathered_size"] = scratch["gathered"].strides[0]
+            values["gathered_size"], values["gathered_row"] = scratch["gathered"].strides[:2]
+        if "input_dropout" in scratch:
+            values["input_gate"] = scratch["input_dropout"].strides[1]
         if reserve is not None:
             after = 0 if backward else 1
             values |= {"kept": reserve.kept[direction].ctypes.data, "kept_values": self._cell.kept}

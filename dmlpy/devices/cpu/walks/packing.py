@@ -31,7 +31,7 @@ class PackedMatrix(NamedTuple):
 
     Attributes:
         source: [gates, units, terms], or [terms, units] for one gate whose units lie beside each other; `is_packable`.
-        target: [blocks, terms, gates, lanes], or without gates for a source without. All but the blocks lie densely.
+        target: [blocks, terms, gates, lanes], or without gates where there is one. All but the blocks lie densely.
     """
 
     source: Array
@@ -43,24 +43,24 @@ def is_packable(source: Array) -> bool:
     return source.dtype == np.float32 and (source.strides[-1] == FLOAT_BYTES or source.shape[-1] == 1)
 
 
-def bound_packing(matrices: Sequence[PackedMatrix], units: int, registers: Registers) -> Callable[[], None]:
-    """Binds the packing of some matrices that have so many units.
+def bound_packing(matrices: Sequence[PackedMatrix], registers: Registers) -> Callable[[], None]:
+    """Binds the packing of some matrices.
 
     Args:
         matrices: one or more matrices.
-        units: the number of units.
         registers: those whose lanes the blocks have.
     """
     records = np.zeros(len(matrices), PACKED_MATRIX)
     for record, (source, target) in zip(records, matrices, strict=True):
         transposed = source.ndim == 3
         record["transposed"], record["terms"] = transposed, source.shape[-1] if transposed else source.shape[0]
+        record["units"] = source.shape[1]
         record["gates"], record["source_gate"] = (source.shape[0], source.strides[0]) if transposed else (1, 0)
         record["source"], record["source_row"] = source.ctypes.data, source.strides[-2]
         record["target"], record["target_block"] = target.ctypes.data, target.strides[0]
-    blocks = len(matrices[0].target)
+    blocks = max(len(target) for _, target in matrices)
     parameters = np.zeros(1, PACKING_PARAMETERS)
-    parameters["items"], parameters["blocks"], parameters["hidden"] = len(matrices) * blocks, blocks, units
+    parameters["items"], parameters["blocks"] = len(matrices) * blocks, blocks
     parameters["matrices"] = records.ctypes.data
     floats = sum(source.size for source, _ in matrices)
     threads = max(1, min(available_threads(), floats // _FLOATS_OF_A_THREAD))

@@ -82,8 +82,8 @@ def packing_of(registers: Registers) -> Share:
         item = first_item(parameters, p.items, thread, threads, board, met)
         while item < p.items:
             matrix, block = matrix_at(p.matrices + item // p.blocks * matrix_size), item % p.blocks
-            units, target = min(lanes, p.hidden - block * lanes), matrix.target + block * matrix.target_block
-            if matrix.transposed != 0:
+            units, target = min(lanes, matrix.units - block * lanes), matrix.target + block * matrix.target_block
+            if units > 0 and matrix.transposed != 0:
                 source = matrix.source + block * lanes * matrix.source_row
                 for term in range(0, matrix.terms, lanes):
                     count = min(lanes, matrix.terms - term)
@@ -91,7 +91,7 @@ def packing_of(registers: Registers) -> Share:
                         at = source + gate * matrix.source_gate + term * FLOAT_BYTES
                         to = target + (term * matrix.gates + gate) * size
                         transpose(at, matrix.source_row, units, count, to, matrix.gates * size)
-            else:
+            elif units > 0:  # it may have fewer blocks than another matrix
                 source = matrix.source + block * size
                 for _ in range(matrix.terms):
                     store(target, load(source) if units == lanes else load_some(source, units))

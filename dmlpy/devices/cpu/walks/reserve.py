@@ -32,9 +32,11 @@ class ReserveRows:
     Attributes:
         kept: [D, T, K, B, H]: for each gate, in the desc's order, its value or its sum (`keeps_argument`); for a GRU with
             linear_before_reset then h[t-1] Rh^T + Rbh. Zeros for the f of coupled gates, and past a sequence's end.
-        hidden: [D, T + 1, B, H]: h before and after each step. A forward walk's step t leads from slot t to slot t + 1, a backward
+        hidden: [D, T + 1, B, S]: h before and after each step. A forward walk's step t leads from slot t to slot t + 1, a backward
             walk's from slot t + 1 to slot t. Slots past a sequence's end hold the carried state.
         memory: [D, T + 1, B, H]: the same for the cell state; None but for LSTM.
+
+    S is H, or with a projection its size.
     """
 
     kept: Array
@@ -46,7 +48,9 @@ class ReserveRows:
         """The parts of a reserve, from a packed array of `reserve_size` elements."""
         sizes, cell = desc.geometry, desc.cell
         walks, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
-        shapes = [(walks, steps, cell.kept, batch, hidden), *[(walks, steps + 1, batch, hidden)] * (1 + cell.has_memory)]
+        shapes = [(walks, steps, cell.kept, batch, hidden), (walks, steps + 1, batch, sizes.state_size)]
+        if cell.has_memory:
+            shapes.append((walks, steps + 1, batch, hidden))
         flat, parts, start = array.reshape(-1), [], 0
         for shape in shapes:
             parts.append(flat[start : start + prod(shape)].reshape(shape))

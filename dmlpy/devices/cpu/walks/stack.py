@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CompiledNetworkPlan(NetworkPlan):
-    """A network of stacked layers without a projection, or its gradient, by compiled walks."""
+    """A network of stacked layers, or its gradient, by compiled walks."""
 
     library = "Numba"
     reserve_layout = RESERVE_LAYOUT

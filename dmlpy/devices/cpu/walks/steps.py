@@ -1,10 +1,10 @@
 """The phases of a walk over time (see `devices.cpu.phases`): a chunk's input products, and the steps of RNN, LSTM and GRU.
 
 Units lie in blocks of as many as a vector has lanes. A block's weights are packed together, all gates of a unit block beside each other,
-so the sums of some samples' gates stay in registers over all terms, and the cell's step follows from the first-level cache. A step is a
-phase, or two where a GRU's reset gate comes before the product; an item is some blocks of some samples. A thread sums the gates in memory
-of its own, and then, if the item is its, writes the states. What of the weights is left in its core's cache is what it begins the next
-step with.
+so the sums of some samples' gates stay in registers over all terms, and the cell's step follows from the first-level cache. With dropout
+each gate sees factors of its own, and the gates are summed one after the other. A step is a phase, or two where a GRU's reset gate comes
+before the product, or where h is projected; an item is some blocks of some samples. A thread sums the gates in memory of its own, and then,
+if the item is its, writes the states. What of the weights is left in its core's cache is what it begins the next step with.
 
 Each phase is a function of its own, phase(parameters, thread, threads, board, number, low, step): `number` is that of the phase, `low`
 the first time of the chunk, and in place of `step` the input products get the number of the chunk's steps.
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.phases import NOTHING, claim, take, tell
-from dmlpy.devices.cpu.products import call_product
+from dmlpy.devices.cpu.products import call_gate_products, call_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
-from dmlpy.devices.cpu.stored import row_copy
+from dmlpy.devices.cpu.stored import elements_of, row_copy
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, vectors_of
 from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES
 from dmlpy.devices.cpu.walks.units import (
@@ -26,7 +26,8 @@ from dmlpy.devices.cpu.walks.units import (
     gru_gates_kernel,
     gru_kernel,
     lstm_kernel,
-    pass_kernel,
+    pass_kernels,
+    projection_kernel,
     rnn_kernel,
     skip_of,
 )
@@ -39,43 +40,107 @@ Phase = Callable[..., None]
 
 
 @jit
-def part_of(p: Any, item: Any) -> Any:
+def items_of(p: Any, blocks: Any) -> Any:
+    """The items of a phase over so many blocks."""
+    return min(p.block_groups, blocks) * p.sample_groups
+
+
+@jit
+def part_of(p: Any, blocks: Any, item: Any) -> Any:
     """The first block of an item and the one past its last; the first row of the samples and the one past the last."""
-    blocks, samples = item % p.block_groups, item // p.block_groups
+    groups = min(p.block_groups, blocks)
+    group, samples = item % groups, item // groups
     first, last = p.batch * samples // p.sample_groups, p.batch * (samples + 1) // p.sample_groups
-    return p.blocks * blocks // p.block_groups, p.blocks * (blocks + 1) // p.block_groups, first, last
+    return blocks * group // groups, blocks * (group + 1) // groups, first, last
+
+
+def _sum_kernel(gates: int, registers: Registers) -> Any:
+    """The kernel `sum_up(product, rows, matrix, terms, factors, factors_row, factors_gate, start, start_row, sums)`.
+
+    sums[row][gate] = start[row][gate] + the product of a block of a matrix with the row's factors. Where `factors_gate` is 0, the gates
+    share them, and the product is that of `product_of`, else that of `gate_products_of`.
+    """
+    most, row_size = registers.columns(gates), gates * vectors_of(registers).size
+
+    @jit
+    def sum_up(
+        product: Any,
+        rows: Any,
+        matrix: Any,
+        terms: Any,
+        factors: Any,
+        factors_row: Any,
+        factors_gate: Any,
+        start: Any,
+        start_row: Any,
+        sums: Any,
+    ) -> None:
+        if factors_gate != 0:
+            call_gate_products(product, (rows, matrix, terms, factors, factors_row, factors_gate, start, start_row, sums))
+        else:
+            groups = (rows + most - 1) // most
+            for group in range(groups):
+                row = rows * group // groups
+                columns, of_rows = rows * (group + 1) // groups - row, factors + row * factors_row
+                call_product(product, (columns, matrix, terms, of_rows, factors_row, start + row * start_row, start_row, sums))
+                sums += columns * row_size
+
+    return sum_up
+
+
+def _dropped_kernel(gates: int, registers: Registers) -> Any:
+    """Writes what each gate sees of a row of x: drop(p, source, sample, target)."""
+    vectors, read, lanes = vectors_of(registers), elements_of(False, registers).read, registers.lanes
+    load, store, multiply = vectors.load, vectors.store, vectors.multiply
+
+    @jit
+    def drop(p: Any, source: Any, sample: Any, target: Any) -> None:
+        of_sample = p.input_dropout + sample * p.gathered_row
+        for entry in range(0, p.inputs, lanes):
+            x = read(source + entry * FLOAT_BYTES, p.inputs - entry)
+            for gate in range(gates):
+                at = gate * p.input_gate + entry * FLOAT_BYTES
+                store(target + at, multiply(x, load(of_sample + at)))
+
+    return drop
 
 
 def input_products_of(gates: int, registers: Registers) -> Phase:
     """The phase of a chunk's input products, biases included: an item is a block of units.
 
-    Rows that lie apart are copied beside each other first, by each thread for all its blocks.
+    Rows that lie apart are copied beside each other first, by each thread for all its blocks, and so is what dropout leaves of them.
 
     Args:
         gates: the number of gates.
         registers: the registers that it is compiled for.
     """
-    vectors, most, part = vectors_of(registers), registers.columns(gates), gates * vectors_of(registers).size
-    load, store, size, copy, parameters_at = vectors.load, vectors.store, vectors.size, row_copy(False, registers), record_at(PARAMETERS)
+    vectors, part, sum_up = vectors_of(registers), gates * vectors_of(registers).size, _sum_kernel(gates, registers)
+    load, store, size, parameters_at = vectors.load, vectors.store, vectors.size, record_at(PARAMETERS)
+    copy, drop = row_copy(False, registers), _dropped_kernel(gates, registers)
+
+    @jit
+    def gather(p: Any, first: Any, rows: Any, target: Any) -> None:
+        for row in range(first, first + rows):
+            number = integer_at(p.rows + 8 * row) if p.rows != 0 else row
+            if p.input_dropout != 0:
+                drop(p, p.input + number * p.input_row, number % p.batch, target)
+            else:
+                copy(p.input + number * p.input_row, target, p.inputs)
+            target += p.gathered_row
 
     def products(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, count: Any) -> None:
         p = parameters_at(parameters)
         before = integer_at(p.bases + 8 * low)
         rows = integer_at(p.bases + 8 * (low + count)) - before
-        groups = (rows + most - 1) // most
-        factors, factor_row, gathered = p.input + before * p.input_row, p.input_row, p.rows == 0
+        factors, factors_row, gathered = p.input + before * p.input_row, p.input_row, p.gathered == 0
         block = take(p, board, thread, threads, number, p.blocks, NOTHING)
         while block >= 0:
             if not gathered:
-                factors, factor_row, gathered = p.gathered + thread * p.gathered_size, p.inputs * FLOAT_BYTES, True
-                for row in range(rows):
-                    copy(p.input + integer_at(p.rows + 8 * (before + row)) * p.input_row, factors + row * factor_row, p.inputs)
+                factors, factors_row, gathered = p.gathered + thread * p.gathered_size, p.gathered_row, True
+                gather(p, before, rows, factors)
             matrix, bias, parts = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
             sums = parts if threads == 1 else p.own + thread * p.own_size
-            for group in range(groups):
-                row = rows * group // groups
-                columns, of_rows = rows * (group + 1) // groups - row, factors + row * factor_row
-                call_product(p.input_product, (columns, matrix, p.inputs, of_rows, factor_row, bias, 0, sums + row * part))
+            sum_up(p.input_product, rows, matrix, p.inputs, factors, factors_row, p.input_gate, bias, 0, sums)
             if claim(board, threads, number, block):
                 if threads > 1:
                     for at in range(0, rows * part, size):
@@ -87,7 +152,7 @@ def input_products_of(gates: int, registers: Registers) -> Phase:
 
 
 def step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Phase:
-    """The phase of a step, or the first of two: for a GRU that resets first, that of its gates.
+    """The phase of a step, or the first of two: for a GRU that resets first, that of its gates; with a projection, that of the cell.
 
     Args:
         kind: the cell.
@@ -98,33 +163,60 @@ def step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], register
     size, parameters_at = vectors_of(registers).size, record_at(PARAMETERS)
     gates, resets_last = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], kind == "GRU" and not resets_first
     makes = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_gates_kernel if resets_first else gru_kernel}
-    part, unit = gates * size, makes[kind](functions, registers)
-    over_samples = _over_samples(gates - resets_first, part, unit, not resets_first, registers)
+    _, pass_cell = pass_kernels(registers)
+    part, unit, pass_by = gates * size, makes[kind](functions, registers), _pass_nothing if resets_first else pass_cell
+    over_samples = _over_samples(gates - resets_first, part, unit, pass_by, registers)
 
     def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
         p = parameters_at(parameters)
         time, row, old, new = _place_of(p, low, step)
         parts, parts_block = p.parts + row * part, p.chunk * p.batch * part
         start, start_block, start_row = (p.hidden_bias, part, 0) if resets_last else (parts, parts_block, part)
-        given = (p.step_product, p.recurrence, old, start, start_block, start_row)
-        over_samples(p, thread, threads, board, number, time, parts, given, old, new)
+        factors = (p.entries, old + p.state_gate, p.state_row, p.state_gate)
+        given = (p.step_product, p.blocks, p.recurrence, start, start_block, start_row)
+        over_samples(p, thread, threads, board, number, time, parts, given, factors, old, new)
 
     return phase
 
 
 def candidate_of(functions: tuple[str, ...], registers: Registers) -> Phase:
     """The second phase of a step of a GRU that resets first. The arguments are `step_of`'s."""
-    size, parameters_at = vectors_of(registers).size, record_at(PARAMETERS)
-    part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, registers), True, registers)
+    size, parameters_at, (_, pass_cell) = vectors_of(registers).size, record_at(PARAMETERS), pass_kernels(registers)
+    part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, registers), pass_cell, registers)
 
     def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
         p = parameters_at(parameters)
         time, row, old, new = _place_of(p, low, step)
         parts, parts_block = p.parts + row * part, p.chunk * p.batch * part
-        given = (p.candidate_product, p.candidate, p.reset, parts + 2 * size, parts_block, part)
-        over_samples(p, thread, threads, board, number, time, parts, given, old, new)
+        factors = (p.hidden, p.reset, p.memory_row, 0)
+        given = (p.second_product, p.blocks, p.candidate, parts + 2 * size, parts_block, part)
+        over_samples(p, thread, threads, board, number, time, parts, given, factors, old, new)
 
     return phase
+
+
+def projection_of(registers: Registers) -> Phase:
+    """The second phase of a step of an LSTM with a projection, which gives h.
+
+    Args:
+        registers: the registers that it is compiled for.
+    """
+    parameters_at, (pass_state, _) = record_at(PARAMETERS), pass_kernels(registers)
+    over_samples = _over_samples(1, 0, projection_kernel(registers), pass_state, registers)
+
+    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
+        p = parameters_at(parameters)
+        time, _, old, new = _place_of(p, low, step)
+        factors = (p.hidden, p.cell_output, p.memory_row, 0)
+        given = (p.second_product, p.entry_blocks, p.projection, p.zeros, 0, 0)
+        over_samples(p, thread, threads, board, number, time, 0, given, factors, old, new)
+
+    return phase
+
+
+@jit
+def _pass_nothing(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
+    """What the first phase of a skipped step leaves, where the second one carries the states."""
 
 
 @jit
@@ -136,50 +228,58 @@ def _place_of(p: Any, low: Any, step: Any) -> Any:
     return time, row, p.state + place % STATES * p.state_size, p.state + (place + 1) % STATES * p.state_size
 
 
-def _over_samples(gates: int, part: int, unit: Any, passes: bool, registers: Registers) -> Any:
+def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, registers: Registers) -> Any:
     """Makes a phase of a step: the products of some gates with the factors' rows, then `unit` for each sample.
 
     Args:
         gates: the number of gates.
         part: bytes of a sample's input parts.
         unit: the kernel.
-        passes: whether it also carries the states of the samples that skip the step.
+        pass_by: the kernel for a sample that skips the step.
         registers: the registers that it is compiled for.
     """
-    pass_by, most, row_size = pass_kernel(registers), registers.columns(gates), gates * vectors_of(registers).size
+    row_size, sum_up = gates * vectors_of(registers).size, _sum_kernel(gates, registers)
 
     @jit
-    def step(p: Any, thread: Any, threads: Any, board: Any, number: Any, time: Any, parts: Any, given: Any, old: Any, new: Any) -> None:
-        product, matrix, factors, start, start_block, start_row = given
+    def step(
+        p: Any,
+        thread: Any,
+        threads: Any,
+        board: Any,
+        number: Any,
+        time: Any,
+        parts: Any,
+        given: Any,
+        factors: Any,
+        old: Any,
+        new: Any,
+    ) -> None:
+        product, blocks, matrix, start, start_block, start_row = given
+        terms, factors_at, factors_row, factors_gate = factors
         active = integer_at(p.bases + 8 * time + 8) - integer_at(p.bases + 8 * time)
-        own, block_size, parts_block = p.own + thread * p.own_size, p.hidden * row_size, p.chunk * p.batch * part
-        items = p.block_groups * p.sample_groups
+        own, block_size, parts_block = p.own + thread * p.own_size, terms * row_size, p.chunk * p.batch * part
+        items = items_of(p, blocks)
         item = take(p, board, thread, threads, number, items, NOTHING)
         while item >= 0:
-            first_block, last_block, first_row, last_row = part_of(p, item)
+            first_block, last_block, first_row, last_row = part_of(p, blocks, item)
             rows, sums = max(0, min(last_row, active) - first_row), own
-            groups = (rows + most - 1) // most
             for turn in range(first_block, last_block):
                 block = turn if number & 1 != 0 else first_block + last_block - 1 - turn
-                for group in range(groups):
-                    first = rows * group // groups
-                    row, columns = first_row + first, rows * (group + 1) // groups - first
-                    of_rows, begin = factors + row * p.state_row, start + block * start_block + row * start_row
-                    call_product(product, (columns, matrix + block * block_size, p.hidden, of_rows, p.state_row, begin, start_row, sums))
-                    sums += columns * row_size
+                of_block, of_rows = matrix + block * block_size, factors_at + first_row * factors_row
+                begin = start + block * start_block + first_row * start_row
+                sum_up(product, rows, of_block, terms, of_rows, factors_row, factors_gate, begin, start_row, sums)
+                sums += rows * row_size
             if claim(board, threads, number, item):
                 sums = own
                 for turn in range(first_block, last_block):
                     block = turn if number & 1 != 0 else first_block + last_block - 1 - turn
-                    for row in range(first_row, first_row + rows):
-                        if passes and skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
-                            pass_by(p, time, block, row, old, new)
+                    for row in range(first_row, last_row):
+                        if row < active and skip_of(p, time, integer_at(p.order + 8 * row)) == 0:
+                            of_row = parts + block * parts_block + row * part
+                            unit(p, time, block, row, of_row, sums + (row - first_row) * row_size, old, new)
                         else:
-                            unit(p, time, block, row, parts + block * parts_block + row * part, sums, old, new)
-                        sums += row_size
-                    if passes:
-                        for row in range(first_row + rows, last_row):
                             pass_by(p, time, block, row, old, new)
+                    sums += rows * row_size
                 tell(board, threads, number, item)
             item = take(p, board, thread, threads, number, items, item)
 

@@ -39,13 +39,13 @@ def clip_kernel(registers: Registers) -> Any:
 
 @cache
 def put_part_kernel(registers: Registers) -> Any:
-    """Writes as many of a vector's floats as belong to units of this block: put_part(p, address, block, value)."""
+    """Writes as many of a vector's floats as belong to units of this block, of `count` units: put_part(count, address, block, value)."""
     vectors = vectors_of(registers)
     store, store_some, lanes = vectors.store, vectors.store_some, registers.lanes
 
     @jit
-    def put_part(p: Any, address: Any, block: Any, value: Any) -> None:
-        width = p.hidden - block * lanes
+    def put_part(count: Any, address: Any, block: Any, value: Any) -> None:
+        width = count - block * lanes
         if width >= lanes:
             store(address, value)
         else:
@@ -56,35 +56,48 @@ def put_part_kernel(registers: Registers) -> Any:
 
 @cache
 def reserve_kernels(registers: Registers) -> Any:
-    """What a reserve gets: keep_gate(p, time, block, sample, gate, value) and keep_state(p, slots, time, block, sample, value)."""
+    """What a reserve gets: keep_gate(p, time, block, sample, gate, value) and keep_state(p, slots, count, time, block, sample, value).
+
+    A state has `count` units.
+    """
     put_part, size = put_part_kernel(registers), vectors_of(registers).size
 
     @jit
     def keep_gate(p: Any, time: Any, block: Any, sample: Any, gate: Any, value: Any) -> None:
         if p.kept != 0:
             row = (time * p.kept_values + gate) * p.batch + sample
-            put_part(p, p.kept + row * p.hidden * FLOAT_BYTES + block * size, block, value)
+            put_part(p.hidden, p.kept + row * p.hidden * FLOAT_BYTES + block * size, block, value)
 
     @jit
-    def keep_state(p: Any, slots: Any, time: Any, block: Any, sample: Any, value: Any) -> None:
+    def keep_state(p: Any, slots: Any, count: Any, time: Any, block: Any, sample: Any, value: Any) -> None:
         if slots != 0:
-            put_part(p, slots + (time * p.batch + sample) * p.hidden * FLOAT_BYTES + block * size, block, value)
+            put_part(count, slots + (time * p.batch + sample) * count * FLOAT_BYTES + block * size, block, value)
 
     return keep_gate, keep_state
 
 
 @cache
 def put_kernel(registers: Registers) -> Any:
-    """Writes h to the new state, to the reserve, and to the output sequence, as far as there are such."""
-    store, size, put_part = vectors_of(registers).store, vectors_of(registers).size, put_part_kernel(registers)
+    """Writes h to the new state, with what each gate sees of it, to the reserve, and to the output, as far as there are such.
+
+    The kernel is put(p, time, block, row, sample, new, value, shown), where `shown` is what goes to the output.
+    """
+    vectors, put_part = vectors_of(registers), put_part_kernel(registers)
+    load, store, multiply, size = vectors.load, vectors.store, vectors.multiply, vectors.size
     _, keep_state = reserve_kernels(registers)
 
     @jit
-    def put(p: Any, time: Any, block: Any, row: Any, sample: Any, new: Any, value: Any) -> None:
-        store(new + row * p.state_row + block * size, value)
+    def put(p: Any, time: Any, block: Any, row: Any, sample: Any, new: Any, value: Any, shown: Any) -> None:
+        at = new + row * p.state_row + block * size
+        store(at, value)
+        if p.state_dropout != 0:
+            multipliers = p.state_dropout + sample * p.state_gates * p.state_gate + block * size
+            for gate in range(p.state_gates):
+                multiplier = load(multipliers + gate * p.state_gate)
+                store(at + (gate + 1) * p.state_gate, multiply(value, multiplier))
         if p.output != 0:
-            put_part(p, p.output + time * p.output_step + sample * p.output_row + block * size, block, value)
-        keep_state(p, p.kept_hidden, time, block, sample, value)
+            put_part(p.entries, p.output + time * p.output_step + sample * p.output_row + block * size, block, shown)
+        keep_state(p, p.kept_hidden, p.entries, time, block, sample, value)
 
     return put
 
@@ -96,27 +109,33 @@ def skip_of(p: Any, time: Any, sample: Any) -> Any:
 
 
 @cache
-def pass_kernel(registers: Registers) -> Any:
-    """Where a step is skipped, carries the states, and writes zeros to what the reserve keeps of gates and zeros or h to the output."""
+def pass_kernels(registers: Registers) -> tuple[Any, Any]:
+    """What a skipped step leaves.
+
+    pass_state(p, time, block, row, old, new) carries h, and shows zeros or h as the output. pass_cell, of the same arguments, carries the
+    cell state and keeps zeros of the gates, and does what the other does unless h follows in a phase of its own.
+    """
     vectors = vectors_of(registers)
-    load, store, all_of, size, put_part = vectors.load, vectors.store, vectors.all_of, vectors.size, put_part_kernel(registers)
+    load, all_of, size, put = vectors.load, vectors.all_of, vectors.size, put_kernel(registers)
     keep_gate, keep_state = reserve_kernels(registers)
 
     @jit
-    def pass_by(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
-        sample, at = integer_at(p.order + 8 * row), row * p.state_row + block * size
-        h = load(old + at)
-        store(new + at, h)
-        if p.output != 0:
-            shown = h if skip_of(p, time, sample) == REPEATS else all_of(_ZERO)
-            put_part(p, p.output + time * p.output_step + sample * p.output_row + block * size, block, shown)
+    def pass_state(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
+        sample, h = integer_at(p.order + 8 * row), load(old + row * p.state_row + block * size)
+        put(p, time, block, row, sample, new, h, h if skip_of(p, time, sample) == REPEATS else all_of(_ZERO))
+
+    @jit
+    def pass_cell(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
+        sample = integer_at(p.order + 8 * row)
         for gate in range(p.kept_values):
             keep_gate(p, time, block, sample, gate, all_of(_ZERO))
-        keep_state(p, p.kept_hidden, time, block, sample, h)
         if p.kept_memory != 0:
-            keep_state(p, p.kept_memory, time, block, sample, load(p.memory + at))
+            memory = p.memory + row * p.memory_row + block * size
+            keep_state(p, p.kept_memory, p.hidden, time, block, sample, load(memory))
+        if p.projection == 0:
+            pass_state(p, time, block, row, old, new)
 
-    return pass_by
+    return pass_state, pass_cell
 
 
 def rnn_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
@@ -130,13 +149,13 @@ def rnn_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
         sample, total = integer_at(p.order + 8 * row), load(sums)
         h = f(p, total)
         keep_gate(p, time, block, sample, GATE_0, total if keeps_argument else h)
-        put(p, time, block, row, sample, new, h)
+        put(p, time, block, row, sample, new, h, h)
 
     return rnn
 
 
 def lstm_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
-    """The step of LSTM."""
+    """The step of LSTM; with a projection h follows in the next phase."""
     vectors, put, clipped = vectors_of(registers), put_kernel(registers), clip_kernel(registers)
     load, store, all_of, size = vectors.load, vectors.store, vectors.all_of, vectors.size
     multiply, multiply_add, subtract = vectors.multiply, vectors.multiply_add, vectors.subtract
@@ -150,10 +169,10 @@ def lstm_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
 
     @jit
     def lstm(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
-        sample, memory = integer_at(p.order + 8 * row), p.memory + row * p.state_row + block * size
+        sample, at = integer_at(p.order + 8 * row), row * p.memory_row + block * size
         input_sum, output_sum = load(sums), load(sums + size)
         forget_sum, candidate_sum = load(sums + 2 * size), load(sums + 3 * size)
-        c = load(memory)
+        c = load(p.memory + at)
         peephole = p.peephole + 3 * block * size
         if p.peephole != 0:
             input_sum = multiply_add(load(peephole), c, input_sum)
@@ -168,15 +187,31 @@ def lstm_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
             forget_gate = f(p, clipped(p, forget_sum))
             keep(p, time, block, sample, GATE_2, forget_sum, forget_gate, f_argument)
         c = multiply_add(forget_gate, c, multiply(input_gate, candidate))
-        store(memory, c)
-        keep_state(p, p.kept_memory, time, block, sample, c)
+        store(p.memory + at, c)
+        keep_state(p, p.kept_memory, p.hidden, time, block, sample, c)
         if p.peephole != 0:
             output_sum = multiply_add(load(peephole + size), c, output_sum)
         output_gate = f(p, clipped(p, output_sum))
         keep(p, time, block, sample, GATE_1, output_sum, output_gate, f_argument)
-        put(p, time, block, row, sample, new, multiply(output_gate, h(p, c)))
+        output = multiply(output_gate, h(p, c))
+        if p.projection != 0:
+            store(p.cell_output + at, output)
+        else:
+            put(p, time, block, row, sample, new, output, output)
 
     return lstm
+
+
+def projection_kernel(registers: Registers) -> Any:
+    """The rest of an LSTM's step with a projection, after the product."""
+    load, put = vectors_of(registers).load, put_kernel(registers)
+
+    @jit
+    def project(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
+        h = load(sums)
+        put(p, time, block, row, integer_at(p.order + 8 * row), new, h, h)
+
+    return project
 
 
 def gru_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
@@ -199,13 +234,14 @@ def gru_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
         keep_gate(p, time, block, sample, GATE_1, r_sum if f_argument else r)
         keep_gate(p, time, block, sample, GATE_2, n_sum if g_argument else n)
         keep_gate(p, time, block, sample, GATE_3, product)
-        put(p, time, block, row, sample, new, multiply_add(z, subtract(h, n), n))
+        h = multiply_add(z, subtract(h, n), n)
+        put(p, time, block, row, sample, new, h, h)
 
     return gru
 
 
 def gru_gates_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
-    """The gates of a GRU whose reset gate comes before the product: z, and h multiplied by r."""
+    """The gates of a GRU whose reset gate comes before the product: z, and what the product sees of h multiplied by r."""
     vectors = vectors_of(registers)
     load, store, multiply, size = vectors.load, vectors.store, vectors.multiply, vectors.size
     f, argument = activation(functions[0], 0, registers), functions[0] == "other"
@@ -213,13 +249,16 @@ def gru_gates_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
 
     @jit
     def gru_gates(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
-        sample, at = integer_at(p.order + 8 * row), row * p.state_row + block * size
+        sample, at = integer_at(p.order + 8 * row), row * p.memory_row + block * size
         z_sum, r_sum = load(sums), load(sums + size)
         z, r = f(p, z_sum), f(p, r_sum)
+        product = multiply(r, load(old + row * p.state_row + block * size))
+        if p.candidate_dropout != 0:
+            product = multiply(product, load(p.candidate_dropout + sample * p.memory_row + block * size))
         keep_gate(p, time, block, sample, GATE_0, z_sum if argument else z)
         keep_gate(p, time, block, sample, GATE_1, r_sum if argument else r)
         store(p.update + at, z)
-        store(p.reset + at, multiply(r, load(old + at)))
+        store(p.reset + at, product)
 
     return gru_gates
 
@@ -233,10 +272,11 @@ def gru_candidate_kernel(functions: tuple[str, ...], registers: Registers) -> An
 
     @jit
     def gru_candidate(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
-        sample, at = integer_at(p.order + 8 * row), row * p.state_row + block * size
-        n_sum = load(sums)
+        sample, start, n_sum = integer_at(p.order + 8 * row), block * size, load(sums)
         n = g(p, n_sum)
         keep_gate(p, time, block, sample, GATE_2, n_sum if argument else n)
-        put(p, time, block, row, sample, new, multiply_add(load(p.update + at), subtract(load(old + at), n), n))
+        z, h = load(p.update + row * p.memory_row + start), load(old + row * p.state_row + start)
+        h = multiply_add(z, subtract(h, n), n)
+        put(p, time, block, row, sample, new, h, h)
 
     return gru_candidate

@@ -31,9 +31,9 @@ def walk_of() -> Share:
             for step in range(begin, begin + count):
                 number += 1
                 _call(p.step_phase, (parameters, thread, threads, board, number, low, step))
-                if p.candidate_phase != 0:
+                if p.second_phase != 0:
                     number += 1
-                    _call(p.candidate_phase, (parameters, thread, threads, board, number, low, step))
+                    _call(p.second_phase, (parameters, thread, threads, board, number, low, step))
         leave(board, thread, threads)
 
     return walk
@@ -50,9 +50,9 @@ def gradient_walk_of() -> Share:
         for step in range(p.steps + 1):
             number += 1
             _call_back(p.step_phase, (parameters, thread, threads, board, number, step))
-            if p.reset_phase != 0 and step < p.steps:
+            if p.second_phase != 0 and step < p.steps:
                 number += 1
-                _call_back(p.reset_phase, (parameters, thread, threads, board, number, step))
+                _call_back(p.second_phase, (parameters, thread, threads, board, number, step))
         leave(board, thread, threads)
 
     return walk

@@ -1,0 +1,47 @@
+"""The compiled plans of recurrent layers and their gradients, for the runs of `gradient_runs`. They need Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cpu.walks import layer
+from dmlpy.devices.cpu.walks.gradient import GradientPlan
+from dmlpy.devices.cpu.walks.layer import RecurrentPlan
+from dmlpy.devices.cpu.walks.reserve import ReserveRows, keeps_argument
+from dmlpy.operators.activation import ActivationDesc
+from tests.support.gradient_runs import Plans
+from tests.support.gradient_runs import backward as backward_by
+from tests.support.training_runs import KeptRows
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _kept_rows(desc: Any, array: Array) -> KeptRows:
+    rows = ReserveRows.of(desc, array)
+    return KeptRows(rows.kept, rows.hidden, rows.memory)
+
+
+def _kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
+    f, *others = desc.activations_of(d)
+    for gate in range(desc.cell.kept):
+        if gate == 2 and desc.cell.couple_input_forget:
+            continue
+        is_gate = gate < len(desc.gate_names)
+        activation = others[0] if others and gate == len(desc.gate_names) - 1 else f
+        yield gate, gate, activation if is_gate and not keeps_argument(activation, desc.cell.clip is not None) else None
+
+
+CPU = Plans(RecurrentPlan, GradientPlan, _kept_rows, _kept_gates)
+backward = partial(backward_by, plans=CPU)
+
+
+def share_among(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes plans share the steps of any layer among so many threads."""
+    monkeypatch.setattr(layer, "_SHARE", 1)
+    monkeypatch.setattr(layer, "_WALK", 1)
+    monkeypatch.setattr(layer, "available_threads", lambda: threads)
