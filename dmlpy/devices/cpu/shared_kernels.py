@@ -8,3 +8,5 @@ TAKE = Kernel("dmlpy.devices.cpu.phases:taking_of", 6, returns=True)
 """What takes an item of a phase, for several threads."""
 PRODUCT = Kernel("dmlpy.devices.cpu.products:product_of", 8)
 """`Vectors.product`: how many vectors, whether the factors lie by terms, and the registers."""
+FILL = Kernel("dmlpy.devices.cpu.windows.parts:filling_of", 5)
+"""What copies a part of an image: whether of FLOAT16, and the registers."""

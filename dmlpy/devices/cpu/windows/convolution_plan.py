@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.kernels import Kernel
-from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import launch
-from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.windows.convolution_tiles import Tiles
 from dmlpy.devices.cpu.windows.sections import Section, sections_of
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
@@ -28,9 +24,6 @@ if TYPE_CHECKING:
 
     from dmlpy.description.value_structs import ScaleBias
     from dmlpy.operators.convolution import ConvolutionDesc
-
-CONVOLUTION = Kernel("dmlpy.devices.cpu.windows.convolution_kernels:convolution_of", 5)
-"""The convolution: whether groups have one filter each, whether tensors are of FLOAT16, and the registers."""
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
@@ -52,7 +45,6 @@ class ConvolutionPlan(Plan):
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
         self._geometry, self._tensors, registers = geometry, desc.tensors(), host_registers()
-        self._choices = geometry.filters == 1, desc.output_tensor.data_type is DataType.FLOAT16, registers
         self._epsilon = desc.epsilon if isinstance(desc, NormalizedConvolutionDesc) else None
         self._low, self._high = -inf, inf
         self._scale_bias: ScaleBias | None = None
@@ -81,7 +73,8 @@ class ConvolutionPlan(Plan):
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
     def load(self) -> None:
-        CONVOLUTION(*self._choices)
+        for tiles in self._tiles:
+            tiles.load()
 
     @property
     def is_matrix(self) -> bool:
@@ -105,7 +98,6 @@ class ConvolutionPlan(Plan):
             lines.append(f"transposed: {len(self._tiles)} convolution(s), each of what is seen by some of the taps")
         lines += [
             first.describe(),
-            f"sums in registers: {first.block} filter(s) of {first.most} vectors of {self._choices[2].lanes} positions",
             f"{' and '.join(self.constants)}: packed as {COMPUTE}",
         ]
         return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
@@ -151,16 +143,11 @@ class ConvolutionPlan(Plan):
         place = temporary + self.prepared_temporary_size if persistent is None else persistent
         if persistent is None:
             work.append(self.pack(tensors, place))
-        kernel, pointers = CONVOLUTION(*self._choices), self._packed.pointers(place)
+        pointers, limits = self._packed.pointers(place), {"low": self._low, "high": self._high}
         for number, tiles in enumerate(self._tiles):
-            values = tiles.values(tensors, temporary) | {
-                "weights": pointers[f"weights {number}"],
-                "coefficients": pointers["coefficients"],
-                "low": self._low,
-                "high": self._high,
-            }
-            parameters = record_of(PARAMETERS, values)
-            work.append(launch(kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
+            packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
+            parameters = tiles.parameters(tensors, temporary, packed | limits)
+            work.append(launch(tiles.kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
