@@ -74,10 +74,12 @@ def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, Operat
 
 
 def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    for name, groups in (("", 1), (", depthwise", 16)):
+    """Wide images, and narrow ones with filters in blocks of two sizes: their kernels differ."""
+    kinds = {"": (16, 32, 1), ", narrow images": (32, 8, 1), ", narrow images, 48 filters": (48, 8, 1), ", depthwise": (16, 32, 16)}
+    for name, (filters, size, groups) in kinds.items():
         desc = ConvolutionDesc(
-            input_tensor=_tensor(dtype, 1, 16, 32, 32),
-            filter_tensor=_tensor(dtype, 16, 16 // groups, 3, 3),
+            input_tensor=_tensor(dtype, 1, 16, size, size),
+            filter_tensor=_tensor(dtype, filters, 16 // groups, 3, 3),
             group_count=groups,
             start_padding=(1, 1),
             end_padding=(1, 1),

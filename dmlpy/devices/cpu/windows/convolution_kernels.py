@@ -1,10 +1,11 @@
 """The compiled convolution whose lanes are positions: tiles of them, of which each thread takes the next one that is left.
 
 A tile's part of the input is copied with its padding (see `parts`), so vectors of positions run through rows, and the sums of a block of
-filters for some vectors stay in registers over all channels and taps. Windows of one element, a step apart, read the input itself.
+filters for some vectors stay in registers over all channels and taps. Windows of one element, a step apart, read the input itself. The
+other form is that of `filter_lanes_kernels`; `convolution_forms` chooses.
 
-These kernels were taken rather than oneDNN by ctypes: they take 0.97 to 1.5 of ONNX Runtime's processor time (one
-thread, AVX-512), on any system and processor that Numba knows. The oneDNN that is kept on PyPI is
+These kernels were taken rather than oneDNN by ctypes: layer by layer they take 0.5 to 1.04 of ONNX Runtime's processor time (those of three
+networks but for the depthwise ones, one thread, AVX-512), on any system and processor that Numba knows. The oneDNN that is kept on PyPI is
 one of SYCL for Linux, 97 MB and its runtime beside it; that for plain threads stopped in 2023.
 """
 

@@ -26,3 +26,20 @@ Rows have `out_width` positions and begin `pitch` apart. `channels` counts what 
 `plane` lies between them in the copied part or in the input. `offsets` are int64 [taps], `weights` [groups, blocks, channels, taps, filters
 of a block].
 """
+
+FILTER_PARAMETERS = np.dtype(
+    [
+        *((name, np.int64) for name in (*_COMMON, "columns", "stride_y", "column_step", "run", "places")),
+        *((name, np.int64) for name in ("terms", "chunk_terms", "chunk_step", "vectors", "most", "product", "tile", "sums")),
+        *_LIMITS,
+    ]
+)
+"""What a convolution reads whose lanes are filters, beside what is told at `PARAMETERS`.
+
+Rows have `columns` positions, but for the last one; a slice has `positions` of them. Those of `run` rows lie `output_element` apart in the
+output. A tile's copied part begins `stride_y` rows behind that of the row before it. From one position to the next it is `column_step`, in
+the part or in the input. A position sees `terms` floats, `chunk_terms` at a time, which lie at int64 `places` [chunk_terms]; a chunk is
+`chunk_step` behind the one before. `product` is the address of the product of `vectors` vectors with `most` columns at most. `weights` are
+[groups, blocks, terms, vectors, lanes]. Scratch begins with a row of zeros; `tile` is where vectors are finished in scratch, and `sums`
+where the sums of a block are.
+"""

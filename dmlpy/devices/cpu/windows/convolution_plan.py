@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import launch
-from dmlpy.devices.cpu.windows.convolution_tiles import Tiles
+from dmlpy.devices.cpu.windows.convolution_forms import tiles_of
 from dmlpy.devices.cpu.windows.sections import Section, sections_of
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
@@ -60,7 +60,7 @@ class ConvolutionPlan(Plan):
         self._sections = sections_of(geometry)
         most = geometry.multiplications // len(self._sections) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
-        self._tiles = [Tiles(geometry, section, self._tensors, self._threads, registers) for section in self._sections]
+        self._tiles = [tiles_of(geometry, section, self._tensors, self._threads, registers) for section in self._sections]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
             (f"weights {number}", (geometry.groups, tiles.blocks, tiles.channels, tiles.taps, tiles.block), COMPUTE)
             for number, tiles in enumerate(self._tiles)
