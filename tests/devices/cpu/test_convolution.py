@@ -200,17 +200,17 @@ def test_a_processor_that_does_not_convert_halves(monkeypatch: pytest.MonkeyPatc
     assert "does not convert FLOAT16" in dml.compile(_small("FLOAT16"), "cpu").plan
 
 
-def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = False, **members: Any) -> dml.ConvolutionDesc:
-    x, filters = (dml.TensorDesc(data_type=data_type, sizes=sizes) for sizes in ((1, 4, 100, 100), (4, 4, *window)))
+def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = False, groups: int = 1, **members: Any) -> dml.ConvolutionDesc:
+    x, filters = (dml.TensorDesc(data_type=data_type, sizes=sizes) for sizes in ((1, 4, 100, 100), (4, 4 // groups, *window)))
     x = x.replace(strides=(40000, 1, 400, 4)) if last else x
     own: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0), **members}
-    return dml.ConvolutionDesc(input_tensor=x, filter_tensor=filters, output_padding=(0, 0), group_count=1, **own).with_outputs()
+    return dml.ConvolutionDesc(input_tensor=x, filter_tensor=filters, output_padding=(0, 0), group_count=groups, **own).with_outputs()
 
 
 # a data type, members, and a part of the reason why NumPy runs the desc
 ELSEWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
     "halves that would be rounded": ("FLOAT16", {"fused_activation": SOFTPLUS}, "would round its operand"),
-    "one position": ("FLOAT32", {"strides": (99, 99)}, "fewer than 8 positions"),
+    "one position, depthwise": ("FLOAT32", {"strides": (99, 99), "groups": 4}, "fewer than 8 positions"),
     "taps far apart": ("FLOAT32", {"dilations": (90, 90), "start_padding": (1, 1)}, "far more of the input"),
     "one matrix product": ("FLOAT32", {"window": (1, 1), "last": True}, "one matrix product"),
     "many sections": ("FLOAT32", {"strides": (9, 9), "direction": "BACKWARD"}, "more than 64 convolutions"),

@@ -39,6 +39,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     "along one long row": ((1, 7, 1501), (20, 7, 3), (1,), (1,), (1,), (1,), 1, CLIP),
     "groups": ((2, 12, 8, 9), (105, 4, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 3, RELU),
     "one column": ((1, 12, 30, 1), (48, 12, 3, 1), (1, 1), (1, 1), (1, 0), (1, 0), 1, None),
+    "images of one position": ((37, 20, 5, 4), (50, 20, 5, 4), (1, 1), (1, 1), (0, 0), (0, 0), 1, RELU),
+    "many images of one element, groups": ((150, 12, 1, 1), (44, 6, 1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 2, SCALED),
+    "images of one position with padding": ((3, 10, 1, 2), (20, 10, 3, 3), (1, 2), (1, 1), (1, 1), (1, 0), 1, None),
     "more taps than a chunk": ((1, 2, 24, 22), (96, 2, 13, 12), (1, 1), (1, 1), (6, 6), (6, 5), 1, None),
     "vectors that cross rows": ((1, 5, 29, 19), (12, 5, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, CLIP),
     "rows shorter than vectors, and longer with padding": ((2, 3, 19, 39), (11, 3, 3, 17), (1, 1), (1, 2), (1, 3), (1, 3), 1, CLIP),
@@ -143,6 +146,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "few filters": ((1, 64, 55, 55), (16, 64, 1, 1), 1, 0, False, POSITIONS),
     "the bottlenecks of MobileNetV2": ((1, 960, 7, 7), (160, 960, 1, 1), 1, 0, False, FILTERS),
     "channels that lie last": ((1, 16, 55, 55), (64, 16, 3, 3), 1, 1, True, FILTERS),
+    "fully connected": ((1, 256, 7, 7), (512, 256, 7, 7), 1, 0, False, FILTERS),
     "sums that take too much memory": ((1, 16, 3, 9000), (64, 16, 3, 3), 1, 1, True, POSITIONS),
 }
 

@@ -95,7 +95,7 @@ class Tiles(SectionTiles):
         filters, terms = self.blocks * self.block, self.channels * self.taps
         writing = _DIRECT if self.direct else _BY_SCRATCH if self._output[4] == self._element else _SPREAD
         summing = filters * (ceil(positions / self._registers.lanes) * (1.03 * terms + writing) + _WAITED_FOR * terms)
-        return summing + self._filling_cost(replace(self._part, rows=height))
+        return self._geometry.batch * (summing + self._filling_cost(replace(self._part, rows=height)))
 
     @property
     def kernel(self) -> Function:

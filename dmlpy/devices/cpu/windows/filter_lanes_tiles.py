@@ -67,14 +67,19 @@ class FilterTiles(SectionTiles):
         self.blocks = ceil(geometry.filters / self.block)
         self.channels, self.taps = geometry.channels, prod(section.window)
         self.copies = self._halves or not self._is_inside()
-        self._out, self._positions = section.out, section.out[1] * section.out[2]
-        row_step, column_step = (self._input[axis] * section.strides[axis - 2] for axis in (3, 4))
+        self._images, self._out = geometry.batch, section.out
+        self._column_step, self._output_element = self._input[4] * section.strides[2], self._output[4]
+        if section.out == (1, 1, 1) and not self.copies:
+            # Images of one position are positions of one image.
+            self._images, self._out = 1, (1, 1, geometry.batch)
+            self._column_step, self._output_element = self._input[0], self._output[0]
+        self._positions = self._out[1] * self._out[2]
+        rows = (self._input[3] * section.strides[1], self._column_step), (self._output[3], self._output_element)
         # Where the rows of a slice follow each other without gaps, they may be divided anew.
-        dense = all(self._out[1] == 1 or row == self._out[2] * step for row, step in ((row_step, column_step), self._output[3:]))
-        self._flat = dense and not self.copies
+        self._flat = not self.copies and all(self._out[1] == 1 or row == self._out[2] * step for row, step in rows)
         if self._flat:
-            rows = ceil(self._positions / _ROW)
-            self._out = self._out[0], rows, ceil(self._positions / rows)
+            pieces = ceil(self._positions / _ROW)
+            self._out = self._out[0], pieces, ceil(self._positions / pieces)
         self._divide(ITEMS * threads if threads > 1 else 1, threads)
         self._part = self._part_of(self._rows)
         self._filling = self._filling_of(self._input[3])
@@ -90,11 +95,11 @@ class FilterTiles(SectionTiles):
         groups = ceil(width / self._most)
         # Few sums wait for each other, and a single vector of weights is multiplied as often as floats are loaded.
         term = max(1.02 if self._vectors > 1 else 1.3, _IN_FLIGHT * groups / (width * self._vectors))
-        by_filters, turned = (self._output[axis] == self._element for axis in (1, 4))
+        by_filters, turned = (step == self._element for step in (self._output[1], self._output_element))
         writing = _BY_FILTERS if by_filters else _TURNED if turned else _SPREAD
         summing = self._positions * self.blocks * self._vectors * (term * self.channels * self.taps + writing)
         calls = height * groups * self.blocks * ceil(self.channels / self._chunk)
-        return summing + calls * _CALL + self._filling_cost(self._part_of(height))
+        return self._images * (summing + calls * _CALL + self._filling_cost(self._part_of(height)))
 
     @property
     def kernel(self) -> Function:
@@ -129,7 +134,7 @@ class FilterTiles(SectionTiles):
     def _divide(self, wanted: int, threads: int) -> None:
         """Divides rows and blocks of filters into as many items as are wanted."""
         depth, height, width = self._out
-        images = self._geometry.batch * self._geometry.groups * depth
+        images = self._images * self._geometry.groups * depth
         most = max(1, _SUMS // (width * self.block * FLOAT_BYTES))
         if self.copies:
             single = self._part_of(1)
@@ -156,7 +161,7 @@ class FilterTiles(SectionTiles):
         plane *= dilation_z
         if self.copies:
             channel, plane, row, element = part.plane * window[0], part.plane, part.pitch * FLOAT_BYTES, FLOAT_BYTES
-        self._column_step = element * stride_x
+            self._column_step = element * stride_x
         self._row_step = self._out[2] * self._column_step if self._flat else row * stride_y
         self._chunk_step = self._chunk * channel
         self._places = np.tensordot((channel, plane, row * dilation_y, element * dilation_x), np.indices((self._chunk, *window)), 1).ravel()
@@ -172,9 +177,10 @@ class FilterTiles(SectionTiles):
         self.scratch_size = -(-(self._part_place + part) // ALIGNMENT) * ALIGNMENT
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
-        section, flat = self._section, self._flat
+        section = self._section
         begin = 0 if self.copies else -sum(start * step for start, step in zip(section.starts, self._input[2:], strict=True))
-        output_row = self._out[2] * self._output[4] if flat else self._output[3]
+        side_by_side = self._out[2] * self._output_element
+        output_row = side_by_side if self._flat else self._output[3]
         return record_of(
             FILTER_PARAMETERS,
             {
@@ -184,7 +190,7 @@ class FilterTiles(SectionTiles):
                 "columns": self._out[2],
                 "positions": self._positions,
                 "rows": self._rows,
-                "run": self._rows if output_row == self._out[2] * self._output[4] else 1,
+                "run": self._rows if output_row == side_by_side else 1,
                 "filling": self._filling.ctypes.data,
                 "input": tensors["input_tensor"] + begin,
                 "slice_step": self._input[2] * section.strides[0],
@@ -199,6 +205,7 @@ class FilterTiles(SectionTiles):
                 "most": self._most,
                 "product": self._product,
                 "output_row": output_row,
+                "output_element": self._output_element,
                 "tile": self._tile,
                 "sums": self._sums,
                 "part": self._part_place,

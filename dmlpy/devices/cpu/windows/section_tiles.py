@@ -81,7 +81,7 @@ class SectionTiles(ABC):
     @property
     @abstractmethod
     def cost(self) -> float:
-        """An estimate of the time for a slice of an image and a group, in multiplications of vectors; the threads do not change it."""
+        """An estimate of the time for a group and a slice of all images, in multiplications of vectors; threads do not change it."""
 
     @property
     @abstractmethod
