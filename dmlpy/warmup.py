@@ -74,10 +74,13 @@ def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, Operat
 
 
 def _convolutions(dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    for name, groups, stride in (("", 1, 1), (", depthwise", 16, 1), (", depthwise", 16, 2)):
+    """Wide images, and narrow ones with filters in blocks of two sizes, and windows of both strides over planes: their kernels differ."""
+    dense = {"": (16, 32, 1, 1), ", narrow images": (32, 8, 1, 1), ", narrow images, 48 filters": (48, 8, 1, 1)}
+    depthwise = {", depthwise": (16, 32, 16, 1), ", depthwise with a stride of 2": (16, 32, 16, 2)}
+    for name, (filters, size, groups, stride) in (dense | depthwise).items():
         desc = ConvolutionDesc(
-            input_tensor=_tensor(dtype, 1, 16, 32, 32),
-            filter_tensor=_tensor(dtype, 16, 16 // groups, 3, 3),
+            input_tensor=_tensor(dtype, 1, 16, size, size),
+            filter_tensor=_tensor(dtype, filters, 16 // groups, 3, 3),
             group_count=groups,
             start_padding=(1, 1),
             end_padding=(1, 1),

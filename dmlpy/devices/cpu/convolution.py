@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
 
 _FEWEST = 8
-"""Positions of the window in an image, at least, where tiles of them are copied: vectors run along them."""
+"""Positions of the window in an image, at least, where tiles of single channels are copied: vectors run along them."""
 _MOST_SECTIONS = 64
 """Launches of a transposed convolution, at most, one for each remainder of the output's coordinates by the strides."""
 _SPARSEST = 16
@@ -40,8 +40,8 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
     if geometry.backward and prod(geometry.strides) > _MOST_SECTIONS:
         return f"the strides divide the output into more than {_MOST_SECTIONS} convolutions"
     found = ConvolutionPlan(desc, geometry)
-    if found.positions < _FEWEST and not found.is_of_strips:
-        return f"an image has fewer than {_FEWEST} positions of the window: matrix products are faster"
+    if geometry.filters == 1 and found.positions < _FEWEST and not found.is_of_strips:
+        return f"an image of single channels has fewer than {_FEWEST} positions of the window: matrix products are faster"
     if found.is_matrix:
         return "a pointwise convolution of channels that lie last is one matrix product"
     return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"

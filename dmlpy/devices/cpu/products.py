@@ -80,8 +80,11 @@ def tile_product(filters: int, most: int, registers: Registers) -> Any:
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, *others = arguments
+            *factors, target = others
             for number in each_count(builder, count, most):
-                _product(builder, filters, number, most, registers, others)
+                for index, total in enumerate(tile_sums(builder, filters, number, registers, factors)):
+                    row, vector = divmod(index, number)
+                    vectors_of(registers).write(builder, total, target, (row * most + vector) * FLOAT_BYTES * registers.lanes)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 8), generate
@@ -89,9 +92,9 @@ def tile_product(filters: int, most: int, registers: Registers) -> Any:
     return multiply
 
 
-def _product(builder: Any, filters: int, count: int, most: int, registers: Registers, arguments: Sequence[Any]) -> None:
-    """The code for a number of vectors."""
-    channels, plane, taps, offsets, source, matrix, target = arguments
+def tile_sums(builder: Any, filters: int, count: int, registers: Registers, arguments: Sequence[Any]) -> list[Any]:
+    """The sums of `tile_product` for a number of vectors, [filter][vector], of its arguments from `channels` to `matrix`."""
+    channels, plane, taps, offsets, source, matrix = arguments
     vectors = vectors_of(registers)
     zero = ir.Constant(ir.VectorType(FLOAT, registers.lanes), [0.0] * registers.lanes)
     begin = builder.block
@@ -111,8 +114,7 @@ def _product(builder: Any, filters: int, count: int, most: int, registers: Regis
     values = [vectors.value_of(builder, at, vector * vectors.size) for vector in range(count)]
     totals = list(sums)
     for number in range(filters):
-        pointer = builder.inttoptr(builder.add(factor, ADDRESS(number * FLOAT_BYTES)), FLOAT.as_pointer())
-        weight = vectors.repeated(builder, builder.load(pointer, align=FLOAT_BYTES))
+        weight = vectors.repeated_at(builder, builder.add(factor, ADDRESS(number * FLOAT_BYTES)))
         for vector in range(count):
             index = number * count + vector
             totals[index] = vectors.fused(builder, values[vector], weight, sums[index])
@@ -131,9 +133,7 @@ def _product(builder: Any, filters: int, count: int, most: int, registers: Regis
         phi.add_incoming(following, next_channel)
 
     builder.position_at_end(after)
-    for index, total in enumerate(totals):
-        number, vector = divmod(index, count)
-        vectors.write(builder, total, target, (number * most + vector) * vectors.size)
+    return totals
 
 
 @cache

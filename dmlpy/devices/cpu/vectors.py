@@ -206,6 +206,15 @@ class Vectors:
         first = builder.insert_element(none, value, ir.Constant(INDEX, 0))
         return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
 
+    def repeated_at(self, builder: Any, address: Any) -> Any:
+        """Repeats the float at an address in all lanes."""
+        return self.repeated(builder, builder.load(builder.inttoptr(address, FLOAT.as_pointer()), align=FLOAT_BYTES))
+
+    def clipped(self, builder: Any, value: Any, low: Any, high: Any) -> Any:
+        """Clips a vector at the limits' lanes: at the upper one first. NaN stays NaN."""
+        value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
+        return builder.select(builder.fcmp_ordered("<", value, low), low, value)
+
     def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
         """Computes x * y + z, rounded once where the processor supports it."""
         kind = ir.FunctionType(self.llvm_type, [self.llvm_type] * 3)
@@ -250,10 +259,14 @@ class Vectors:
 
     def write_first(self, builder: Any, value: Any, address: Any, count: Any) -> None:
         """Stores the first `count` lanes."""
+        self.write_chosen(builder, value, address, lanes_below(builder, count, self.lanes))
+
+    def write_chosen(self, builder: Any, value: Any, address: Any, chosen: Any) -> None:
+        """Stores the lanes that a mask chooses."""
         pointer = self._pointer(builder, address, 0)
-        kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, ir.VectorType(ir.IntType(1), self.lanes)])
+        kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, chosen.type])
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
-        builder.call(function, [value, pointer, INDEX(FLOAT_BYTES), lanes_below(builder, count, self.lanes)])
+        builder.call(function, [value, pointer, INDEX(FLOAT_BYTES), chosen])
 
     def _load_some(self) -> Any:
         @intrinsic
@@ -472,8 +485,7 @@ class Vectors:
             values = [self.value_of(builder, block, vector * self.size) for vector in range(vectors)]
             offset = builder.mul(term, term_step)
             for column in range(columns):
-                pointer = builder.inttoptr(builder.add(factor_rows[column], offset), FLOAT.as_pointer())
-                factor = self.repeated(builder, builder.load(pointer, align=FLOAT_BYTES))
+                factor = self.repeated_at(builder, builder.add(factor_rows[column], offset))
                 for vector in range(vectors):
                     place = part * count + column * vectors + vector
                     totals[place] = self.fused(builder, values[vector], factor, totals[place])

@@ -62,20 +62,6 @@ def test_tiles_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result)
 
 
-@pytest.mark.slow
-def test_registers_of_other_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dmlpy.devices.cpu import registers
-
-    monkeypatch.setattr(convolution_plan, "host_registers", lambda: registers.Registers(8, 16))
-    desc, given = case_of("many terms, images")
-    assert_close(
-        run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True),
-        dml.reference(desc, given).output_tensor,
-        np.float32,
-        terms=2700,
-    )
-
-
 @pytest.mark.parametrize("name", ["several tiles", "in place", "depthwise, strides"])
 def test_launches_that_pack_flipped_filters_themselves(name: str) -> None:
     desc, given = case_of(name, mode="CONVOLUTION")
@@ -105,34 +91,22 @@ def test_parts_of_larger_tensors(name: str) -> None:
     assert (y_whole == 7.0).all()
 
 
-def test_a_thread_that_comes_when_all_is_over_touches_nothing() -> None:
-    """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.registers import host_registers
-    from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
-    from dmlpy.devices.cpu.windows.convolution_tiles import CONVOLUTION
-
-    parameters, flags = np.zeros(1, PARAMETERS), np.zeros((2, 8), np.int64)
-    parameters["items"], flags[0, 1] = 5, 1
-    before = parameters.copy()
-    CONVOLUTION(False, False, host_registers())(parameters.ctypes.data, 1, 2, flags.ctypes.data, 0)
-    assert parameters == before
-
-
-def test_what_is_not_finite_reaches_what_sees_it() -> None:
+@pytest.mark.parametrize(("groups", "filters"), [(2, 2), (1, 2), (1, 40)])
+def test_what_is_not_finite_reaches_what_sees_it(groups: int, filters: int) -> None:
     x = np.zeros((1, 2, 6, 6), np.float32)
     x[0, 0, 2, 3], x[0, 1, 5, 0] = np.nan, np.inf
+    weights = np.ones((filters, 2 // groups, 3, 3), np.float32)
     members: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1)}
-    for groups, filters in ((2, np.ones((2, 1, 3, 3), np.float32)), (1, np.ones((2, 2, 3, 3), np.float32))):
-        desc = dml.ConvolutionDesc(
-            input_tensor=tensor(x),
-            filter_tensor=tensor(filters),
-            output_padding=(0, 0),
-            group_count=groups,
-            fused_activation=RELU,
-            **members,
-        ).with_outputs()
-        given = {"input_tensor": x, "filter_tensor": filters}
-        np.testing.assert_array_equal(dml.compile(desc, "cpu")(**given).output_tensor, dml.reference(desc, given).output_tensor)
+    desc = dml.ConvolutionDesc(
+        input_tensor=tensor(x),
+        filter_tensor=tensor(weights),
+        output_padding=(0, 0),
+        group_count=groups,
+        fused_activation=RELU,
+        **members,
+    ).with_outputs()
+    given = {"input_tensor": x, "filter_tensor": weights}
+    np.testing.assert_array_equal(dml.compile(desc, "cpu")(**given).output_tensor, dml.reference(desc, given).output_tensor)
 
 
 # input, filter, strides, dilations, start padding, end padding, output padding, groups, direction
@@ -141,11 +115,18 @@ LAYOUTS: dict[str, tuple[Any, ...]] = {
     "strides, groups": ((1, 6, 17, 40), (6, 3, 3, 2), (2, 2), (1, 2), (2, 1), (1, 0), (0, 0), 2, "FORWARD"),
     "one element": ((2, 19, 9, 8), (10, 19, 1, 1), (1, 1), (1, 1), (0, 0), (1, 0), (0, 0), 1, "FORWARD"),
     "along one row": ((1, 3, 70), (5, 3, 4), (1,), (3,), (5,), (2,), (0,), 1, "FORWARD"),
-    "depth": ((2, 4, 5, 6, 7), (10, 2, 3, 2, 3), (2, 1, 1), (1, 2, 1), (2, 1, 1), (1, 1, 3), (0, 0, 0), 2, "FORWARD"),
+    "depth": ((2, 4, 5, 6, 7), (10, 2, 3, 2, 3), (2, 1, 1), (2, 2, 1), (2, 1, 1), (1, 1, 3), (0, 0, 0), 2, "FORWARD"),
+    "many filters": ((2, 5, 11, 9), (37, 5, 3, 3), (1, 1), (1, 2), (2, 1), (0, 3), (0, 0), 1, "FORWARD"),
+    "many filters, inside": ((2, 6, 11, 12), (80, 3, 3, 2), (2, 3), (2, 1), (0, 0), (0, 0), (0, 0), 2, "FORWARD"),
+    "many filters, along one row": ((2, 9, 70), (31, 9, 4), (2,), (3,), (0,), (0,), (0,), 1, "FORWARD"),
+    "many filters, depth": ((1, 4, 5, 6, 7), (50, 2, 2, 2, 3), (2, 1, 1), (1, 2, 1), (1, 0, 1), (1, 1, 0), (0, 0, 0), 2, "FORWARD"),
+    "many filters, slices inside": ((2, 3, 6, 5, 6), (40, 3, 2, 3, 2), (2, 1, 1), (2, 1, 1), *[(0, 0, 0)] * 3, 1, "FORWARD"),
     "transposed": ((2, 5, 7, 9), (5, 9, 4, 4), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0), 1, "BACKWARD"),
     "transposed, output padding": ((1, 6, 7, 9), (6, 3, 3, 3), (2, 2), (1, 1), (1, 0), (1, 2), (1, 0), 2, "BACKWARD"),
     "transposed, dilations": ((1, 4, 6, 11), (4, 1, 3, 3), (2, 3), (4, 2), (5, 0), (0, 1), (0, 2), 4, "BACKWARD"),
     "transposed, strides beyond the window": ((1, 3, 5, 6), (3, 4, 2, 1), (3, 2), (1, 1), (0, 0), (0, 0), (2, 1), 1, "BACKWARD"),
+    "transposed, many filters": ((2, 5, 7, 9), (5, 33, 4, 3), (2, 3), (1, 1), (1, 1), (1, 2), (1, 0), 1, "BACKWARD"),
+    "transposed, many filters, cut off": ((2, 5, 12, 13), (5, 33, 2, 3), (1, 1), (1, 1), (3, 4), (2, 2), (0, 0), 1, "BACKWARD"),
     "transposed, depth": ((1, 3, 4, 3, 5), (3, 4, 3, 2, 3), (2, 1, 2), (1, 1, 1), (1, 0, 1), (1, 0, 1), (1, 0, 0), 1, "BACKWARD"),
 }
 
@@ -219,18 +200,18 @@ def test_a_processor_that_does_not_convert_halves(monkeypatch: pytest.MonkeyPatc
     assert "does not convert FLOAT16" in dml.compile(_small("FLOAT16"), "cpu").plan
 
 
-def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = False, **members: Any) -> dml.ConvolutionDesc:
-    x, filters = (dml.TensorDesc(data_type=data_type, sizes=sizes) for sizes in ((1, 4, 100, 100), (4, 4, *window)))
+def _small(data_type: str, *, window: tuple[int, int] = (2, 2), last: bool = False, groups: int = 1, **members: Any) -> dml.ConvolutionDesc:
+    x, filters = (dml.TensorDesc(data_type=data_type, sizes=sizes) for sizes in ((1, 4, 100, 100), (4, 4 // groups, *window)))
     x = x.replace(strides=(40000, 1, 400, 4)) if last else x
     own: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0), **members}
-    return dml.ConvolutionDesc(input_tensor=x, filter_tensor=filters, output_padding=(0, 0), group_count=1, **own).with_outputs()
+    return dml.ConvolutionDesc(input_tensor=x, filter_tensor=filters, output_padding=(0, 0), group_count=groups, **own).with_outputs()
 
 
 # a data type, members, and a part of the reason why NumPy runs the desc
 ELSEWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
     "halves that would be rounded": ("FLOAT16", {"fused_activation": SOFTPLUS}, "would round its operand"),
-    "one position": ("FLOAT32", {"strides": (99, 99)}, "fewer than 8 positions"),
-    "taps far apart": ("FLOAT32", {"dilations": (90, 90)}, "far more of the input"),
+    "one position, depthwise": ("FLOAT32", {"strides": (99, 99), "groups": 4}, "fewer than 8 positions"),
+    "taps far apart": ("FLOAT32", {"dilations": (90, 90), "start_padding": (1, 1)}, "far more of the input"),
     "one matrix product": ("FLOAT32", {"window": (1, 1), "last": True}, "one matrix product"),
     "many sections": ("FLOAT32", {"strides": (9, 9), "direction": "BACKWARD"}, "more than 64 convolutions"),
 }

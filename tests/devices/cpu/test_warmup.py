@@ -66,7 +66,7 @@ def test_without_numba_nothing_is_compiled(new_process: Any, monkeypatch: pytest
     monkeypatch.setattr(plans, "numba_is_installed", lambda: False)
     found = list(warm_up(["gru", "convolution"]))
     new_process()  # what was planned without Numba shall not stay
-    assert len(found) == 4
+    assert len(found) == 7
     assert {item.outcome for item in found} == {"strategy: numpy (Numba is not installed: pip install 'dmlpy[cpu]')"}
 
 

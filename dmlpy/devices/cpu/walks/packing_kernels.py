@@ -16,8 +16,25 @@ from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, record_at, vectors_of
 from dmlpy.devices.cpu.walks.parameters import PACKED_MATRIX, PACKING_PARAMETERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.devices.cpu.registers import Registers
     from dmlpy.devices.cpu.team import Share
+
+
+def turned(builder: Any, tile: Sequence[Any]) -> list[Any]:
+    """The transpose of a square tile of vectors."""
+    lanes, rows = len(tile), list(tile)
+    # Two rows' first halves, an element of each in turn, and their second halves.
+    turns = [
+        ir.Constant(ir.VectorType(INDEX, lanes), [index for lane in range(start, start + lanes // 2) for index in (lane, lanes + lane)])
+        for start in (0, lanes // 2)
+    ]
+    # Each round moves one bit of an element's row number to its place in the row, and the place's highest bit to the row number.
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(rows[: lanes // 2], rows[lanes // 2 :], strict=True)
+        rows = [builder.shuffle_vector(*pair, turn) for pair in pairs for turn in turns]
+    return rows
 
 
 @cache
@@ -32,11 +49,6 @@ def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
         halves: whether the source is FLOAT16; the target is FLOAT32.
     """
     vectors, lanes = vectors_of(registers), registers.lanes
-    # Two rows' first halves, an element of each in turn, and their second halves.
-    turns = [
-        ir.Constant(ir.VectorType(INDEX, lanes), [index for lane in range(start, start + lanes // 2) for index in (lane, lanes + lane)])
-        for start in (0, lanes // 2)
-    ]
 
     @intrinsic
     def transpose(context: Any, source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
@@ -47,12 +59,8 @@ def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
                 count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
                 tile.append(first_halves(builder, registers, source, count) if halves else vectors.first_of(builder, source, count))
                 source = builder.add(source, source_row)
-            # Each round moves one bit of an element's row number to its place in the row, and the place's highest bit to the row number.
-            for _ in range(lanes.bit_length() - 1):
-                pairs = zip(tile[: lanes // 2], tile[lanes // 2 :], strict=True)
-                tile = [builder.shuffle_vector(*pair, turn) for pair in pairs for turn in turns]
             end = builder.append_basic_block("transposed")
-            for entry, value in enumerate(tile):
+            for entry, value in enumerate(turned(builder, tile)):
                 there = builder.append_basic_block("entry")
                 builder.cbranch(builder.icmp_signed(">", entries, ADDRESS(entry)), there, end)
                 builder.position_at_end(there)

@@ -1,26 +1,45 @@
-"""What the plan of a convolution and its compiled kernel agree on: the parameters."""
+"""What the plan of a convolution and its compiled kernels agree on: the parameters."""
 
 from __future__ import annotations
 
 import numpy as np
 
-_INTEGERS = (
-    *("ticket", "done", "items", "parts", "tiles", "groups", "channels", "filters", "blocks"),
-    *("depth", "height", "width", "out_depth", "out_width", "out_height", "positions"),
-    *("stride_z", "stride_y", "stride_x", "pad_z", "pad_y", "pad_x", "dilation_z", "depth_taps", "taps"),
-    *("rows", "phase_rows", "pitch", "plane", "copies"),
-    *("input", "input_image", "input_group", "input_channel", "input_slice", "input_row", "input_element"),
-    *("offsets", "weights", "coefficients"),
-    *("output", "output_image", "output_channel", "output_slice", "output_row", "output_element"),
-    *("scratch", "scratch_size", "sums"),
+_COMMON = (
+    *("ticket", "done", "items", "parts", "tiles", "groups", "filters", "blocks", "out_depth", "out_height", "positions", "rows"),
+    *("copies", "fill", "filling", "stride_z", "pad_z", "input", "input_image", "input_group", "slice_step", "row_step"),
+    *("weights", "coefficients", "output", "output_image", "output_channel", "output_slice", "output_row", "output_element"),
+    *("scratch", "scratch_size", "part"),
 )
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("low", "high", "padding"))])
-"""What a convolution reads: numbers, addresses, and distances in bytes (`rows`, `phase_rows` and `pitch` in rows and elements).
+_LIMITS = tuple((name, np.float32) for name in ("low", "high"))
+
+PARAMETERS = np.dtype([*((name, np.int64) for name in (*_COMMON, "channels", "taps", "out_width", "pitch", "plane", "offsets")), *_LIMITS])
+"""What a convolution reads whose lanes are positions: numbers, addresses, and distances in bytes (`rows` and `pitch` in rows and elements).
 
 The first two are the state of `sharing`. An item is one of `parts` parts of the blocks of filters, for a tile of `rows` rows of positions
-in a slice of an image and a group. `channels` counts what a group's window sees of each of its `depth_taps` slices as channels. `plane`
-lies between the channels of the copied part, or of the input; `offsets` are int64 [taps]. `weights` are packed [groups, blocks, channels,
-taps, filters of a block], `coefficients` [groups, 3, filters]: the result is clip((sum - first) * second + third, low, high). An image that
-is read in place has `positions` positions, in rows that end with the last of them. Each thread has `scratch_size` bytes of scratch: `sums`
-bytes of sums, then the part.
+in a slice of an image and a group. If `copies` is not 0, `fill` is what copies a tile's part of the input, by its parameters at `filling`,
+from the slice on that is `pad_z` before `stride_z` times the tile's. If it is 0, `slice_step` and `row_step` lie between what the first
+positions of slices and of rows see, and a slice has `positions` positions, with which its last row ends. `coefficients` are [groups, 3,
+filters]: the result is clip((sum - first) * second + third, low, high). Each thread has `scratch_size` bytes of scratch: `part` bytes of
+sums, then the part.
+
+Rows have `out_width` positions and begin `pitch` apart. `channels` counts what a group's window sees of each of its slices as channels;
+`plane` lies between them in the copied part or in the input. `offsets` are int64 [taps], `weights` [groups, blocks, channels, taps, filters
+of a block].
+"""
+
+FILTER_PARAMETERS = np.dtype(
+    [
+        *((name, np.int64) for name in (*_COMMON, "columns", "stride_y", "column_step", "run", "places")),
+        *((name, np.int64) for name in ("terms", "chunk_terms", "chunk_step", "vectors", "most", "product", "tile", "sums")),
+        *_LIMITS,
+    ]
+)
+"""What a convolution reads whose lanes are filters, beside what is told at `PARAMETERS`.
+
+Rows have `columns` positions, but for the last one; a slice has `positions` of them. Those of `run` rows lie `output_element` apart in the
+output. A tile's copied part begins `stride_y` rows behind that of the row before it. From one position to the next it is `column_step`, in
+the part or in the input. A position sees `terms` floats, `chunk_terms` at a time, which lie at int64 `places` [chunk_terms]; a chunk is
+`chunk_step` behind the one before. `product` is the address of the product of `vectors` vectors with `most` columns at most. `weights` are
+[groups, blocks, terms, vectors, lanes]. Scratch begins with a row of zeros; `tile` is where vectors are finished in scratch, and `sums`
+where the sums of a block are.
 """

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.team import Call
-from dmlpy.devices.cpu.windows.convolution_tiles import Tiles
+from dmlpy.devices.cpu.windows.convolution_forms import tiles_of
 from dmlpy.devices.cpu.windows.depthwise import DepthwiseStrips
 from dmlpy.devices.cpu.windows.sections import Section, sections_of
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
@@ -62,11 +61,7 @@ class ConvolutionPlan(Plan):
         self._sections = sections_of(geometry)
         most = geometry.multiplications // len(self._sections) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
-        self._tiles = [
-            DepthwiseStrips.of(geometry, self._tensors, self._threads, registers)
-            or Tiles(geometry, section, self._tensors, self._threads, registers)
-            for section in self._sections
-        ]
+        self._tiles = [tiles_of(geometry, section, self._tensors, self._threads, registers) for section in self._sections]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
             (f"weights {number}", (geometry.groups, tiles.blocks, tiles.channels, tiles.taps, tiles.block), COMPUTE)
             for number, tiles in enumerate(self._tiles)
@@ -80,7 +75,7 @@ class ConvolutionPlan(Plan):
 
     def load(self) -> None:
         for tiles in self._tiles:
-            tiles.kernel()
+            tiles.load()
         if self._after is not None:
             self._after.load()
 
@@ -156,16 +151,11 @@ class ConvolutionPlan(Plan):
         place = temporary + self.prepared_temporary_size if persistent is None else persistent
         if persistent is None:
             work.append(self.pack(tensors, place))
-        pointers = self._packed.pointers(place)
+        pointers, limits = self._packed.pointers(place), {"low": self._low, "high": self._high}
         for number, tiles in enumerate(self._tiles):
-            values = tiles.values(tensors, temporary) | {
-                "weights": pointers[f"weights {number}"],
-                "coefficients": pointers["coefficients"],
-                "low": self._low,
-                "high": self._high,
-            }
-            parameters = record_of(tiles.parameters, values)
-            work.append(Call(tiles.kernel(), parameters.ctypes.data, self._threads, (parameters, tiles)))
+            packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
+            parameters = tiles.parameters(tensors, temporary, packed | limits)
+            work.append(Call(tiles.kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

@@ -1,10 +1,11 @@
-"""`DepthwiseStrips`: a depthwise convolution in strips, in the place of `Tiles`."""
+"""`DepthwiseStrips`: a depthwise convolution in strips, in the place of `SectionTiles`."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.windows.strip_layout import Planes, Strips
 from dmlpy.devices.cpu.windows.strip_parameters import PARAMETERS
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
     from dmlpy.devices.cpu.registers import Registers
-    from dmlpy.devices.numpy.convolution.geometry import Geometry
+    from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
 
 _MOST_TAPS = 7
@@ -32,7 +33,6 @@ class DepthwiseStrips:
         is_matrix: whether it is one product of matrices.
         items: the number of items.
         scratch_size: bytes of scratch for a thread.
-        parameters: the type of the kernel's parameters.
 
     Args:
         planes: the planes.
@@ -44,7 +44,6 @@ class DepthwiseStrips:
     block = blocks = channels = 1
     is_matrix = False
     scratch_size = 0
-    parameters = PARAMETERS
 
     def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
         self._strips = Strips("convolution", planes, tensors, threads, registers)
@@ -65,13 +64,18 @@ class DepthwiseStrips:
     def describe(self) -> str:
         return f"{self._strips.describe()}\nsums in registers: {self.taps} tap(s) of one filter"
 
+    @property
     def kernel(self) -> Function:
-        """The function that a launch runs."""
+        """The compiled share of the work."""
         return self._strips.kernel()
 
-    def values(self, tensors: Pointers, scratch: int) -> dict[str, Any]:
-        """The kernel's parameters by name, but for those of the filters and of what follows the sums."""
-        return self._strips.values(tensors)
+    def load(self) -> None:
+        """Compiles the kernel, or reads it from disk."""
+        self._strips.kernel()
+
+    def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
+        """What the kernel reads, with the values of some fields: of the packed constants and the limits."""
+        return record_of(PARAMETERS, {**self._strips.values(tensors), **others})
 
 
 def _planes_of(geometry: Geometry) -> Planes | None:

@@ -12,6 +12,16 @@ from dmlpy.devices.cpu.registers import FLOAT_BYTES
 if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
 
+FILLING = np.dtype(
+    [
+        *((name, np.int64) for name in ("channels", "depth", "height", "width", "depth_taps", "dilation_z")),
+        *((name, np.int64) for name in ("stride_y", "stride_x", "pad_y", "pad_x", "phase_rows", "pitch", "plane")),
+        *((name, np.int64) for name in ("input_channel", "input_slice", "input_row", "input_element")),
+        ("padding", np.float32),
+    ]
+)
+"""What the copying of a part reads: see `part_filler`."""
+
 Pair = tuple[int, int]
 """A number along the columns, and one along the rows: of y, then of x."""
 

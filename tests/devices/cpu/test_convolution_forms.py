@@ -1,0 +1,251 @@
+"""Compiled convolutions whose lanes are positions, and those whose lanes are filters: the same bits, and when there is which."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy import compiler
+from tests.support.layout_runs import Array, by_definition, run, tensor
+from tests.support.tolerance import assert_close
+
+pytest.importorskip("numba")
+
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.registers import Registers, host_registers
+from dmlpy.devices.cpu.windows import convolution_plan, convolution_tiles, filter_lanes_tiles
+from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
+from tests.devices.cpu.test_convolution import CLIP, LAYOUTS, RELU, SCALED, SOFTPLUS, channels_last, laid_out
+from tests.support.compiled_plans import run_on
+
+POSITIONS, FILTERS = "positions as lanes", "filters as lanes"
+
+# input, filter, strides, dilations, start padding, end padding, groups, fused function
+CASES: dict[str, tuple[Any, ...]] = {
+    "narrow rows, several chunks": ((2, 40, 7, 7), (100, 40, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, RELU),
+    "several tiles": ((1, 64, 41, 43), (72, 64, 3, 3), (1, 1), (1, 1), (1, 2), (1, 0), 1, SCALED),
+    "rows of several groups of positions": ((1, 20, 9, 53), (48, 20, 3, 3), (2, 1), (1, 2), (1, 1), (1, 2), 1, CLIP),
+    "strides beyond the window, inside": ((2, 130, 13, 11), (40, 130, 1, 1), (2, 3), (1, 1), (0, 0), (0, 0), 1, RELU),
+    "strides beyond the window, padding": ((1, 30, 13, 11), (40, 30, 1, 1), (3, 2), (1, 1), (1, 1), (0, 1), 1, None),
+    "windows inside": ((1, 9, 17, 19), (33, 9, 3, 2), (1, 2), (2, 3), (0, 0), (0, 0), 1, SOFTPLUS),
+    "in place": ((2, 150, 15, 17), (60, 150, 1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1, RELU),
+    "in place, a short last row": ((1, 16, 23, 25), (64, 16, 1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 1, None),
+    "in place, along one row": ((1, 7, 901), (20, 7, 3), (2,), (3,), (0,), (0,), 1, None),
+    "along one long row": ((1, 7, 1501), (20, 7, 3), (1,), (1,), (1,), (1,), 1, CLIP),
+    "groups": ((2, 12, 8, 9), (105, 4, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 3, RELU),
+    "one column": ((1, 12, 30, 1), (48, 12, 3, 1), (1, 1), (1, 1), (1, 0), (1, 0), 1, None),
+    "images of one position": ((37, 20, 5, 4), (50, 20, 5, 4), (1, 1), (1, 1), (0, 0), (0, 0), 1, RELU),
+    "many images of one element, groups": ((150, 12, 1, 1), (44, 6, 1, 1), (1, 1), (1, 1), (0, 0), (0, 0), 2, SCALED),
+    "images of one position with padding": ((3, 10, 1, 2), (20, 10, 3, 3), (1, 2), (1, 1), (1, 1), (1, 0), 1, None),
+    "more taps than a chunk": ((1, 2, 24, 22), (96, 2, 13, 12), (1, 1), (1, 1), (6, 6), (6, 5), 1, None),
+    "vectors that cross rows": ((1, 5, 29, 19), (12, 5, 3, 3), (1, 1), (1, 1), (1, 1), (1, 1), 1, CLIP),
+    "rows shorter than vectors, and longer with padding": ((2, 3, 19, 39), (11, 3, 3, 17), (1, 1), (1, 2), (1, 3), (1, 3), 1, CLIP),
+    "pairs of columns": ((1, 3, 9, 63), (8, 3, 3, 3), (2, 2), (1, 1), (0, 0), (0, 0), 1, None),
+}
+
+
+def case_of(name: str) -> tuple[dml.ConvolutionDesc, dict[str, Array]]:
+    """The desc of a row and its inputs."""
+    sizes, filters, strides, dilations, starts, ends, groups, function = CASES[name]
+    rng = np.random.default_rng(8)
+    shapes = {"input_tensor": sizes, "filter_tensor": filters, "bias_tensor": (1, filters[0], *[1] * len(strides))}
+    given = {place: rng.normal(size=shape).astype(np.float32) for place, shape in shapes.items()}
+    own = {"strides": strides, "dilations": dilations, "start_padding": starts, "end_padding": ends, "group_count": groups}
+    own |= {"output_padding": [0] * len(strides), "fused_activation": function}
+    return dml.ConvolutionDesc(**{place: tensor(array) for place, array in given.items()}, **own).with_outputs(), given
+
+
+def form_of(desc: dml.OperatorDesc) -> str:
+    """The form of a desc's first section."""
+    plan = compiled_plan(desc)
+    assert not isinstance(plan, str), plan
+    found = [form for form in (POSITIONS, FILTERS) if form in plan.describe()]
+    assert len(found) == 1
+    return found[0]
+
+
+def only(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes all plans take a form, where it can be had."""
+    monkeypatch.setattr(filter_lanes_tiles.FilterTiles, "cost", property(lambda tiles: -1.0 if form == FILTERS else float("inf")))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_forms_give_the_same_bits_on_however_many_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    desc, given = case_of(name)
+    only(POSITIONS, monkeypatch)
+    result = run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True)
+    assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
+    for form, threads in ((POSITIONS, 5), (FILTERS, 1), (FILTERS, 2), (FILTERS, 5)):
+        only(form, monkeypatch)
+        assert form_of(desc) == form
+        np.testing.assert_array_equal(run_on(threads, convolution_plan, desc, given, monkeypatch, prepared=True), result)
+
+
+@pytest.mark.parametrize("name", ["narrow rows, several chunks", "several tiles", "in place", "groups"])
+def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    desc, given = case_of(name)
+    only(FILTERS, monkeypatch)
+    result = run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True)
+    for size, value in {"_CHUNK": 1000, "_SUMS": 5000, "PART": 3000, "_ROW": 10}.items():
+        monkeypatch.setattr(filter_lanes_tiles, size, value)
+        np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result, size)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
+def test_gaps_in_the_output_stay_as_they_were(form: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those between rows and between channels."""
+    desc, given = case_of(name)
+    assert desc.output_tensor is not None
+    strides, step = [0] * len(desc.output_tensor.sizes), 1
+    for axis in reversed(range(len(strides))):
+        strides[axis], step = step, step * desc.output_tensor.sizes[axis] + 3
+    own = desc.replace(output_tensor=desc.output_tensor.replace(strides=strides))
+    only(form, monkeypatch)
+    for cached in (compiler._compile, compiler._planned):  # another form may be in them
+        cached.cache_clear()
+    found, expected = run(own, given, "cpu")["output_tensor"], by_definition(own, given)["output_tensor"]
+    assert_close(found, expected, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
+
+
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+@pytest.mark.parametrize("name", [name for name in LAYOUTS if "many filters" in name])
+def test_rows_of_many_filters_have_filters_as_lanes(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So `test_layouts` tests that form, too."""
+    monkeypatch.setattr(convolution_plan, "host_registers", lambda: Registers(16, 32))
+    sizes, filters, *_ = LAYOUTS[name]
+    given = {"input_tensor": np.zeros(sizes, data_type.lower()), "filter_tensor": np.zeros(filters, data_type.lower())}
+    assert form_of(laid_out(name, given)) == FILTERS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
+@pytest.mark.parametrize("registers", [Registers(8, 16), Registers(4, 32)])
+@pytest.mark.parametrize("name", ["narrow rows, several chunks", "vectors that cross rows", "in place", "groups"])
+def test_registers_of_other_processors(name: str, registers: Registers, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_plan, "host_registers", lambda: registers)
+    only(form, monkeypatch)
+    desc, given = case_of(name)
+    result = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
+    assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
+
+
+# input, filter, strides, padding on every side, whether the output's channels lie last, form
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "the last stage of ResNet-18": ((1, 512, 7, 7), (512, 512, 3, 3), 1, 1, False, FILTERS),
+    "its shortcuts": ((1, 64, 56, 56), (128, 64, 1, 1), 2, 0, False, FILTERS),
+    "its first layer": ((1, 3, 224, 224), (64, 3, 7, 7), 2, 3, False, POSITIONS),
+    "the first layer of SqueezeNet": ((1, 3, 224, 224), (64, 3, 3, 3), 2, 0, False, POSITIONS),
+    "a stage of SqueezeNet": ((1, 48, 13, 13), (192, 48, 3, 3), 1, 1, False, FILTERS),
+    "a short sum": ((1, 16, 55, 55), (64, 16, 1, 1), 1, 0, False, POSITIONS),
+    "few filters": ((1, 64, 55, 55), (16, 64, 1, 1), 1, 0, False, POSITIONS),
+    "the bottlenecks of MobileNetV2": ((1, 960, 7, 7), (160, 960, 1, 1), 1, 0, False, FILTERS),
+    "channels that lie last": ((1, 16, 55, 55), (64, 16, 3, 3), 1, 1, True, FILTERS),
+    "fully connected": ((1, 256, 7, 7), (512, 256, 7, 7), 1, 0, False, FILTERS),
+    "sums that take too much memory": ((1, 16, 3, 9000), (64, 16, 3, 3), 1, 1, True, POSITIONS),
+}
+
+
+def described(name: str) -> tuple[dml.ConvolutionDesc, str]:
+    """The desc of a row and its form."""
+    sizes, filters, stride, padding, last, form = CHOICES[name]
+    x, w = (dml.TensorDesc(data_type="FLOAT32", sizes=own) for own in (sizes, filters))
+    members: dict[str, Any] = {"strides": (stride, stride), "dilations": (1, 1), "output_padding": (0, 0), "group_count": 1}
+    members |= {"start_padding": (padding, padding), "end_padding": (padding, padding)}
+    desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=w, **members).with_outputs()
+    assert desc.output_tensor is not None
+    return desc.replace(output_tensor=channels_last(desc.output_tensor)) if last else desc, form
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_form_that_takes_less_time_is_chosen_for_a_desc(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the sizes and layouts alone, and not by the threads."""
+    desc, form = described(name)
+    monkeypatch.setattr(convolution_plan, "host_registers", lambda: Registers(16, 32))
+    for threads in (1, 8):
+        monkeypatch.setattr(convolution_plan, "available_threads", lambda threads=threads: threads)
+        assert form_of(desc) == form
+
+
+@pytest.mark.parametrize("name", ["the last stage of ResNet-18", "its shortcuts", "a stage of SqueezeNet"])
+@pytest.mark.parametrize("threads", [2, 3, 5, 8])
+def test_there_are_items_for_all_threads(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_plan, "host_registers", lambda: Registers(16, 32))
+    monkeypatch.setattr(convolution_plan, "_WORK_OF_A_THREAD", 1)
+    monkeypatch.setattr(convolution_plan, "available_threads", lambda: threads)
+    plan = compiled_plan(described(name)[0])
+    assert isinstance(plan, convolution_plan.ConvolutionPlan)
+    (items,) = (int(found) for found in re.findall(r"(\d+) item", plan.describe()))
+    assert items >= 2 * threads
+
+
+@pytest.mark.parametrize("biased", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
+def test_a_batch_normalization_that_is_joined(form: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(form, monkeypatch)
+    rng, filters = np.random.default_rng(9), 21
+    places = ("mean_tensor", "variance_tensor", "scale_tensor", "offset_tensor", *["bias_tensor"] * biased)
+    given: dict[str, Array] = {place: rng.uniform(0.5, 2.0, (1, filters, 1, 1)).astype(np.float32) for place in places}
+    summed = {"input_tensor": rng.normal(size=(2, 6, 17, 18)).astype(np.float32)}
+    summed |= {"filter_tensor": rng.normal(size=(filters, 6, 3, 3)).astype(np.float32)}
+    given |= summed
+    members: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1)}
+    members |= {"output_padding": (0, 0), "group_count": 1}
+    tensors = {place: tensor(array) for place, array in given.items()}
+    desc = NormalizedConvolutionDesc(**tensors, **members, epsilon=0.25, fused_activation=CLIP).with_outputs()
+    assert form_of(desc) == form
+    plain = dml.ConvolutionDesc(**{place: tensors[place] for place in summed}, **members).with_outputs()
+    sums: Array = dml.reference(plain, summed).output_tensor
+    wide = {place: array.astype(np.float64) for place, array in given.items()}
+    centre = wide["mean_tensor"] - wide.get("bias_tensor", 0.0)
+    normalized = wide["scale_tensor"] * (sums - centre) / np.sqrt(wide["variance_tensor"] + 0.25) + wide["offset_tensor"]
+    result = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
+    assert_close(result, normalized.clip(CLIP.min, CLIP.max), np.float32, terms=100)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages as Linux has them")
+@pytest.mark.parametrize("threads", [1, 5])
+@pytest.mark.parametrize("name", ["in place", "strides beyond the window, inside", "several tiles", "pairs of columns"])
+@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
+def test_nothing_is_read_beyond_the_input_and_scratch(form: str, name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system would end the process; of several threads the tiles are small."""
+    from tests.attacks.pages import Guarded
+
+    desc, given = case_of(name)
+    only(form, monkeypatch)
+    expected = run_on(threads, convolution_plan, desc, given, monkeypatch)
+    plan, x, result = compiled_plan(desc), given["input_tensor"], np.full_like(expected, np.nan)
+    assert not isinstance(plan, str)
+    packed = np.zeros(plan.persistent_size + 64, np.uint8)
+    pointers = {place: array.ctypes.data for place, array in given.items()} | {"output_tensor": result.ctypes.data}
+    plan.pack({place: pointers.pop(place) for place in plan.constants}, packed.ctypes.data)(0)
+    for at_end in (True, False):
+        sizes = (x.nbytes, 4), (plan.prepared_temporary_size, 64)
+        source, scratch = (Guarded(size, alignment, at_end=at_end, fill=0) for size, alignment in sizes)
+        source.values(x.shape, x.dtype, x.strides)[...] = x
+        plan.bind({**pointers, "input_tensor": source.pointer}, scratch.pointer, packed.ctypes.data)(0)
+        np.testing.assert_array_equal(result, expected)
+        source.free()
+        scratch.free()
+
+
+@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
+def test_a_thread_that_comes_when_all_is_over_touches_nothing(form: str) -> None:
+    """The memory of the parameters may be another launch's by then, which has not begun."""
+    from dmlpy.devices.cpu.windows.convolution_parameters import FILTER_PARAMETERS, PARAMETERS
+
+    kinds = {
+        POSITIONS: (PARAMETERS, convolution_tiles.CONVOLUTION(False, False, True, host_registers())),
+        FILTERS: (FILTER_PARAMETERS, filter_lanes_tiles.CONVOLUTION(False, host_registers())),
+    }
+    kind, kernel = kinds[form]
+    parameters, flags = np.zeros(1, kind), np.zeros((2, 8), np.int64)
+    parameters["items"], flags[0, 1] = 5, 1
+    before = parameters.copy()
+    kernel(parameters.ctypes.data, 1, 2, flags.ctypes.data, 0)
+    assert parameters == before
