@@ -51,8 +51,9 @@ def _numpys_libraries() -> tuple[Library, ...]:
 class Limits:
     """Lowers BLAS's thread count while launches run that are not worth more threads, and restores it afterwards.
 
-    The number is the process's. Of launches at the same time the smallest one counts; whoever else multiplies meanwhile has as few threads,
-    and the same results. A number that somebody else sets meanwhile is kept.
+    The number is the process's. Of launches at the same time the smallest one counts; whoever else multiplies meanwhile has as few threads.
+    With another number, some kernels of OpenBLAS, those for AVX2 among them, sum in another order. A number that somebody else sets
+    meanwhile is kept.
 
     Args:
         library: the BLAS.

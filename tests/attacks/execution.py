@@ -37,6 +37,7 @@ from dmlpy.inspection.samples import sample
 from tests.attacks.pages import Guarded
 from tests.support.own_descs import OWN, own_desc
 from tests.support.tensors import tensor
+from tests.support.tolerance import assert_close
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 FILLS = (0x3C, 0xFF)
@@ -261,15 +262,31 @@ def outputs_of(operator: Any, given: Arrays) -> dict[str, bytes]:
     return {name: np.asarray(array).tobytes() for name, array in operator(**given).as_dict().items()}
 
 
+def as_promised(where: str, operator: Any, found: dict[str, bytes], expected: dict[str, bytes]) -> bool:
+    """Whether results beside other threads are those of one thread alone: the same bits, and of BLAS the same sums.
+
+    Some of OpenBLAS's kernels, those for AVX2 among them, sum in another order with another number of threads, and launches beside each
+    other lower that number.
+    """
+    if where != "numpy" or not isinstance(operator.desc, dml.LSTMDesc):
+        return found == expected
+    described = operator.desc.tensors()
+    for name, values in expected.items():
+        actual, wanted = (np.frombuffer(data, described[name].data_type.numpy) for data in (found[name], values))
+        assert_close(actual, wanted, actual.dtype, terms=512)
+    return True
+
+
 def attack_threads(rng: np.random.Generator, seen: Counter[str]) -> None:
-    """Eight threads at once, each with separate inputs: the bits are those of one thread alone."""
-    jobs = [(operator, random_inputs(rng, operator)) for _, operator in workloads() for _ in range(3)]
-    expected = [outputs_of(*job) for job in jobs]
+    """Eight threads at once, each with separate inputs: the results are those of one thread alone."""
+    jobs = [(where, operator, random_inputs(rng, operator)) for where, operator in workloads() for _ in range(3)]
+    expected = [outputs_of(*job) for _, *job in jobs]
     order = rng.permutation(len(jobs) * 2) % len(jobs)
     with ThreadPoolExecutor(8) as pool:
-        for number, found in zip(order, pool.map(lambda at: outputs_of(*jobs[at]), order), strict=True):
-            if found != expected[number]:
-                raise BrokenPromiseError(f"{jobs[number][0].name}: other bits beside other threads")
+        for number, found in zip(order, pool.map(lambda at: outputs_of(*jobs[at][1:]), order), strict=True):
+            where, operator, _ = jobs[number]
+            if not as_promised(where, operator, found, expected[number]):
+                raise BrokenPromiseError(f"{operator.name}: other bits beside other threads")
             seen["calls beside other threads"] += 1
 
 

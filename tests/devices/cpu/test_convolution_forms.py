@@ -11,6 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import compiler
+from tests.support.convolution_cases import CLIP, LAYOUTS, RELU, SCALED, SOFTPLUS, channels_last, laid_out
 from tests.support.layout_runs import Array, by_definition, run, tensor
 from tests.support.tolerance import assert_close
 
@@ -20,7 +21,6 @@ from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.registers import Registers, host_registers
 from dmlpy.devices.cpu.windows import convolution_plan, convolution_tiles, filter_lanes_tiles
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
-from tests.devices.cpu.test_convolution import CLIP, LAYOUTS, RELU, SCALED, SOFTPLUS, channels_last, laid_out
 from tests.support.compiled_plans import run_on
 
 POSITIONS, FILTERS = "positions as lanes", "filters as lanes"
