@@ -6,9 +6,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.devices.cpu.chain import is_link
 from dmlpy.devices.cpu.plans import compiled_plan, numba_is_installed
-from dmlpy.devices.cpu.runs import JoinedRuns
 from dmlpy.devices.device import shared
 from dmlpy.devices.numpy.device import NumpyDevice
 from dmlpy.devices.threads import available_threads
@@ -40,9 +38,13 @@ class CpuDevice(NumpyDevice):
         return usual
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
+        from dmlpy.devices.cpu.chain import is_link  # imports the element-wise operators, which most processes do without
+
         return is_link(desc)
 
     def joined(self, launches: Sequence[Launch]) -> Joined:
+        from dmlpy.devices.cpu.runs import JoinedRuns
+
         return JoinedRuns(launches)
 
     def describe(self) -> dict[str, str]:
