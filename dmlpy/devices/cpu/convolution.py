@@ -13,7 +13,7 @@ from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
+    from dmlpy.devices.cpu.sliding.convolution_plan import ConvolutionPlan
 
 _FEWEST = 8
 """Positions of the window in an image, at least, where tiles of single channels are copied: vectors run along them."""
@@ -27,7 +27,7 @@ _SPARSEST = 16
 def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
     """The plan for a checked desc, or why there is none."""
     from dmlpy.devices.cpu.registers import refusal_of
-    from dmlpy.devices.cpu.windows.convolution_plan import ConvolutionPlan
+    from dmlpy.devices.cpu.sliding.convolution_plan import ConvolutionPlan
 
     geometry, function = Geometry.of(desc), desc.fused_activation
     types = {tensor.data_type for tensor in desc.tensors().values()}

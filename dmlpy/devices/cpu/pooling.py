@@ -10,8 +10,8 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
-    from dmlpy.devices.cpu.windows.strip_pooling_plan import StripPoolingPlan
+    from dmlpy.devices.cpu.sliding.pooling_plan import PoolingPlan
+    from dmlpy.devices.cpu.sliding.strip_pooling_plan import StripPoolingPlan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 _SPARSEST = 16
@@ -22,8 +22,8 @@ _SPARSEST = 16
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | StripPoolingPlan | str:
     """The plan for a checked desc, or why there is none."""
     from dmlpy.devices.cpu.registers import refusal_of
-    from dmlpy.devices.cpu.windows.pooling_plan import PoolingPlan
-    from dmlpy.devices.cpu.windows.strip_pooling_plan import StripPoolingPlan
+    from dmlpy.devices.cpu.sliding.pooling_plan import PoolingPlan
+    from dmlpy.devices.cpu.sliding.strip_pooling_plan import StripPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
     types = {tensor.data_type for tensor in desc.tensors().values()}

@@ -14,7 +14,7 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.windows import convolution_plan
+from dmlpy.devices.cpu.sliding import convolution_plan
 from tests.support.compiled_plans import run_on
 
 # input, filter, strides, dilations, start padding, groups, fused function

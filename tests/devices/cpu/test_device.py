@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import copyreg
+import json
 import pickle
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -64,6 +67,24 @@ def test_the_strategy_of_an_operator_that_keeps_owned_inputs() -> None:
     lines = dml.compile(owned, "cpu").plan.splitlines()
     assert (lines[0], lines[-1]) == ("strategy: numpy (ELEMENT_WISE_SIN has no compiled form)", "prepare copies input_tensor")
     assert not dml.compile(owned, "numpy").plan.startswith("strategy")
+
+
+PLANS = """
+import json, sys
+from dmlpy.description.registry import OPERATORS
+from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.inspection.samples import sample
+found = [compiled_plan(sample(kind)) for kind in OPERATORS.values()]
+print(json.dumps([sum(not isinstance(plan, str) for plan in found), "numba" in sys.modules]))
+"""
+
+
+def test_plans_are_made_without_numba() -> None:
+    """Only compiling imports it: a process that finds its kernels on disk has neither its seconds nor its memory."""
+    found = subprocess.run([sys.executable, "-c", PLANS], capture_output=True, text=True, check=True)
+    plans_made, imported = json.loads(found.stdout)
+    assert plans_made > 50
+    assert not imported
 
 
 def test_it_runs_every_operator() -> None:

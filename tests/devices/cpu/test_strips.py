@@ -17,7 +17,7 @@ pytest.importorskip("numba")
 
 from dmlpy.devices.cpu import registers
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.windows import convolution_plan, pooling_plan, strip_layout, strip_pooling_plan
+from dmlpy.devices.cpu.sliding import convolution_plan, pooling_plan, strip_layout, strip_pooling_plan
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
 

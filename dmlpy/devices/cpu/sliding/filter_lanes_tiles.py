@@ -10,22 +10,22 @@ import numpy as np
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.windows.convolution_parameters import FILTER_PARAMETERS
-from dmlpy.devices.cpu.windows.part_layout import PartLayout
-from dmlpy.devices.cpu.windows.section_tiles import ALIGNMENT, ITEMS, PART, SectionTiles
+from dmlpy.devices.cpu.sliding.convolution_parameters import FILTER_PARAMETERS
+from dmlpy.devices.cpu.sliding.part_layout import PartLayout
+from dmlpy.devices.cpu.sliding.section_tiles import ALIGNMENT, ITEMS, PART, SectionTiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
-    from dmlpy.devices.cpu.windows.sections import Section
+    from dmlpy.devices.cpu.sliding.sections import Section
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
 
-CONVOLUTION = Kernel("dmlpy.devices.cpu.windows.filter_lanes_kernels:convolution_of", 5)
+CONVOLUTION = Kernel("dmlpy.devices.cpu.sliding.filter_lanes_kernels:convolution_of", 5)
 """The convolution whose lanes are filters: whether tensors are of FLOAT16, and the registers."""
-PRODUCT = Kernel("dmlpy.devices.cpu.windows.filter_lanes_products:product_of", 11)
+PRODUCT = Kernel("dmlpy.devices.cpu.sliding.filter_lanes_products:product_of", 11)
 """Its product of weights with what neighbouring positions see: the vectors of weights, the most positions, and the registers."""
 
 _CHUNK = 1 << 14

@@ -14,11 +14,11 @@ import numpy as np
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.sliding.convolution_parameters import FILTER_PARAMETERS
+from dmlpy.devices.cpu.sliding.filter_lanes_products import call_product, finished_tile
+from dmlpy.devices.cpu.sliding.parts import call_filling
 from dmlpy.devices.cpu.stored import elements_of, spread_writer
 from dmlpy.devices.cpu.vectors import jit, record_at, vectors_of
-from dmlpy.devices.cpu.windows.convolution_parameters import FILTER_PARAMETERS
-from dmlpy.devices.cpu.windows.filter_lanes_products import call_product, finished_tile
-from dmlpy.devices.cpu.windows.parts import call_filling
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share

@@ -12,11 +12,11 @@ from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.sliding.part_layout import PartLayout
+from dmlpy.devices.cpu.sliding.pooling_counts import window_counts
+from dmlpy.devices.cpu.sliding.pooling_parameters import PARAMETERS
+from dmlpy.devices.cpu.sliding.steps import steps_of
 from dmlpy.devices.cpu.team import Call
-from dmlpy.devices.cpu.windows.part_layout import PartLayout
-from dmlpy.devices.cpu.windows.pooling_counts import window_counts
-from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
-from dmlpy.devices.cpu.windows.steps import steps_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
-POOLING = Kernel("dmlpy.devices.cpu.windows.pooling_kernels:pooling_of", 5)
+POOLING = Kernel("dmlpy.devices.cpu.sliding.pooling_kernels:pooling_of", 5)
 """The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the registers."""
 
 _ALIGNMENT = 64

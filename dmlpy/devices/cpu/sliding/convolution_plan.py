@@ -9,10 +9,10 @@ import numpy as np
 
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.registers import host_registers
+from dmlpy.devices.cpu.sliding.convolution_forms import tiles_of
+from dmlpy.devices.cpu.sliding.depthwise import DepthwiseStrips
+from dmlpy.devices.cpu.sliding.sections import Section, sections_of
 from dmlpy.devices.cpu.team import Call
-from dmlpy.devices.cpu.windows.convolution_forms import tiles_of
-from dmlpy.devices.cpu.windows.depthwise import DepthwiseStrips
-from dmlpy.devices.cpu.windows.sections import Section, sections_of
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE

@@ -11,8 +11,8 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.sliding.strip_parameters import PARAMETERS, OperationName, Strip
 from dmlpy.devices.cpu.vectors import ADDRESS, FLOAT, field_at, vectors_of
-from dmlpy.devices.cpu.windows.strip_parameters import PARAMETERS, OperationName, Strip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,9 +13,9 @@ from numba import njit
 
 from dmlpy.devices.cpu.calls import caller
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.sliding.part_layout import FILLING
 from dmlpy.devices.cpu.stored import elements_of
 from dmlpy.devices.cpu.vectors import jit, record_at, set_float, vectors_of
-from dmlpy.devices.cpu.windows.part_layout import FILLING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.kernels import Function, Kernel
-from dmlpy.devices.cpu.windows.steps import steps_of
-from dmlpy.devices.cpu.windows.strip_parameters import Strip
+from dmlpy.devices.cpu.sliding.steps import steps_of
+from dmlpy.devices.cpu.sliding.strip_parameters import Strip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.registers import Registers
-    from dmlpy.devices.cpu.windows.part_layout import Pair
-    from dmlpy.devices.cpu.windows.strip_parameters import OperationName
+    from dmlpy.devices.cpu.sliding.part_layout import Pair
+    from dmlpy.devices.cpu.sliding.strip_parameters import OperationName
     from dmlpy.devices.plan import Pointers
 
-STRIPS = Kernel("dmlpy.devices.cpu.windows.strip_kernels:strips_of", 5)
+STRIPS = Kernel("dmlpy.devices.cpu.sliding.strip_kernels:strips_of", 5)
 """The strips: their window, whether tensors are of FLOAT16, and the registers."""
 
 _WORK_OF_AN_ITEM = 1 << 20

@@ -9,10 +9,10 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.sliding.parts import part_filler
+from dmlpy.devices.cpu.sliding.pooling_parameters import PARAMETERS
 from dmlpy.devices.cpu.stored import elements_of, spread_writer
 from dmlpy.devices.cpu.vectors import float_at, integer_at, jit, record_at, vectors_of
-from dmlpy.devices.cpu.windows.parts import part_filler
-from dmlpy.devices.cpu.windows.pooling_parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share

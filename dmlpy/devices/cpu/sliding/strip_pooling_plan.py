@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import host_registers
+from dmlpy.devices.cpu.sliding.pooling_counts import window_counts
+from dmlpy.devices.cpu.sliding.strip_layout import Planes, Strips
+from dmlpy.devices.cpu.sliding.strip_parameters import PARAMETERS
 from dmlpy.devices.cpu.team import Call
-from dmlpy.devices.cpu.windows.pooling_counts import window_counts
-from dmlpy.devices.cpu.windows.strip_layout import Planes, Strips
-from dmlpy.devices.cpu.windows.strip_parameters import PARAMETERS
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.sliding.strip_parameters import PARAMETERS, Strip
+from dmlpy.devices.cpu.sliding.strips import strip_walk
 from dmlpy.devices.cpu.vectors import record_at
-from dmlpy.devices.cpu.windows.strip_parameters import PARAMETERS, Strip
-from dmlpy.devices.cpu.windows.strips import strip_walk
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.registers import Registers

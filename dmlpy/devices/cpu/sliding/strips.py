@@ -13,10 +13,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.sliding.strip_operations import OPERATIONS
+from dmlpy.devices.cpu.sliding.strip_parameters import PARAMETERS, Strip
 from dmlpy.devices.cpu.stored import Accesses, accesses_of
 from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, field_at, prefetch, repeated_index, vectors_of
-from dmlpy.devices.cpu.windows.strip_operations import OPERATIONS
-from dmlpy.devices.cpu.windows.strip_parameters import PARAMETERS, Strip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,8 +6,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.windows.strip_layout import Planes, Strips
-from dmlpy.devices.cpu.windows.strip_parameters import PARAMETERS
+from dmlpy.devices.cpu.sliding.strip_layout import Planes, Strips
+from dmlpy.devices.cpu.sliding.strip_parameters import PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.shared_kernels import FILL
-from dmlpy.devices.cpu.windows.part_layout import FILLING
-from dmlpy.devices.cpu.windows.steps import Steps, steps_of
+from dmlpy.devices.cpu.sliding.part_layout import FILLING
+from dmlpy.devices.cpu.sliding.steps import Steps, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
-    from dmlpy.devices.cpu.windows.part_layout import PartLayout
-    from dmlpy.devices.cpu.windows.sections import Section
+    from dmlpy.devices.cpu.sliding.part_layout import PartLayout
+    from dmlpy.devices.cpu.sliding.sections import Section
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
-from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
-from dmlpy.devices.cpu.windows.part_layout import PartLayout
-from dmlpy.devices.cpu.windows.section_tiles import ALIGNMENT, ITEMS, PART, SectionTiles
+from dmlpy.devices.cpu.sliding.convolution_parameters import PARAMETERS
+from dmlpy.devices.cpu.sliding.part_layout import PartLayout
+from dmlpy.devices.cpu.sliding.section_tiles import ALIGNMENT, ITEMS, PART, SectionTiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.kernels import Function
-    from dmlpy.devices.cpu.windows.sections import Section
-    from dmlpy.devices.cpu.windows.steps import Steps
+    from dmlpy.devices.cpu.sliding.sections import Section
+    from dmlpy.devices.cpu.sliding.steps import Steps
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
 
-CONVOLUTION = Kernel("dmlpy.devices.cpu.windows.convolution_kernels:convolution_of", 5)
+CONVOLUTION = Kernel("dmlpy.devices.cpu.sliding.convolution_kernels:convolution_of", 5)
 """The convolution whose lanes are positions: whether groups have one filter each, whether tensors are of FLOAT16, whether results are
 written from registers, and the registers."""
 

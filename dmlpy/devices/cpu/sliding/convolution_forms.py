@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.windows.convolution_tiles import Tiles
-from dmlpy.devices.cpu.windows.depthwise import DepthwiseStrips
-from dmlpy.devices.cpu.windows.filter_lanes_tiles import FilterTiles
+from dmlpy.devices.cpu.sliding.convolution_tiles import Tiles
+from dmlpy.devices.cpu.sliding.depthwise import DepthwiseStrips
+from dmlpy.devices.cpu.sliding.filter_lanes_tiles import FilterTiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.registers import Registers
-    from dmlpy.devices.cpu.windows.section_tiles import SectionTiles
-    from dmlpy.devices.cpu.windows.sections import Section
+    from dmlpy.devices.cpu.sliding.section_tiles import SectionTiles
+    from dmlpy.devices.cpu.sliding.sections import Section
     from dmlpy.devices.numpy.convolution.geometry import Geometry
 
 

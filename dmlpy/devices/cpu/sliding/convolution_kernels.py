@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.products import tile_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.sliding.convolution_parameters import PARAMETERS
+from dmlpy.devices.cpu.sliding.finished_products import finished_product
+from dmlpy.devices.cpu.sliding.parts import call_filling
 from dmlpy.devices.cpu.stored import spread_writer
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
-from dmlpy.devices.cpu.windows.convolution_parameters import PARAMETERS
-from dmlpy.devices.cpu.windows.finished_products import finished_product
-from dmlpy.devices.cpu.windows.parts import call_filling
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.team import Share
