@@ -235,14 +235,19 @@ class RowProducts:
         """The rows [steps * batch, columns] of a block, which belong to the gates' gradients; what copies them is added to `stages`."""
         if name not in self._scratch:
             return _as_matrix(source)
-        target, batch, active = self._scratch[name], source.shape[1], self._active
+        target, batch, active, matrix = self._scratch[name], source.shape[1], self._active, _matrix_of(source)
+        whole_rows = matrix is not None and matrix.flags.c_contiguous and matrix.dtype == target.dtype
 
         def stage(taken: Array | None, begin: int) -> None:
             if taken is None:
                 target[: source.shape[0] * batch].reshape(source.shape)[...] = source
+                return
+            rows = target[: len(taken)]
+            if whole_rows:
+                np.take(matrix, taken, 0, rows, "clip")  # the other modes copy to memory of their own first
             else:
-                target[: len(taken)] = source[taken // batch, taken % batch]
-                active.clear_idle(target[: len(taken)], begin)  # what a skipped step reads may be no number
+                rows[...] = source[taken // batch, taken % batch]
+            active.clear_idle(rows, begin)  # what a skipped step reads may be no number
 
         stages.append(stage)
         return target
@@ -270,6 +275,7 @@ class RowProducts:
             multipliers = self._multipliers("input_dropout", part.first)
             products.append(bound_product(gates[:, part.columns], self._weights[part.rows], found, room, threads, multipliers=multipliers))
         target = output if kept is None else kept[block.start : block.stop]
+        rows = _matrix_of(target)
 
         def give(count: int, taken: Array | None, begin: int) -> None:
             for number, multiply in enumerate(products):
@@ -284,17 +290,26 @@ class RowProducts:
                     target[...] = whole
             else:
                 active.clear_idle(staged[:count], begin)
-                if not adds:
+                given, place = (target, divmod(taken, output.shape[1])) if rows is None else (rows, taken)
+                if adds:
+                    given[place] += staged[:count]
+                else:
                     target[...] = 0.0
-                target[divmod(taken, output.shape[1])] += staged[:count]
+                    given[place] = staged[:count]
             if kept is not None and adds:
                 output[...] = target
 
         return give
 
 
-def _as_matrix(rows: Array) -> Array:
-    """[steps, batch, columns] as [steps * batch, columns], in place."""
+def _matrix_of(rows: Array) -> Array | None:
+    """[steps, batch, columns] as [steps * batch, columns], in place; None if the strides do not allow that."""
     matrix = rows.reshape(-1, rows.shape[-1])
-    assert np.may_share_memory(matrix, rows), "the plan stages what is no matrix"
+    return matrix if np.may_share_memory(matrix, rows) else None
+
+
+def _as_matrix(rows: Array) -> Array:
+    """What `_matrix_of` gives, for rows of a matrix."""
+    matrix = _matrix_of(rows)
+    assert matrix is not None, "the plan stages what is no matrix"
     return matrix

@@ -105,6 +105,16 @@ def _dropped_kernel(gates: int, registers: Registers) -> Any:
     return drop
 
 
+@jit
+def _lie_together(p: Any, first: Any, rows: Any) -> Any:
+    """Whether some rows of the input lie side by side, in order."""
+    start = integer_at(p.rows + 8 * first) - first
+    for row in range(first, first + rows):
+        if integer_at(p.rows + 8 * row) != start + row:
+            return False
+    return True
+
+
 def input_products_of(gates: int, registers: Registers) -> Phase:
     """The phase of a chunk's input products, biases included: an item is a block of units.
 
@@ -133,6 +143,8 @@ def input_products_of(gates: int, registers: Registers) -> Phase:
         before = integer_at(p.bases + 8 * low)
         rows = integer_at(p.bases + 8 * (low + count)) - before
         factors, factors_row, gathered = p.input + before * p.input_row, p.input_row, p.gathered == 0
+        if not gathered and p.input_dropout == 0 and _lie_together(p, before, rows):
+            factors, gathered = p.input + integer_at(p.rows + 8 * before) * p.input_row, True
         block = take(p, board, thread, threads, number, p.blocks, NOTHING)
         while block >= 0:
             if not gathered:
