@@ -2,7 +2,8 @@
 
 Each layer runs with all sequences of T steps, and with lengths spread evenly from T down to T / 2. Ragged sequences have a share of the
 steps; a library's figure is the time of the ragged layer over that share of the full layer's time, so 1.00 pays for steps alone. PyTorch
-runs packed sequences. The libraries take turns as in `dmlpy bench`, which does the measuring.
+runs packed sequences. The libraries take turns as in `dmlpy bench`, which does the measuring. Each pair is measured some times, and the
+median counts: a machine's speed may change between a full layer and the ragged one.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import dmlpy as dml
 from dmlpy.bench.measure import Benchmark, Options
+from dmlpy.bench.records import Measurement
 from dmlpy.bench.shapes import LayerShape, Recurrent
 from dmlpy.bench.subjects import PEERS
 from dmlpy.bench.work import Case
@@ -34,28 +39,45 @@ def shapes() -> list[Recurrent]:
 def main() -> None:
     """Prints a line for each layer, pass and library."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="turns of each library")
+    parser.add_argument("--rounds", type=int, default=9, help="turns of each library")
+    parser.add_argument("--repeats", type=int, default=3, help="how often each pair of layers is measured")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     arguments = parser.parse_args()
     peers = tuple(peer for peer in PEERS if peer.name == "torch")
-    pairs = [(replace(shape, lengths="full"), shape) for shape in shapes()]
-    cases = [Case(shape, "FLOAT32", which) for pair in pairs for which in ("forward", "training") for shape in pair]
-    record = Benchmark(dml.device("cpu"), Options(peers=peers, rounds=arguments.rounds), print).run(cases)
-    times = {(run.shape, run.pass_, run.subject): run.median_us for run in record.runs}
     rows = []
-    for full, ragged in pairs:
-        share = sum(ragged.sequence_lengths()) / sum(full.sequence_lengths())
+    for shape in shapes():
+        pair = replace(shape, lengths="full"), shape
+        share = sum(pair[1].sequence_lengths()) / sum(pair[0].sequence_lengths())
         for which in ("forward", "training"):
+            cases = [Case(each, "FLOAT32", which) for each in pair]
+            records = [
+                Benchmark(dml.device("cpu"), Options(peers=peers, rounds=arguments.rounds), print).run(cases)
+                for _ in range(arguments.repeats)
+            ]
             for subject in ("dmlpy", "torch"):
-                long, short = times.get((full.key, which, subject)), times.get((ragged.key, which, subject))
-                if long is None or short is None:
+                row = _row([_times(record.runs, subject, pair) for record in records])
+                if row is None:
                     continue
-                row = {"shape": ragged.key, "pass": which, "subject": subject, "full_us": long, "ragged_us": short}
-                rows.append(row | {"share_of_steps": share, "cost": short / (share * long)})
-                print(f"{ragged.key} {which}, {subject}: {rows[-1]['cost']:.2f} of the time of its steps")
+                row |= {"shape": shape.key, "pass": which, "subject": subject, "share_of_steps": share}
+                row["cost"] = median(short / (share * long) for long, short in zip(row["full_us"], row["ragged_us"], strict=True))
+                rows.append(row)
+                print(f"{shape.key} {which}, {subject}: {row['cost']:.2f} of the time of its steps")
     if arguments.json:
+        record = records[-1]
         facts = {"date": record.date, "processor": record.host.processor, "load": os.getloadavg(), "versions": record.versions}
         arguments.json.write_text(json.dumps(facts | {"rows": rows}, indent=2) + "\n")
+
+
+def _times(runs: Sequence[Measurement], subject: str, pair: tuple[Recurrent, Recurrent]) -> list[float | None]:
+    """What a library took for the full layer and the ragged one."""
+    found = {run.shape: run.median_us for run in runs if run.subject == subject}
+    return [found.get(shape.key) for shape in pair]
+
+
+def _row(times: Sequence[list[float | None]]) -> dict[str, Any] | None:
+    """The times of all repeats; None if the library has none."""
+    long, short = zip(*times, strict=True)
+    return None if None in long or None in short else {"full_us": long, "ragged_us": short}
 
 
 if __name__ == "__main__":

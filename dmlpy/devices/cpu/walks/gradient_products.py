@@ -236,14 +236,15 @@ class RowProducts:
         if name not in self._scratch:
             return _as_matrix(source)
         target, batch, active, matrix = self._scratch[name], source.shape[1], self._active, _matrix_of(source)
-        whole_rows = matrix is not None and matrix.flags.c_contiguous and matrix.dtype == target.dtype
+        if matrix is not None and not (matrix.flags.c_contiguous and matrix.dtype == target.dtype):
+            matrix = None
 
         def stage(taken: Array | None, begin: int) -> None:
             if taken is None:
                 target[: source.shape[0] * batch].reshape(source.shape)[...] = source
                 return
             rows = target[: len(taken)]
-            if whole_rows:
+            if matrix is not None:
                 np.take(matrix, taken, 0, rows, "clip")  # the other modes copy to memory of their own first
             else:
                 rows[...] = source[taken // batch, taken % batch]

@@ -108,11 +108,10 @@ def _dropped_kernel(gates: int, registers: Registers) -> Any:
 @jit
 def _lie_together(p: Any, first: Any, rows: Any) -> Any:
     """Whether some rows of the input lie side by side, in order."""
-    start = integer_at(p.rows + 8 * first) - first
-    for row in range(first, first + rows):
-        if integer_at(p.rows + 8 * row) != start + row:
-            return False
-    return True
+    start, count = integer_at(p.rows + 8 * first), 0
+    while count < rows and integer_at(p.rows + 8 * (first + count)) == start + count:
+        count += 1
+    return count == rows
 
 
 def input_products_of(gates: int, registers: Registers) -> Phase:
