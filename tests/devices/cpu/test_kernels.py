@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import json
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import kernels
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.image_store import ImageStore
 from tests.support.small_kernels import STORE
 
 ROOT = Path(__file__).parents[3]
@@ -142,6 +145,31 @@ def test_settings_of_threads_change_no_code(compilations: list[Any], monkeypatch
     monkeypatch.setattr(kernels, "_functions", {})
     stored(STORE, 3, 4)
     assert len(compilations) == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("collects", [False, True])
+def test_garbage_is_collected_after_a_compilation_as_before(collects: bool, fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During it, not at all."""
+    seen: list[bool] = []
+
+    def compiled(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str]:
+        seen.append(gc.isenabled())
+        if fails:
+            raise MemoryError
+        return b"", ""
+
+    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(ImageStore, "open", lambda: None)
+    monkeypatch.setattr(kernels, "_loaded", lambda image, symbol: 1)
+    monkeypatch.setattr(Kernel, "_compiled", compiled)
+    (gc.enable if collects else gc.disable)()
+    try:
+        with pytest.raises(MemoryError) if fails else nullcontext():
+            STORE(3)
+        assert (seen, gc.isenabled()) == ([False], collects)
+    finally:
+        gc.enable()
 
 
 def test_the_sources_are_all_files_of_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
