@@ -15,11 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import dmlpy as dml
 from dmlpy.bench.measure import Benchmark, Options
-from dmlpy.bench.records import Measurement
+from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import LayerShape, Recurrent
 from dmlpy.bench.subjects import PEERS
 from dmlpy.bench.work import Case
@@ -55,29 +54,23 @@ def main() -> None:
                 for _ in range(arguments.repeats)
             ]
             for subject in ("dmlpy", "torch"):
-                row = _row([_times(record.runs, subject, pair) for record in records])
-                if row is None:
+                long, short = (_times(records, subject, each) for each in pair)
+                if not (long and short):
                     continue
-                row |= {"shape": shape.key, "pass": which, "subject": subject, "share_of_steps": share}
-                row["cost"] = median(short / (share * long) for long, short in zip(row["full_us"], row["ragged_us"], strict=True))
-                rows.append(row)
-                print(f"{shape.key} {which}, {subject}: {row['cost']:.2f} of the time of its steps")
+                cost = median(of_ragged / (share * of_full) for of_full, of_ragged in zip(long, short, strict=True))
+                row = {"shape": shape.key, "pass": which, "subject": subject, "full_us": long, "ragged_us": short}
+                rows.append(row | {"share_of_steps": share, "cost": cost})
+                print(f"{shape.key} {which}, {subject}: {cost:.2f} of the time of its steps")
     if arguments.json:
         record = records[-1]
         facts = {"date": record.date, "processor": record.host.processor, "load": os.getloadavg(), "versions": record.versions}
         arguments.json.write_text(json.dumps(facts | {"rows": rows}, indent=2) + "\n")
 
 
-def _times(runs: Sequence[Measurement], subject: str, pair: tuple[Recurrent, Recurrent]) -> list[float | None]:
-    """What a library took for the full layer and the ragged one."""
-    found = {run.shape: run.median_us for run in runs if run.subject == subject}
-    return [found.get(shape.key) for shape in pair]
-
-
-def _row(times: Sequence[list[float | None]]) -> dict[str, Any] | None:
-    """The times of all repeats; None if the library has none."""
-    long, short = zip(*times, strict=True)
-    return None if None in long or None in short else {"full_us": long, "ragged_us": short}
+def _times(records: Sequence[Record], subject: str, shape: Recurrent) -> list[float]:
+    """What a library took for a layer in each of the records; nothing where it does not have it."""
+    found = (run for record in records for run in record.runs if run.subject == subject and run.shape == shape.key)
+    return [run.median_us for run in found if run.median_us is not None]
 
 
 if __name__ == "__main__":

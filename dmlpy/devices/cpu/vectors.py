@@ -42,6 +42,18 @@ def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
     builder.position_at_end(end)
 
 
+def each_below(builder: Any, values: Sequence[Any], count: Any) -> Iterator[Any]:
+    """Yields the values one after the other, with the builder where only so many of them are reached: the first ones."""
+    end = builder.append_basic_block("reached")
+    for number, value in enumerate(values):
+        block = builder.append_basic_block(f"value{number}")
+        builder.cbranch(builder.icmp_signed(">", count, ADDRESS(number)), block, end)
+        builder.position_at_end(block)
+        yield value
+    builder.branch(end)
+    builder.position_at_end(end)
+
+
 def repeated_index(builder: Any, value: Any, lanes: int) -> Any:
     """Repeats the low 32 bits of an integer in all lanes."""
     indices = ir.VectorType(INDEX, lanes)

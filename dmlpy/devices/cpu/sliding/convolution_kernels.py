@@ -18,6 +18,7 @@ from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers, block_of
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.sliding.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.sliding.finished_products import finished_product
+from dmlpy.devices.cpu.sliding.items import place_of
 from dmlpy.devices.cpu.sliding.parts import call_filling
 from dmlpy.devices.cpu.stored import spread_writer
 from dmlpy.devices.cpu.vectors import float_at, jit, record_at, vectors_of
@@ -75,12 +76,7 @@ def convolution_of(single: bool, halves: bool, direct: bool, registers: Register
         filled = -1
         item = first_item(state, p.items, thread, threads, board, met)
         while item < p.items:
-            share, tile = item % p.parts, item // p.parts
-            first_row, rest = tile % p.tiles * p.rows, tile // p.tiles
-            group, place = rest % p.groups, rest // p.groups
-            image, z = place // p.out_depth, place % p.out_depth
-            rows = min(p.rows, p.out_height - first_row)
-            source = p.input + image * p.input_image + group * p.input_group
+            share, tile, first_row, rows, group, z, source, output = place_of(p, item)
             if p.copies != 0:
                 if filled != tile:
                     call_filling(p.fill, (p.filling, part, source, z * p.stride_z - p.pad_z, first_row))
@@ -89,8 +85,6 @@ def convolution_of(single: bool, halves: bool, direct: bool, registers: Register
             else:
                 source += z * p.slice_step + first_row * p.row_step
             positions = min((rows - 1) * p.pitch + p.out_width, p.positions - first_row * p.pitch)
-            output = p.output + image * p.output_image + z * p.output_slice + first_row * p.output_row
-            output += group * p.filters * p.output_channel
             first_block, last_block = p.blocks * share // p.parts, p.blocks * (share + 1) // p.parts
             block_size = p.channels * p.taps * filters * FLOAT_BYTES
             weights = p.weights + group * p.blocks * block_size

@@ -16,6 +16,7 @@ from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.sliding.convolution_parameters import FILTER_PARAMETERS
 from dmlpy.devices.cpu.sliding.filter_lanes_products import call_product, finished_tile
+from dmlpy.devices.cpu.sliding.items import place_of
 from dmlpy.devices.cpu.sliding.parts import call_filling
 from dmlpy.devices.cpu.stored import elements_of, spread_writer
 from dmlpy.devices.cpu.vectors import jit, record_at, vectors_of
@@ -91,12 +92,7 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
             for vector in range(p.vectors):
                 store(scratch + vector * size, all_of(zero))
         while item < p.items:
-            share, tile = item % p.parts, item // p.parts
-            first_row, rest = tile % p.tiles * p.rows, tile // p.tiles
-            group, place = rest % p.groups, rest // p.groups
-            image, z = place // p.out_depth, place % p.out_depth
-            rows = min(p.rows, p.out_height - first_row)
-            source = p.input + image * p.input_image + group * p.input_group
+            share, tile, first_row, rows, group, z, source, output = place_of(p, item)
             if p.copies != 0:
                 if filled != tile:
                     call_filling(p.fill, (p.filling, scratch + p.part, source, z * p.stride_z - p.pad_z, first_row * p.stride_y))
@@ -104,8 +100,6 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
                 source = scratch + p.part
             else:
                 source += z * p.slice_step + first_row * p.row_step
-            output = p.output + image * p.output_image + z * p.output_slice + first_row * p.output_row
-            output += group * p.filters * p.output_channel
             positions = min(rows * p.columns, p.positions - first_row * p.columns)
             for block in range(p.blocks * share // p.parts, p.blocks * (share + 1) // p.parts):
                 weights = p.weights + (group * p.blocks + block) * p.terms * p.vectors * size

@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.calls import caller
-from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, each_count, vectors_of
+from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, each_below, each_count, vectors_of
 from dmlpy.devices.cpu.walks.packing_kernels import turned
 
 if TYPE_CHECKING:
@@ -147,15 +147,9 @@ def finished_tile(registers: Registers) -> Any:
                 value = vectors.fused(builder, builder.fsub(vectors.value_of(builder, sums), centre), factor, bias)
                 tile.append(vectors.clipped(builder, value, *limits))
                 sums = builder.add(sums, sums_row)
-            end = builder.append_basic_block("finished")
-            for number, value in enumerate(turned(builder, tile)):
-                there = builder.append_basic_block("filter")
-                builder.cbranch(builder.icmp_signed(">", filters, ADDRESS(number)), there, end)
-                builder.position_at_end(there)
+            for value in each_below(builder, turned(builder, tile), filters):
                 vectors.write_first(builder, value, target, positions)
                 target = builder.add(target, target_row)
-            builder.branch(end)
-            builder.position_at_end(end)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6, types.float32, types.float32, types.int64, types.int64), generate

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.stored import first_halves
-from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, record_at, vectors_of
+from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, each_below, record_at, vectors_of
 from dmlpy.devices.cpu.walks.parameters import PACKED_MATRIX, PACKING_PARAMETERS
 
 if TYPE_CHECKING:
@@ -59,15 +59,9 @@ def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
                 count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
                 tile.append(first_halves(builder, registers, source, count) if halves else vectors.first_of(builder, source, count))
                 source = builder.add(source, source_row)
-            end = builder.append_basic_block("transposed")
-            for entry, value in enumerate(turned(builder, tile)):
-                there = builder.append_basic_block("entry")
-                builder.cbranch(builder.icmp_signed(">", entries, ADDRESS(entry)), there, end)
-                builder.position_at_end(there)
+            for value in each_below(builder, turned(builder, tile), entries):
                 vectors.write(builder, value, target)
                 target = builder.add(target, target_row)
-            builder.branch(end)
-            builder.position_at_end(end)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 6), generate
