@@ -5,6 +5,8 @@ results. So an item that a thread has begun, and then was put aside by the syste
 end of the launch. Threads take their own part of the items first, those last that they took first in the phase before, for what these need
 is left in their caches.
 
+A launch consists of parts (see `phased`), whose phases follow each other without a wait for its end.
+
 The board of a team has a line with who is inside the launch and the number of its latest phase, then two integers for each item: the
 number of the latest phase in which a thread has begun it, and twice the number of the latest one in which it was claimed, or 1 more where
 its results are there. Numbers grow from launch to launch, so what is left from earlier ones says that nothing has been done.
@@ -25,6 +27,8 @@ from dmlpy.devices.cpu.waiting import nanoseconds, wait_between
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dmlpy.devices.cpu.team import Share
+
 _CLOSED = 1 << 15
 """The bit of who is inside that says that nobody enters any more; the bits below count the helpers, those above are the launch's number."""
 _NUMBER = 16
@@ -36,7 +40,7 @@ _LOOKS = 16
 NOTHING = np.int64(-1)
 """No item. Its type is the one of items, so that no function is compiled for it apart."""
 
-_call = caller(6)
+_call, _run = caller(6), caller(5)
 
 
 @jit
@@ -81,6 +85,26 @@ def leave(board: Any, thread: Any, threads: Any) -> None:
     while integer_at(board + INSIDE) & (_CLOSED - 1) > 0:
         looks += 1
         wait_between(looks)
+
+
+def launch_of() -> Share:
+    """A thread's share of a launch, to be compiled.
+
+    Its parameters are the number of parts and the address of two integers for each: the addresses of its function and of that one's
+    parameters. The function is part(parameters, thread, threads, board, number): a thread's share of some phases, the first of which has
+    the number after this one; it returns the number of the last one.
+    """
+
+    def launch(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+        if not enter(board, thread, threads, met):
+            return
+        number, entry = met, integer_at(parameters + 8)
+        for _ in range(integer_at(parameters)):
+            number = _run(integer_at(entry), (integer_at(entry + 8), thread, threads, board, number))
+            entry += 16
+        leave(board, thread, threads)
+
+    return launch
 
 
 @jit

@@ -43,13 +43,12 @@ def test_products_of_matrices_as_they_lie(sizes: tuple[int, int, int], transpose
     for threads in (1, 2):
         a, b, output = of(sizes, transposed=transposed)
         totals = np.full(rows, np.nan, np.float32)
-        multiply = blocked.bound_product(
-            a, b, output, scratch_for(threads), threads, transposed=transposed, totals=totals if transposed else None
-        )
+        given = (a, b, output, scratch_for(threads), threads)
+        options: dict[str, Any] = {"transposed": transposed, "totals": totals if transposed else None}
         left = np.float64(a.T if transposed else a)
-        multiply(terms if transposed else rows, False)
+        blocked.BlockedProduct(*given, **options)()
         assert_close(output, left @ b, np.float32, terms=terms)
-        multiply(terms if transposed else rows, True)
+        blocked.BlockedProduct(*given, **options, adds=True)()
         assert_close(output, 2 * (left @ b), np.float32, terms=terms)
         if transposed:
             assert_close(totals, 2 * left.sum(1), np.float32, terms=terms)
@@ -62,16 +61,21 @@ def test_products_of_matrices_as_they_lie(sizes: tuple[int, int, int], transpose
 def test_fewer_terms_and_rows_than_bound() -> None:
     """The first of them; none leave zeros, or what was there where they are added."""
     a, b, output = of((20, 150, 40), transposed=True)
-    multiply = blocked.bound_product(a, b, output, scratch_for(1), 1, transposed=True)
-    multiply(131, False)
+    multiply, add = (blocked.BlockedProduct(a, b, output, scratch_for(1), 1, transposed=True, adds=adds) for adds in (False, True))
+    multiply.limit(131)
+    multiply()
     assert_close(output, np.float64(a[:131].T) @ b[:131], np.float32, terms=131)
     before = output.copy()
-    multiply(0, True)
+    add.limit(0)
+    add()
     np.testing.assert_array_equal(output, before)
-    multiply(0, False)
+    multiply.limit(0)
+    multiply()
     np.testing.assert_array_equal(output, 0.0)
     a, b, output = of((20, 150, 40), transposed=False)
-    blocked.bound_product(a, b, output, scratch_for(1), 1)(13, False)
+    multiply = blocked.BlockedProduct(a, b, output, scratch_for(1), 1)
+    multiply.limit(13)
+    multiply()
     assert_close(output[:13], np.float64(a[:13]) @ b, np.float32, terms=150)
     assert np.isnan(output[13:]).all()
 
@@ -79,7 +83,7 @@ def test_fewer_terms_and_rows_than_bound() -> None:
 def test_totals_alone() -> None:
     a, _, _ = of((70, 300, 1), transposed=True)
     totals = np.full(70, np.nan, np.float32)
-    blocked.bound_product(a, None, None, scratch_for(1), 1, transposed=True, totals=totals)(300, False)
+    blocked.BlockedProduct(a, None, None, scratch_for(1), 1, transposed=True, totals=totals)()
     assert_close(totals, np.float64(a).sum(0), np.float32, terms=300)
 
 
@@ -99,12 +103,12 @@ def test_rows_are_multiplied_by_those_of_their_samples(
         a, b, output = of(sizes, transposed=transposed)
         totals = np.full(rows, np.nan, np.float32) if transposed else None
         multipliers = blocked.RowMultipliers(values, samples)
-        room = scratch_for(threads)
-        multiply = blocked.bound_product(a, b, output, room, threads, transposed=transposed, totals=totals, multipliers=multipliers)
+        given = (a, b, output, scratch_for(threads), threads)
+        options: dict[str, Any] = {"transposed": transposed, "totals": totals, "multipliers": multipliers}
         of_rows = np.float64(values[samples, :columns])
         expected = np.float64(a.T) @ (b * of_rows) if transposed else (np.float64(a) @ b) * of_rows
         for adds in (False, True):
-            multiply(terms if transposed else rows, adds)
+            blocked.BlockedProduct(*given, **options, adds=adds)()
             assert_close(output, (1 + adds) * expected, np.float32, terms=terms)
         if totals is not None:
             assert_close(totals, 2 * np.float64(a).sum(0), np.float32, terms=terms)

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("numba")
 
+from dmlpy.devices.cpu.phased import launches_of
 from dmlpy.devices.cpu.registers import host_registers
 from dmlpy.devices.cpu.walks import packing
 from dmlpy.devices.cpu.walks.packing import PackedMatrix, bound_packing, is_packable
@@ -45,7 +46,7 @@ def test_matrices_in_blocks_of_units(units: int, terms: int, threads: int, monke
     other = rng.normal(size=(2, 2 * units + 1, terms)).astype(np.float32)
     more = np.full((-(-other.shape[1] // registers.lanes), terms, 2, registers.lanes), np.nan, np.float32)
     given = [PackedMatrix(gates, target), PackedMatrix(other, more), PackedMatrix(straight, room[:, 1 : 1 + terms])]
-    pack = bound_packing(given, registers)
+    (pack,) = launches_of([bound_packing(given, registers)])
     for _ in range(2):  # again, as later launches do
         pack()
         np.testing.assert_array_equal(target, packed(gates, registers.lanes))

@@ -33,7 +33,7 @@ from tests.support.training_runs import (
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu import kernels
+from dmlpy.devices.cpu import kernels, phased
 from dmlpy.devices.cpu.walks import gradient
 from dmlpy.devices.cpu.walks.gradient import GradientPlan
 from dmlpy.devices.cpu.walks.layer import RecurrentPlan
@@ -195,7 +195,7 @@ def test_walks_back_sleep_while_one_is_held_back(cell: str, variant: dict[str, A
     share_among(2, monkeypatch)
     run, team = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **variant), HeldBack(caller=caller)
     back = backward(run, np.random.default_rng(4))
-    monkeypatch.setattr(gradient, "team", lambda: team)
+    monkeypatch.setattr(phased, "team", lambda: team)
     back.check()
     assert max(team.cpu_s) < MOST_S
     if not caller:

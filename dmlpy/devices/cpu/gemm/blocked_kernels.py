@@ -1,4 +1,8 @@
-"""The compiled product of two matrices as they lie: B is copied to panels a block of terms at a time, while other sums wait in a cache."""
+"""The compiled product of two matrices as they lie: a block of terms of them is copied to panels, while other sums wait in a cache.
+
+Rows of a transposed A, too: as they lie, each term of a few rows is on another page. It is a part of a launch (see `devices.cpu.phases`) of
+one phase. A thread sums an item over all terms in memory of its own, before it writes anything.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.gemm.packing_kernels import panel_copy
-from dmlpy.devices.cpu.gemm.parameters import BLOCK_PANELS, BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS
+from dmlpy.devices.cpu.gemm.parameters import BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
+from dmlpy.devices.cpu.phases import NOTHING, claim, take, tell
 from dmlpy.devices.cpu.products import call_product
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, vectors_of
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.team import Share
+    from collections.abc import Callable
 
 
-def blocked_product_of(registers: Registers) -> Share:
-    """A thread's share of a product, to be compiled.
+def blocked_product_of(registers: Registers) -> Callable[..., int]:
+    """The product, to be compiled.
 
     Args:
         registers: the registers that it is compiled for.
@@ -28,7 +32,8 @@ def blocked_product_of(registers: Registers) -> Share:
     all_of, add, multiply, lanes, size = vectors.all_of, vectors.add, vectors.multiply, registers.lanes, vectors.size
     most = registers.columns(VECTORS)
     width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
-    copy = panel_copy(VECTORS, False, registers)
+    copy, slot, scratch = panel_copy(VECTORS, False, registers), most * FLOAT_BYTES, blocked_scratch(registers)
+    group_size, whole = scratch.group_size, -(-most // lanes) * lanes
 
     @jit
     def give(sums: Any, output: Any, columns: Any, adds: Any) -> None:
@@ -41,19 +46,38 @@ def blocked_product_of(registers: Registers) -> Share:
                 store_some(to, add(load_some(to, left), value) if adds != 0 else value, left)
 
     @jit
-    def total(p: Any, blocks: Any, first_row: Any, last_row: Any, sums: Any) -> None:
-        """Sums rows of a transposed A over all terms, a block after the other."""
-        for row in range(first_row, last_row, lanes):
-            left, all_blocks = min(lanes, last_row - row), all_of(zero)
-            for block in range(blocks):
-                begin, end = p.terms * block // blocks, p.terms * (block + 1) // blocks
-                of_block, at = all_of(zero), p.a + begin * p.a_row + row * FLOAT_BYTES
-                for _ in range(begin, end):
-                    of_block = add(of_block, load(at) if left == lanes else load_some(at, left))
-                    at += p.a_row
-                all_blocks = add(all_blocks, of_block)
-            store(sums, all_blocks)
-            give(sums, p.totals + row * FLOAT_BYTES, left, p.adds)
+    def copy_groups(p: Any, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
+        """Copies a block of terms of some groups of rows of a transposed A: each group's rows of a term side by side.
+
+        What is written past a group's rows the next term writes over, or it is nobody's.
+        """
+        first = p.a + begin * p.a_row + first_row * FLOAT_BYTES
+        for _ in range(count):
+            source, to, left = first, target, p.rows - first_row
+            for _ in range(first_row, last_row, most):
+                if left >= whole:
+                    for vector in range(whole // lanes):
+                        store(to + vector * size, load(source + vector * size))
+                else:
+                    for vector in range(whole // lanes):
+                        store(to + vector * size, load_some(source + vector * size, min(left, most) - vector * lanes))
+                source, to, left = source + slot, to + group_size, left - most
+            first += p.a_row
+            target += slot
+
+    @jit
+    def total(count: Any, groups: Any, factors: Any, sums: Any, begins: Any) -> None:
+        """Adds the sums over a block of terms to the totals of some groups of rows; the first block begins them."""
+        for _ in range(groups):
+            for first in range(0, most, lanes):
+                of_block, at = all_of(zero), factors + first * FLOAT_BYTES
+                for _ in range(count):
+                    of_block = add(of_block, load(at))
+                    at += slot
+                to = sums + first * FLOAT_BYTES
+                store(to, of_block if begins else add(load(to), of_block))
+            factors += group_size
+            sums += whole * FLOAT_BYTES
 
     @jit
     def scale(p: Any, samples: Any, rows: Any, panel: Any, values: Any) -> None:
@@ -67,47 +91,64 @@ def blocked_product_of(registers: Registers) -> Share:
 
     parameters_at = record_at(BLOCKED_PARAMETERS)
 
-    def product(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
-        p = parameters_at(parameters)
-        zeros, finished = p.scratch + thread * p.scratch_size, 0
-        panel, tiles = zeros + row_size, zeros + row_size + BLOCK_TERMS * row_size
-        item = first_item(parameters, p.items, thread, threads, board, met)
-        if item < p.items:
+    def product(parameters: Any, thread: Any, threads: Any, board: Any, number: Any) -> Any:
+        p, phase = parameters_at(parameters), number + 1
+        zeros = p.scratch + thread * p.scratch_size
+        panel, packed, totals, tiles = zeros + scratch.panel, zeros + scratch.packed, zeros + scratch.totals, zeros + scratch.tiles
+        item = take(p, board, thread, threads, phase, p.items, NOTHING)
+        if item >= 0:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(zero))
         # Groups and blocks do not depend on the parts, so each sum is the same on however many threads.
         groups, blocks = (p.rows + most - 1) // most, max(1, (p.terms + BLOCK_TERMS - 1) // BLOCK_TERMS)
-        panels = (p.columns + width - 1) // width
-        while item < p.items:
+        panels, transposed = (p.columns + width - 1) // width, p.transposed != 0
+        while item >= 0:
             row_part, panel_part = item % p.row_parts, item // p.row_parts
             first_group, last_group = groups * row_part // p.row_parts, groups * (row_part + 1) // p.row_parts
-            if p.totals != 0 and panel_part == 0:
-                total(p, blocks, p.rows * first_group // groups, p.rows * last_group // groups, panel)
-            first_panel = BLOCK_PANELS * panel_part
+            first_panel, last_panel = panels * panel_part // p.panel_parts, panels * (panel_part + 1) // p.panel_parts
+            gives_totals = p.totals != 0 and panel_part == 0
             for block in range(blocks):
                 begin = p.terms * block // blocks
                 count = p.terms * (block + 1) // blocks - begin
-                for number in range(first_panel, min(first_panel + BLOCK_PANELS, panels)):
-                    columns = min(width, p.columns - number * width)
-                    copy(p.b + begin * p.b_row + number * row_size, p.b_row, count, columns, panel)
+                if transposed:
+                    copy_groups(p, begin, count, first_group * most, min(last_group * most, p.rows), packed)
+                if gives_totals:
+                    total(count, last_group - first_group, packed, totals, block == 0)
+                tile = tiles
+                for each in range(first_panel, last_panel):
+                    columns = min(width, p.columns - each * width)
+                    copy(p.b + begin * p.b_row + each * row_size, p.b_row, count, columns, panel)
                     if p.term_samples != 0:
-                        scale(p, p.term_samples + 8 * begin, count, number, panel)
-                    tile = tiles + (number - first_panel) * (last_group - first_group) * tile_size
+                        scale(p, p.term_samples + 8 * begin, count, each, panel)
+                    of_group = packed
                     for group in range(first_group, last_group):
-                        row = p.rows * group // groups
-                        rows = p.rows * (group + 1) // groups - row
-                        factors = p.a + row * p.a_entry + begin * p.a_term
+                        row = group * most
+                        rows = min(most, p.rows - row)
+                        factors, factor_row = (of_group, slot) if transposed else (p.a + row * p.a_row + begin * p.a_term, p.a_row)
                         start, start_row = (zeros, 0) if block == 0 else (tile, row_size)
-                        call_product(p.product, (rows, panel, count, factors, p.a_row, start, start_row, tile))
-                        if block == blocks - 1:
-                            if p.row_samples != 0:
-                                scale(p, p.row_samples + 8 * row, rows, number, tile)
-                            for each in range(rows):
-                                to = p.output + (row + each) * p.output_row + number * row_size
-                                give(tile + each * row_size, to, columns, p.adds)
+                        call_product(p.product, (rows, panel, count, factors, factor_row, start, start_row, tile))
+                        of_group += group_size
                         tile += tile_size
-            finished += 1
-            item = next_item(parameters, item, p.items, threads, met)
-        wait_for_all(parameters, finished, p.items, thread, threads)
+            if claim(board, threads, phase, item):
+                tile = tiles
+                for each in range(first_panel, last_panel):
+                    columns = min(width, p.columns - each * width)
+                    for group in range(first_group, last_group):
+                        row = group * most
+                        rows = min(most, p.rows - row)
+                        if p.row_samples != 0:
+                            scale(p, p.row_samples + 8 * row, rows, each, tile)
+                        for place in range(rows):
+                            to = p.output + (row + place) * p.output_row + each * row_size
+                            give(tile + place * row_size, to, columns, p.adds)
+                        tile += tile_size
+                if gives_totals:
+                    sums = totals
+                    for group in range(first_group, last_group):
+                        give(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
+                        sums += whole * FLOAT_BYTES
+                tell(board, threads, phase, item)
+            item = take(p, board, thread, threads, phase, p.items, item)
+        return phase
 
     return product

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
+
+from dmlpy.devices.cpu.registers import FLOAT_BYTES
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.registers import Registers
 
 VECTORS = 2
 """Vectors of columns that are summed in registers at once, for as many rows as there are registers for."""
@@ -34,22 +43,52 @@ its rows are contiguous and `b_row` apart.
 """
 
 _BLOCKED_INTEGERS = (
-    *("ticket", "done", "items", "rows", "terms", "columns", "row_parts", "product"),
-    *("a", "a_row", "a_entry", "a_term", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
+    *("items", "rows", "terms", "columns", "row_parts", "panel_parts", "transposed", "product", "take", "patience"),
+    *("a", "a_row", "a_term", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
     *("multipliers", "multipliers_row", "term_samples", "row_samples"),
 )
 BLOCKED_PARAMETERS = np.dtype([(name, np.int64) for name in _BLOCKED_INTEGERS])
 """What a product of two matrices as they lie reads: numbers, addresses (0 for none), and distances in bytes.
 
-The first two are the state of `sharing`. An item is one of `row_parts` parts of the rows with `BLOCK_PANELS` panels of B's columns. A is
-[rows, terms], or [terms, rows] if it lies transposed, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart.
-`a_entry` and `a_term` are the distances of A's elements along rows and terms, whichever those are, and `product` is the function for it.
-The sums go to `output`, [rows, columns], and those of A's rows over all terms to `totals`; if `adds`, they are added to what is there.
-Each thread has `scratch_size` bytes for a row of zeros, a block of B and the sums. Where `term_samples` or `row_samples` has a number for
-each row of B, or of the output, that row is multiplied by the one of this number of `multipliers`.
+An item is one of `row_parts` parts of the rows with one of `panel_parts` parts of B's panels of columns. A is [rows, terms], or [terms,
+rows] if `transposed`, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart. `a_term` is the distance of A's
+elements along the terms, whichever those are, and `product` is the function for it. The sums go to `output`, [rows, columns], and those of
+a transposed A's rows over all terms to `totals`; if `adds`, they are added to what is there. Each thread has `scratch_size` bytes for what
+`BlockedScratch` names. Where `term_samples` or `row_samples` has a number for each row of B, or of the output, that row is multiplied by
+the one of this number of `multipliers`.
 """
 
 BLOCK_TERMS = 128
 """Terms that are summed before the next tile's turn: a block of a panel of B and a group of A's rows then stay in the first-level cache."""
-BLOCK_GROUPS, BLOCK_PANELS = 32, 4
+BLOCK_GROUPS, BLOCK_PANELS = 16, 16
 """Groups of rows, and panels, in an item, at most: so much of A in a block of terms, and all sums, stay in the second-level cache."""
+
+
+class BlockedScratch(NamedTuple):
+    """The memory of a thread for a product of matrices as they lie: a row of zeros first. All are bytes.
+
+    Attributes:
+        panel: the offset of a block of a panel of B.
+        packed: that of a block of a transposed A.
+        totals: that of the sums of its rows.
+        tiles: that of the sums of an item.
+        size: the size of all.
+        group_size: the size of a group of rows in a block of a transposed A.
+    """
+
+    panel: int
+    packed: int
+    totals: int
+    tiles: int
+    size: int
+    group_size: int
+
+
+def blocked_scratch(registers: Registers) -> BlockedScratch:
+    """The layout for some registers."""
+    most, size = registers.columns(VECTORS), registers.lanes * FLOAT_BYTES
+    row, of_group = VECTORS * size, ceil(most / registers.lanes) * size
+    group_size = ceil(BLOCK_TERMS * most / registers.lanes) * size + of_group
+    sizes = (row, BLOCK_TERMS * row, BLOCK_GROUPS * group_size, BLOCK_GROUPS * of_group, BLOCK_GROUPS * BLOCK_PANELS * most * row)
+    panel, packed, totals, tiles, end = accumulate(sizes)
+    return BlockedScratch(panel, packed, totals, tiles, end, group_size)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.arrays import array_at
-from dmlpy.devices.cpu.gemm.blocked import bound_product, load_products, scratch_bytes
+from dmlpy.devices.cpu.gemm.blocked import BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
@@ -36,5 +36,5 @@ class TransposedProductPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         matrices = {name: array.reshape(array.shape[-2:]) for name, array in arrays_of(self._tensors, tensors).items()}
         a, scratch = matrices["a_tensor"], array_at(temporary, (self.temporary_size,), np.uint8, (1,))
-        multiply = bound_product(a, matrices["b_tensor"], matrices["output_tensor"], scratch, self._threads, transposed=True)
-        return lambda stream: multiply(len(a), False)
+        multiply = BlockedProduct(a, matrices["b_tensor"], matrices["output_tensor"], scratch, self._threads, transposed=True)
+        return lambda stream: multiply()

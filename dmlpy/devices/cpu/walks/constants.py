@@ -12,8 +12,8 @@ from dmlpy.devices.cpu.walks.directions import Copy, copy
 from dmlpy.devices.cpu.walks.packing import PackedMatrix, bound_packing, is_packable
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.phased import Call, Part
     from dmlpy.devices.cpu.registers import Registers
-    from dmlpy.devices.plan import Launch
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -45,21 +45,18 @@ class Constants:
             found.append((name, (self._sizes.num_directions, blocks, *of_block, self._registers.lanes), np.dtype(np.float32)))
         return found
 
-    def bound(self, arrays: Arrays, packed: Arrays) -> Launch:
-        """Binds what packs the tensors of `arrays`."""
+    def bound(self, arrays: Arrays, packed: Arrays) -> tuple[Call, list[Part]]:
+        """Binds what packs the tensors of `arrays`: what NumPy copies, and a compiled part, if there is one, in any order."""
         matrices, copies, sums = self._packing(arrays, packed)
-        pack_matrices = bound_packing(matrices, self._registers) if matrices else None
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
-        def launch(stream: int) -> None:
-            if pack_matrices is not None:
-                pack_matrices()
+        def pack() -> None:
             with np.errstate(all="ignore") if computes else nullcontext():  # infinite biases of opposite signs, or NaN
                 copy(copies)
                 for target, first, second in sums:
                     np.add(first, second, target, casting="unsafe", dtype=np.float32)
 
-        return launch
+        return pack, [bound_packing(matrices, self._registers)] if matrices else []
 
     def _units_terms_and_gates(self) -> dict[str, tuple[int, int, int]]:
         sizes, cell = self._sizes, self._cell

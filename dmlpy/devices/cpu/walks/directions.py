@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.phased import Part
 from dmlpy.devices.cpu.team import team
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cpu.kernels import Function
+    from dmlpy.devices.cpu.phased import Call, Work
 
 EACH = Kernel("dmlpy.devices.cpu.sharing:each_of", 5)
 """What runs walks at the same time, each on one thread."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Call = Callable[[], object]
 Copy = tuple[Array, Array | float]
 """The target and the source of a copy."""
 
@@ -52,19 +52,14 @@ def copy(copies: Sequence[Copy]) -> None:
         target[...] = source
 
 
-def alone(walk: Function, direction: Direction, threads: int, items: int) -> Call:
+def alone(walk: int, direction: Direction, threads: int, items: int) -> list[Work]:
     """The work of a direction by itself, each step on so many threads; a phase has `items` items at most."""
-
-    def run() -> None:
-        direction.begin()
-        run_in_team = team().run
-        for span in direction.spans:
-            copy(span.before)
-            run_in_team(walk, span.address, threads, span.phases, items, span)
-            copy(span.after)
-        direction.end()
-
-    return run
+    work: list[Work] = [direction.begin]
+    for span in direction.spans:
+        before: list[Work] = [partial(copy, span.before)] if span.before else []
+        after: list[Work] = [partial(copy, span.after)] if span.after else []
+        work += [*before, Part(walk, span.address, span.phases, items, threads, True, span), *after]
+    return [*work, direction.end]
 
 
 def both(walk: int, directions: Sequence[Direction]) -> Call:

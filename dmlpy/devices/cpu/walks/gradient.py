@@ -6,7 +6,7 @@ the gradients of the weights and x take a product each. Blocks are summed in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,14 @@ import numpy as np
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.gemm.blocked import load_products, scratch_bytes
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.phased import PHASED, Part, launches_of
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
-from dmlpy.devices.cpu.team import team
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.gate_columns import GateColumns
 from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
-from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
+from dmlpy.devices.cpu.walks.items import item_groups, item_size, walk_patience
 from dmlpy.devices.cpu.walks.layer import described_options, step_threads, two_phases
 from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_PARAMETERS, copied, gradient_phases_of
@@ -33,13 +33,13 @@ from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, a
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.phased import Call, Work
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
-Call = Callable[[], object]
 
-GRADIENT_WALK = Kernel("dmlpy.devices.cpu.walks.walk:gradient_walk_of", 5)
+GRADIENT_WALK = Kernel("dmlpy.devices.cpu.walks.walk:gradient_walk_of", 5, returns=True)
 """The walk back of all cells, which calls the phases of one."""
 GRADIENT_STEP = Kernel("dmlpy.devices.cpu.walks.gradient_steps:gradient_step_of", 6)
 """The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
@@ -74,7 +74,7 @@ class GradientPlan(PlanWithoutConstants):
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
         self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
         self._selects = selects(self._tensors)
-        self._product_threads = available_threads()
+        self._product_threads = max(available_threads(), self._threads)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.temporary_size = self._scratch.size
 
@@ -82,6 +82,7 @@ class GradientPlan(PlanWithoutConstants):
         for direction in range(self._sizes.num_directions):
             self._addresses(direction)
         GRADIENT_WALK()
+        PHASED()
         PACKING(self._registers)
         for transposed in (False, True):
             load_products(transposed=transposed)
@@ -117,12 +118,15 @@ class GradientPlan(PlanWithoutConstants):
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
         sizes, scratch = self._sizes, self._scratch.arrays_at(temporary)
-        directions = [self._direction(direction, arrays, scratch) for direction in range(sizes.num_directions)]
+        work: list[Work] = []
+        for direction in range(sizes.num_directions):
+            work += self._direction(direction, arrays, scratch)
+        calls = launches_of(work)
 
         def launch(stream: int) -> None:
             with np.errstate(all="ignore"):
-                for direction in directions:
-                    direction()
+                for call in calls:
+                    call()
 
         return launch
 
@@ -157,7 +161,7 @@ class GradientPlan(PlanWithoutConstants):
 
     # the work of a direction
 
-    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays) -> Call:
+    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays) -> list[Work]:
         sizes, block = self._sizes, self._block_steps
         backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
         rows = ActiveRows(sizes.seq_length, sizes.batch_size, arrays, backward, scratch)
@@ -167,38 +171,28 @@ class GradientPlan(PlanWithoutConstants):
         products = RowProducts(self._desc, self._columns, direction, backward, reserve, arrays, scratch, rows, self._product_threads)
         upstream = arrays.get("output_sequence_gradient_tensor")
         starts = range(0, sizes.seq_length, block)
-        spans: list[tuple[Call | None, Array, int, Callable[[bool], None]]] = []
+        walk, items = GRADIENT_WALK.address(), prod(self._groups)
+        work: list[Work] = [rows.update, begin]
+        packing: list[Work] = [pack]
         for start in starts if backward else reversed(starts):
             stop = min(start + block, sizes.seq_length)
-            parameters, read = copied(fixed), None
+            parameters = copied(fixed)
             parameters["steps"], parameters["time"] = stop - start, start
             if upstream is not None:
                 given = upstream[start:stop, direction]
                 if "upstream" in scratch:
-                    read = partial(np.copyto, scratch["upstream"][: stop - start], given)
+                    work.append(partial(np.copyto, scratch["upstream"][: stop - start], given))
                     given = scratch["upstream"]
                 parameters["upstream"] = given.ctypes.data - start * given.strides[0]
                 parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
             phases = gradient_phases_of(stop - start, two=two_phases(self._cell))
-            spans.append((read, parameters, phases, products.bound(BlockRows(start, stop))))
-        walk, threads, items = GRADIENT_WALK(), self._threads, prod(self._groups)
+            before, sums, after = products.bound(BlockRows(start, stop), first=bool(packing))
+            of_steps = Part(walk, parameters.ctypes.data, phases, items, self._threads, True, parameters)
+            work += [*before, *packing, of_steps, *sums, *after]
+            packing.clear()
+        return [*work, end, products.give]
 
-        def run() -> None:
-            rows.update()
-            pack()
-            begin()
-            run_in_team = team().run
-            for number, (read, parameters, phases, multiply) in enumerate(spans):
-                if read is not None:
-                    read()
-                run_in_team(walk, parameters.ctypes.data, threads, phases, items, parameters)
-                multiply(number == 0)
-            end()
-            products.give()
-
-        return run
-
-    def _packing(self, direction: int, arrays: Arrays, scratch: Arrays) -> Call:
+    def _packing(self, direction: int, arrays: Arrays, scratch: Arrays) -> Work:
         """Copies R, and peepholes and the projection, to blocks of units."""
         sizes, hidden, lanes, waiting = self._sizes, self._sizes.hidden_size, self._registers.lanes, self._cell.resets_first
         by_gate = arrays["recurrence_tensor"][0, direction].reshape(sizes.gates, hidden, sizes.state_size)
@@ -286,7 +280,7 @@ class GradientPlan(PlanWithoutConstants):
             "terms": scratch["recurrence"].shape[1],
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
-            "patience": patience_of(sizes, self._groups, 0, self._registers),
+            "patience": walk_patience(sizes, self._groups, 0, self._registers),
             "own_size": scratch["own"].strides[0],
         }
         values |= self._addresses(direction)

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cpu.gemm.blocked import Multiply, RowMultipliers, bound_product, whole_panels
+from dmlpy.devices.cpu.gemm.blocked import BlockedProduct, RowMultipliers, whole_panels
 from dmlpy.devices.cpu.walks.rows import selects
 from dmlpy.devices.numpy.recurrent.products import is_matrix
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.phased import Call, Part
     from dmlpy.devices.cpu.walks.gate_columns import GateColumns
     from dmlpy.devices.cpu.walks.reserve import ReserveRows
     from dmlpy.devices.cpu.walks.rows import ActiveRows
@@ -37,6 +38,14 @@ class BlockRows(NamedTuple):
 
     start: int
     stop: int
+
+
+class BlockWork(NamedTuple):
+    """The work on a block: what may come before its walk, the parts that follow it, and what comes after those."""
+
+    before: list[Call]
+    parts: list[Part]
+    after: list[Call]
 
 
 def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) -> dict[str, tuple[int, ...]]:
@@ -140,34 +149,46 @@ class RowProducts:
         elif "input_gradient_tensor" in arrays:
             self._weights = arrays["weight_tensor"][0, direction]
 
-    def bound(self, block: BlockRows) -> Callable[[bool], None]:
-        """The work on a block, whose argument says whether it is the walk's first; the first one also clears the sums."""
+    def bound(self, block: BlockRows, *, first: bool) -> BlockWork:
+        """The work on a block; if it is the walk's first, its sums are not added to others."""
         scratch, bases, batch = self._scratch, self._active.bases, self._sizes.batch_size
         rows = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
         gates, state_gradients = np.split(rows, [self._columns.gates * self._sizes.hidden_size], axis=1)
         stages = list[Stage]()
-        sums = [*self._weight_sums(block, gates, stages), *self._recurrence_sums(block, gates, stages)]
+        products = [*self._weight_sums(block, gates, stages, first), *self._recurrence_sums(block, gates, stages, first)]
         if "projection" in self._results:
-            sums.append(self._sum(state_gradients, scratch["operand"], self._results["projection"]))
-        give_input = self._input_gradient(block, gates) if "input_gradient_tensor" in self._arrays else None
+            products.append(self._sum(state_gradients, scratch["operand"], self._results["projection"], adds=not first))
+        give_input: Stage | None = None
+        if "input_gradient_tensor" in self._arrays:
+            of_input, give_input = self._input_gradient(block, gates)
+            products += of_input
 
-        def multiply(first: bool) -> None:
+        def rows_of_block() -> tuple[int, int, Array | None]:
+            """The first row of the block and the one past its last, among all; their numbers in the block where some are left out."""
             begin, end = int(bases[block.start]), int(bases[block.stop])
-            taken = None if self._active.rows is None else self._active.rows[begin:end] - block.start * batch
+            return begin, end, None if self._active.rows is None else self._active.rows[begin:end] - block.start * batch
+
+        def prepare() -> None:
+            begin, end, taken = rows_of_block()
+            for product in products:
+                product.limit(end - begin)
             if first and "weights" in scratch:
                 scratch["weights"][...] = self._arrays["weight_tensor"][0, self._direction]
             if "samples" in scratch:
                 scratch["samples"][: end - begin] = (np.arange(end - begin) if taken is None else taken) % batch
             for stage in stages:
                 stage(taken, begin)
-            for add in sums:
-                add(end - begin, not first)
+
+        def finish() -> None:
+            begin, end, taken = rows_of_block()
             if "peephole" in self._results:
                 self._add_peepholes(block, gates[: end - begin], taken, first)
             if give_input is not None:
-                give_input(end - begin, taken, begin)
+                give_input(taken, begin)
 
-        return multiply
+        prepares = bool(stages) or self._active.rows is not None or bool({"weights", "samples"} & scratch.keys())
+        finishes = "peephole" in self._results or give_input is not None
+        return BlockWork([prepare] * prepares, [product.part for product in products], [finish] * finishes)
 
     def give(self) -> None:
         """Writes the sums out that do not lie where they belong, gate by gate."""
@@ -189,7 +210,7 @@ class RowProducts:
         if "projection_sum" in self._scratch:
             self._arrays["projection_gradient_tensor"][0, direction] = self._scratch["projection_sum"]
 
-    def _weight_sums(self, block: BlockRows, gates: Array, stages: list[Stage]) -> Iterator[Multiply]:
+    def _weight_sums(self, block: BlockRows, gates: Array, stages: list[Stage], first: bool) -> Iterator[BlockedProduct]:
         """Yields the products for W, which sum the gates' gradients as well, and what sums those if they do not."""
         columns, totals = self._columns, self._results.get("bias")
         if "weight" in self._results:
@@ -198,13 +219,14 @@ class RowProducts:
             for part in columns.parts(columns.of_input, each="input_dropout" in self._scratch):
                 of_these = totals[part.columns] if totals is not None and of_all else None
                 multipliers = self._multipliers("input_dropout", part.first)
-                yield self._sum(gates[:, part.columns], x, self._results["weight"][part.rows], of_these, multipliers)
+                result = self._results["weight"][part.rows]
+                yield self._sum(gates[:, part.columns], x, result, of_these, multipliers, adds=not first)
             if of_all:
                 return
         if totals is not None:
-            yield self._sum(gates, None, None, totals)
+            yield self._sum(gates, None, None, totals, adds=not first)
 
-    def _recurrence_sums(self, block: BlockRows, gates: Array, stages: list[Stage]) -> Iterator[Multiply]:
+    def _recurrence_sums(self, block: BlockRows, gates: Array, stages: list[Stage], first: bool) -> Iterator[BlockedProduct]:
         """Yields the products for R."""
         if "recurrence" not in self._results:
             return
@@ -213,7 +235,7 @@ class RowProducts:
         for part in self._columns.parts(self._columns.of_state, each="state_dropout" in self._scratch, last=waits):
             operand = self._scratch["operand"] if waits and part.rows.stop == len(result) else h
             multipliers = self._multipliers("state_dropout", part.first)
-            yield self._sum(gates[:, part.columns], operand, result[part.rows], multipliers=multipliers)
+            yield self._sum(gates[:, part.columns], operand, result[part.rows], multipliers=multipliers, adds=not first)
 
     def _sum(
         self,
@@ -222,10 +244,12 @@ class RowProducts:
         output: Array | None,
         totals: Array | None = None,
         multipliers: RowMultipliers | None = None,
-    ) -> Multiply:
+        *,
+        adds: bool,
+    ) -> BlockedProduct:
         """Binds the product of the transposed gradients of some gates and rows, or what dropout leaves of them."""
         room, threads = self._scratch["products"], self._threads
-        return bound_product(gates, rows, output, room, threads, transposed=True, totals=totals, multipliers=multipliers)
+        return BlockedProduct(gates, rows, output, room, threads, transposed=True, totals=totals, multipliers=multipliers, adds=adds)
 
     def _multipliers(self, name: str, gate: int) -> RowMultipliers | None:
         """The multipliers of dropout for the gate with this number among those that multiply the same operand; None without dropout."""
@@ -263,26 +287,27 @@ class RowProducts:
             part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], rows)
             total[gate] = part if first else total[gate] + part
 
-    def _input_gradient(self, block: BlockRows, gates: Array) -> Callable[[int, Array | None, int], None]:
-        """Binds what writes a block's input gradient, or adds it to the other direction's.
+    def _input_gradient(self, block: BlockRows, gates: Array) -> tuple[list[BlockedProduct], Stage | None]:
+        """Binds the products for a block's input gradient, and what writes their sum out, or adds it to the other direction's.
 
-        It takes the number of rows, their numbers in the block, and that of the first one among all.
+        There is nothing to write where they are summed in the output. Else it takes the rows' numbers in the block, and that of the first
+        one among all.
         """
         output, kept = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
         staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
         found = _as_matrix(output) if staged is None else staged
-        room, threads, products = self._scratch["products"], self._threads, list[Multiply]()
+        room, threads, products = self._scratch["products"], self._threads, list[BlockedProduct]()
         for part in self._columns.parts(self._columns.of_input, each="input_dropout" in self._scratch):
             multipliers = self._multipliers("input_dropout", part.first)
-            products.append(bound_product(gates[:, part.columns], self._weights[part.rows], found, room, threads, multipliers=multipliers))
+            of_gates, weights, more = gates[:, part.columns], self._weights[part.rows], bool(products) or (adds and staged is None)
+            products.append(BlockedProduct(of_gates, weights, found, room, threads, multipliers=multipliers, adds=more))
+        if staged is None:
+            return products, None
         target = output if kept is None else kept[block.start : block.stop]
         rows = _matrix_of(target)
 
-        def give(count: int, taken: Array | None, begin: int) -> None:
-            for number, multiply in enumerate(products):
-                multiply(count, number > 0 or (adds and staged is None))
-            if staged is None:
-                return
+        def give(taken: Array | None, begin: int) -> None:
+            count = (block.stop - block.start) * self._sizes.batch_size if taken is None else len(taken)
             if taken is None:
                 whole = staged[:count].reshape(target.shape)
                 if adds:
@@ -300,7 +325,7 @@ class RowProducts:
             if kept is not None and adds:
                 output[...] = target
 
-        return give
+        return products, give
 
 
 def _matrix_of(rows: Array) -> Array | None:

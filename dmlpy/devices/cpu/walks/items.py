@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from dmlpy.devices.cpu.phased import patience_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ _ITEM_BYTES = 1 << 14
 """Bytes of the sums of an item, at most, unless a block has more: they stay in the first-level cache."""
 _ITEMS = 8
 """Items of a thread, about, that are enough to share what a thread leaves that is put aside: each must be looked at by all."""
-_LEAST_PATIENCE_NS = 10_000
 
 
 def item_groups(sizes: RecurrentGeometry, blocks: int, threads: int, registers: Registers) -> tuple[int, int]:
@@ -39,7 +39,7 @@ def item_size(sizes: RecurrentGeometry, blocks: int, groups: tuple[int, int]) ->
     return -(-blocks // block_groups) * -(-sizes.batch_size // sample_groups)
 
 
-def patience_of(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: int, registers: Registers) -> int:
+def walk_patience(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: int, registers: Registers) -> int:
     """The nanoseconds that a thread waits before it does again what another has begun: a few times what an item takes.
 
     Args:
@@ -50,4 +50,4 @@ def patience_of(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: i
     """
     step = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size // prod(groups)
     product = sizes.gates * registers.lanes * sizes.input_size * chunk_rows
-    return _LEAST_PATIENCE_NS + max(step, product) // registers.lanes
+    return patience_of(max(step, product) // registers.lanes)

@@ -11,13 +11,14 @@ import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.phased import PHASED, Part, launches_of
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.shared_kernels import GATE_PRODUCTS, PRODUCT, TAKE
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.constants import Constants
-from dmlpy.devices.cpu.walks.directions import EACH, Call, Copy, Direction, Span, alone, both, copy
-from dmlpy.devices.cpu.walks.items import item_groups, item_size, patience_of
+from dmlpy.devices.cpu.walks.directions import EACH, Copy, Direction, Span, alone, both, copy
+from dmlpy.devices.cpu.walks.items import item_groups, item_size, walk_patience
 from dmlpy.devices.cpu.walks.packing import PACKING
 from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES, copied, phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.phased import Call, Work
     from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc, RecurrentGeometry
 
-WALK = Kernel("dmlpy.devices.cpu.walks.walk:walk_of", 5)
+WALK = Kernel("dmlpy.devices.cpu.walks.walk:walk_of", 5, returns=True)
 """The walk of all cells, which calls the phases of one."""
 INPUT_PRODUCTS = Kernel("dmlpy.devices.cpu.walks.steps:input_products_of", 7)
 """The phase of a chunk's input products: the number of gates, and the registers."""
@@ -81,6 +83,18 @@ def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Co
     return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
 
 
+def _launch_of(work: Sequence[Work], *, ignores: bool = False) -> Launch:
+    """Work as one launch, which ignores what NumPy says of overflow and invalid values, if so asked."""
+    calls = launches_of(work)
+
+    def launch(stream: int) -> None:
+        with np.errstate(all="ignore") if ignores else nullcontext():
+            for call in calls:
+                call()
+
+    return launch
+
+
 class RecurrentPlan(Plan):
     """RNN, LSTM or GRU by a compiled walk, or the training form of one. Arithmetic and states are float32.
 
@@ -119,6 +133,7 @@ class RecurrentPlan(Plan):
         for direction in range(self._sizes.num_directions):
             self._addresses(direction)
         WALK()
+        PHASED()
         if self._walkers == 2:
             EACH()
         PACKING(self._registers)
@@ -143,37 +158,35 @@ class RecurrentPlan(Plan):
         return selects(self._tensors)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
-        return self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
+        copy_others, parts = self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
+        return _launch_of([copy_others, *parts])
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
 
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
-        pack: Launch | None = None
+        work: list[Work] = []
+        packing: list[Part] = []
         if persistent is None:
-            pack = self._constants.bound(arrays, self._packed.arrays_at(temporary))
+            copy_others, packing = self._constants.bound(arrays, self._packed.arrays_at(temporary))
+            work.append(copy_others)
             persistent, temporary = temporary, temporary + self.persistent_size
         packed, directions = self._packed.arrays_at(persistent), list[Direction]()
         for direction in range(self._sizes.num_directions):
             scratch = self._scratch.arrays_at(temporary + direction % self._walkers * self._scratch.size)
             directions.append(self._direction(direction, arrays, packed, scratch))
         if self._walkers == 2:
-            walks = [both(WALK.address(), directions)]
+            work += [*packing, both(WALK.address(), directions)]
         else:
             items = max(self._blocks, prod(self._groups))
-            walks = [alone(WALK(), direction, self._threads, items) for direction in directions]
+            for each in directions:
+                work += alone(WALK.address(), each, self._threads, items)
+            first = next(place for place, part in enumerate(work) if isinstance(part, Part))
+            work[first:first] = packing  # one launch with the walk
         # FLOAT16 results may overflow, and dropout may meet an infinite state.
         computes = self._tensors["input_tensor"].data_type.numpy != np.float32 or self._state_gates
-
-        def launch(stream: int) -> None:
-            with np.errstate(all="ignore") if computes else nullcontext():
-                if pack is not None:
-                    pack(stream)
-                for walk in walks:
-                    walk()
-
-        return launch
+        return _launch_of(work, ignores=bool(computes))
 
     # layout
 
@@ -347,7 +360,7 @@ class RecurrentPlan(Plan):
             "entry_blocks": self._entry_blocks,
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
-            "patience": patience_of(sizes, self._groups, self._chunk * sizes.batch_size, self._registers),
+            "patience": walk_patience(sizes, self._groups, self._chunk * sizes.batch_size, self._registers),
             "chunk": self._chunk,
             "input_row": sizes.input_size * FLOAT_BYTES if self._input_row is None else self._input_row,
             "couple": self._cell.couple_input_forget,

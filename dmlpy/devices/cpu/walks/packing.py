@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.phased import Part, patience_of
+from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
-from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.shared_kernels import TAKE
 from dmlpy.devices.cpu.walks.parameters import PACKED_MATRIX, PACKING_PARAMETERS
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dmlpy.devices.cpu.registers import Registers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PACKING = Kernel("dmlpy.devices.cpu.walks.packing_kernels:packing_of", 5)
+PACKING = Kernel("dmlpy.devices.cpu.walks.packing_kernels:packing_of", 5, returns=True)
 """The packing of matrices in blocks of units: the registers."""
 
 _FLOATS_OF_A_THREAD = 1 << 17
@@ -43,8 +45,8 @@ def is_packable(source: Array) -> bool:
     return source.dtype == np.float32 and (source.strides[-1] == FLOAT_BYTES or source.shape[-1] == 1)
 
 
-def bound_packing(matrices: Sequence[PackedMatrix], registers: Registers) -> Callable[[], None]:
-    """Binds the packing of some matrices.
+def bound_packing(matrices: Sequence[PackedMatrix], registers: Registers) -> Part:
+    """Binds the packing of some matrices, as a part of a launch.
 
     Args:
         matrices: one or more matrices.
@@ -59,14 +61,14 @@ def bound_packing(matrices: Sequence[PackedMatrix], registers: Registers) -> Cal
         record["source"], record["source_row"] = source.ctypes.data, source.strides[-2]
         record["target"], record["target_block"] = target.ctypes.data, target.strides[0]
     blocks = max(len(target) for _, target in matrices)
-    parameters = np.zeros(1, PACKING_PARAMETERS)
-    parameters["items"], parameters["blocks"] = len(matrices) * blocks, blocks
-    parameters["matrices"] = records.ctypes.data
-    floats = sum(source.size for source, _ in matrices)
+    items, floats = len(matrices) * blocks, sum(source.size for source, _ in matrices)
+    values = {
+        "items": items,
+        "blocks": blocks,
+        "matrices": records.ctypes.data,
+        "take": TAKE.address(),
+        "patience": patience_of(floats // items),
+    }
+    parameters = record_of(PACKING_PARAMETERS, values)
     threads = max(1, min(available_threads(), floats // _FLOATS_OF_A_THREAD))
-    kernel, address, memory = PACKING(registers), parameters.ctypes.data, (parameters, records, matrices)
-
-    def pack() -> None:
-        team().run(kernel, address, threads, memory=memory)
-
-    return pack
+    return Part(PACKING.address(registers), parameters.ctypes.data, 1, items, threads, False, (parameters, records, matrices))

@@ -9,17 +9,16 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from dmlpy.devices.cpu.phases import NOTHING, claim, take, tell
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.stored import first_halves
 from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, each_below, record_at, vectors_of
 from dmlpy.devices.cpu.walks.parameters import PACKED_MATRIX, PACKING_PARAMETERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dmlpy.devices.cpu.registers import Registers
-    from dmlpy.devices.cpu.team import Share
 
 
 def turned(builder: Any, tile: Sequence[Any]) -> list[Any]:
@@ -69,8 +68,8 @@ def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
     return transpose
 
 
-def packing_of(registers: Registers) -> Share:
-    """A thread's share of the packing of some matrices, to be compiled.
+def packing_of(registers: Registers) -> Callable[..., int]:
+    """The packing of some matrices, a part of a launch of one phase, to be compiled. Two threads that do an item write the same.
 
     Args:
         registers: the registers that it is compiled for.
@@ -79,10 +78,10 @@ def packing_of(registers: Registers) -> Share:
     load, load_some, store, size = vectors.load, vectors.load_some, vectors.store, vectors.size
     parameters_at, matrix_at, matrix_size = record_at(PACKING_PARAMETERS), record_at(PACKED_MATRIX), PACKED_MATRIX.itemsize
 
-    def pack(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
-        p, finished = parameters_at(parameters), 0
-        item = first_item(parameters, p.items, thread, threads, board, met)
-        while item < p.items:
+    def pack(parameters: Any, thread: Any, threads: Any, board: Any, number: Any) -> Any:
+        p, phase = parameters_at(parameters), number + 1
+        item = take(p, board, thread, threads, phase, p.items, NOTHING)
+        while item >= 0:
             matrix, block = matrix_at(p.matrices + item // p.blocks * matrix_size), item % p.blocks
             units, target = min(lanes, matrix.units - block * lanes), matrix.target + block * matrix.target_block
             if units > 0 and matrix.transposed != 0:
@@ -99,8 +98,9 @@ def packing_of(registers: Registers) -> Share:
                     store(target, load(source) if units == lanes else load_some(source, units))
                     source += matrix.source_row
                     target += size
-            finished += 1
-            item = next_item(parameters, item, p.items, threads, met)
-        wait_for_all(parameters, finished, p.items, thread, threads)
+            if claim(board, threads, phase, item):
+                tell(board, threads, phase, item)
+            item = take(p, board, thread, threads, phase, p.items, item)
+        return phase
 
     return pack

@@ -82,9 +82,9 @@ def gradient_phases_of(steps: int, *, two: bool) -> int:
     return 1 + (1 + two) * steps
 
 
-PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("ticket", "done", "items", "blocks", "matrices")])
-"""What the packing of matrices reads. The first two are the state of `sharing`; `matrices` is the address of records `PACKED_MATRIX`. An
-item is a block of units of one of them, each of which has `blocks` blocks at most.
+PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("items", "blocks", "matrices", "take", "patience")])
+"""What the packing of matrices reads: `matrices` is the address of records `PACKED_MATRIX`. An item is a block of units of one of them,
+each of which has `blocks` blocks at most.
 """
 
 _PACKED_INTEGERS = ("transposed", "units", "terms", "gates", "source", "source_gate", "source_row", "target", "target_block")
