@@ -32,30 +32,32 @@ def product_of(vectors: int, by_terms: bool, registers: Registers) -> Callable[.
     return product
 
 
-def gate_products_of(gates: int, registers: Registers) -> Callable[..., None]:
-    """The products of some gates with rows of factors, where each gate has factors of its own, to be compiled.
+def gate_products_of(gates: int, together: int, registers: Registers) -> Callable[..., None]:
+    """The products of some gates with rows of factors, to be compiled.
 
-    It is multiply(rows, matrix, terms, factors, row, gate, start, start_row, sums): sums[row][gate] = start[row][gate] + the sum over the
-    terms of matrix[gate][term] * factors[row][gate][term]. A gate is a vector, its factors are `gate` bytes behind those of the one before.
+    It is multiply(rows, matrix, terms, factors, row, part, start, start_row, sums): sums[row][gate] = start[row][gate] + the sum over the
+    terms of the matrix's vector for it * factors[row][term]. The matrix is packed [parts][terms][together][lanes], a gate is a vector, and
+    the factors of each part are `part` bytes behind those of the one before: 0 where all have the same.
 
     Args:
         gates: the number of gates.
+        together: the gates of a part, which are summed together.
         registers: the registers that it is compiled for.
     """
-    multiply, size, most = vectors_of(registers).product_apart(), vectors_of(registers).size, registers.columns(1)
-    row_size = gates * size
+    multiply, size, most = vectors_of(registers).product_apart(together), vectors_of(registers).size, registers.columns(together)
+    row_size, of_part = gates * size, together * size
 
-    def products(rows: Any, matrix: Any, terms: Any, factors: Any, row: Any, gate: Any, start: Any, start_row: Any, sums: Any) -> None:
+    def products(rows: Any, matrix: Any, terms: Any, factors: Any, row: Any, part: Any, start: Any, start_row: Any, sums: Any) -> None:
         groups = (rows + most - 1) // most
-        for _ in range(gates):
+        for _ in range(gates // together):
             for group in range(groups):
                 first = rows * group // groups
                 columns, begin, to = rows * (group + 1) // groups - first, start + first * start_row, sums + first * row_size
                 multiply(columns, matrix, terms, factors + first * row, row, begin, start_row, to, row_size)
-            matrix += terms * size
-            factors += gate
-            start += size
-            sums += size
+            matrix += terms * of_part
+            factors += part
+            start += of_part
+            sums += of_part
 
     return products
 

@@ -31,6 +31,15 @@ class Registers:
         """The columns of a product that are summed in registers at once; the matrix's vectors and one factor take registers too."""
         return min(8, (self.count - vectors - 1) // vectors)
 
+    def together(self, gates: int, columns: int) -> int:
+        """The gates, of so many, whose sums of some columns stay in registers together: all, or half of them if that gives more sums.
+
+        An addition waits about four cycles for the one before, and two begin in each: with eight sums hardly one of them is always ready.
+        """
+        half = gates // 2
+        halves = gates % 2 == 0 and half * min(columns, self.columns(half)) > gates * min(columns, self.columns(gates))
+        return half if halves else gates
+
 
 def registers_of(features: Mapping[str, bool], machine: str) -> Registers:
     """The registers of a processor with these LLVM features."""

@@ -9,6 +9,6 @@ TAKE = Kernel("dmlpy.devices.cpu.phases:taking_of", 6, returns=True)
 PRODUCT = Kernel("dmlpy.devices.cpu.products:product_of", 8)
 """`Vectors.product`: how many vectors, whether the factors lie by terms, and the registers."""
 GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.products:gate_products_of", 9)
-"""The products of gates that have factors of their own: how many gates, and the registers."""
+"""The products of a cell's gates: how many there are, how many are summed together, and the registers."""
 FILL = Kernel("dmlpy.devices.cpu.sliding.parts:filling_of", 5)
 """What copies a part of an image: whether of FLOAT16, and the registers."""

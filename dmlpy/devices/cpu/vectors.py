@@ -435,12 +435,12 @@ class Vectors:
 
         return in_place
 
-    def product_apart(self) -> Any:
+    def product_apart(self, vectors: int) -> Any:
         """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums, sums_row)`.
 
-        It is that of `product` for one vector, whose sums are apart by `sums_row` bytes.
+        It is that of `product` for sums whose columns are apart by `sums_row` bytes.
         """
-        multiply, size = self._product(1, False), self.size
+        multiply, size = self._product(vectors, False), vectors * self.size
 
         @jit
         def apart(

@@ -23,7 +23,11 @@ Arrays = Mapping[str, Array]
 class Constants:
     """The constants of all directions, as `parameters.PARAMETERS` describes them.
 
-    A matrix is [D, blocks, terms, gates, lanes], or where dropout gives each gate factors of its own [D, blocks, gates, terms, lanes].
+    A matrix is [D, blocks, parts, terms, together, lanes]: the gates that are summed together are a part. With dropout each is one by
+    itself, for its factors are its own.
+
+    Attributes:
+        together: for each matrix of several gates, how many gates a part has.
 
     Args:
         desc: a checked desc.
@@ -33,16 +37,19 @@ class Constants:
     def __init__(self, desc: RecurrentDesc, registers: Registers) -> None:
         self._sizes, self._cell, self._registers = desc.geometry, desc.cell, registers
         dropped = {"weights": "input_dropout_tensor", "recurrence": "state_dropout_tensor"}
-        self._gates_apart = {name for name, tensor in dropped.items() if tensor in desc.tensors()}
         self._forms = self._units_terms_and_gates()
+        self.together = {
+            name: 1 if tensor in desc.tensors() else registers.together(self._forms[name][2], self._sizes.batch_size)
+            for name, tensor in dropped.items()
+        }
 
     def arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         """Name, sizes and type of each array."""
         found: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
         for name, (units, terms, gates) in self._forms.items():
-            of_block = (gates, terms) if name in self._gates_apart else (terms, gates)
-            blocks = -(-units // self._registers.lanes)
-            found.append((name, (self._sizes.num_directions, blocks, *of_block, self._registers.lanes), np.dtype(np.float32)))
+            blocks, together = -(-units // self._registers.lanes), self.together.get(name, gates)
+            sizes = (self._sizes.num_directions, blocks, gates // together, terms, together, self._registers.lanes)
+            found.append((name, sizes, np.dtype(np.float32)))
         return found
 
     def bound(self, arrays: Arrays, packed: Arrays) -> tuple[Call, list[Part]]:
@@ -103,11 +110,11 @@ class Constants:
         for name, source in given.items():
             if name not in compiled:
                 put(name, source)
-            elif name in self._gates_apart:
-                places = np.ndindex(source.shape[:2])
-                matrices.extend(PackedMatrix(source[d, gate : gate + 1], packed[name][d, :, gate]) for d, gate in places)
             else:
-                matrices.extend(map(PackedMatrix, source, packed[name]))
+                together = self.together.get(name, source.shape[1])
+                for d, part in np.ndindex(sizes.num_directions, source.shape[1] // together):
+                    of_part = source[d, part * together : (part + 1) * together]
+                    matrices.append(PackedMatrix(of_part, packed[name][d, :, part]))
         if "bias_tensor" in arrays:
             bias = arrays["bias_tensor"][0, 0].reshape(sizes.num_directions, 2, sizes.gates, sizes.hidden_size, 1)
             own = sizes.gates - cell.resets_last  # gates whose two biases are one sum
@@ -121,12 +128,14 @@ class Constants:
 
     def _pieces(self, name: str, packed: Arrays, gates: slice, *sources: Array) -> list[tuple[Array, ...]]:
         """Yields equal parts of a packed array's gates and of [D, gates, units, terms] sources: whole blocks, then the remaining units."""
-        axes = (0, 2, 1, 4, 3) if name in self._gates_apart else (0, 3, 1, 4, 2)
-        target = packed[name].transpose(axes)[:, gates]  # [D, gates, blocks, lanes, terms]
-        lanes = target.shape[3]
-        whole, left = divmod(sources[0].shape[2], lanes)
-        full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in sources]
-        found: list[tuple[Array, ...]] = [(target[:, :, :whole], *full)]
-        if left:
-            found.append((target[:, :, whole, :left], *(source[:, :, whole * lanes :] for source in sources)))
+        found: list[tuple[Array, ...]] = []
+        for part in range(packed[name].shape[2]):
+            target = packed[name][:, :, part].transpose(0, 3, 1, 4, 2)[:, gates]  # [D, together, blocks, lanes, terms]
+            _, together, _, lanes, _ = target.shape
+            of_part = [source[:, part * together : (part + 1) * together] for source in sources]
+            whole, left = divmod(sources[0].shape[2], lanes)
+            full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in of_part]
+            found.append((target[:, :, :whole], *full))
+            if left:
+                found.append((target[:, :, whole, :left], *(source[:, :, whole * lanes :] for source in of_part)))
         return found

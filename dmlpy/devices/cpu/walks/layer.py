@@ -14,7 +14,7 @@ from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.phased import PHASED, Part, launches_of
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.shared_kernels import GATE_PRODUCTS, PRODUCT, TAKE
+from dmlpy.devices.cpu.shared_kernels import GATE_PRODUCTS, TAKE
 from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.constants import Constants
 from dmlpy.devices.cpu.walks.directions import EACH, Copy, Direction, Span, alone, both, copy
@@ -139,7 +139,9 @@ class RecurrentPlan(Plan):
         PACKING(self._registers)
 
     def describe(self) -> str:
-        lanes, most = self._registers.lanes, self._registers.columns(self._sizes.gates)
+        lanes, together = self._registers.lanes, self._constants.together["recurrence"]
+        apart = f", {together} at a time" if together < self._sizes.gates else ""
+        summed = f"{self._sizes.gates} gate(s){apart}, of up to {self._registers.columns(together)} samples"
         reading = "in place" if self._input_row is not None else "copied to float32 a chunk at a time"
         writing = "in place" if self._writes_output_directly else "copied from float32 a chunk at a time"
         order = "both at once, on a thread each" if self._walkers == 2 else f"one after the other; {self._threads} thread(s)"
@@ -147,7 +149,7 @@ class RecurrentPlan(Plan):
             [
                 f"Numba, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
                 f"input product: {self._chunk} of {self._sizes.seq_length} steps at a time, input {reading}, output {writing}",
-                f"step: blocks of {lanes} units, {self._sizes.gates} gate(s) of up to {most} samples in registers, {self._blocks} block(s)",
+                f"step: blocks of {lanes} units, {summed} in registers, {self._blocks} block(s)",
                 *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
                 *described_options(self._cell, self._sizes, self._tensors),
             ]
@@ -207,10 +209,8 @@ class RecurrentPlan(Plan):
         """The compiled functions of a direction's walk, by the names of its parameters."""
         cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
         gates = self._sizes.gates
-        products = {
-            "input": (gates, "input_dropout_tensor" in self._tensors),
-            "step": (gates - cell.resets_first, self._state_gates > 0),
-        }
+        together = self._constants.together
+        products = {"input": (gates, together["weights"]), "step": (gates - cell.resets_first, together["recurrence"])}
         found = {
             "take": TAKE.address(),
             "input_phase": INPUT_PRODUCTS.address(gates, registers),
@@ -218,10 +218,8 @@ class RecurrentPlan(Plan):
         }
         if two_phases(cell):
             found["second_phase"] = CANDIDATE.address(names, registers) if cell.resets_first else PROJECTION.address(registers)
-            products["second"] = (1, False)
-        for name, (vectors, apart) in products.items():
-            found[f"{name}_product"] = GATE_PRODUCTS.address(vectors, registers) if apart else PRODUCT.address(vectors, False, registers)
-        return found
+            products["second"] = (1, 1)
+        return found | {f"{name}_product": GATE_PRODUCTS.address(*choices, registers) for name, choices in products.items()}
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, lanes, cell = self._sizes, self._registers.lanes, self._cell

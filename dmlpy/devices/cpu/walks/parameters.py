@@ -35,14 +35,15 @@ what its output shows if not: see `rows.ActiveRows`. An item of a step is one of
 read first, of STATES that are `state_size` apart, with rows of `state_row`; `memory`, `update`, `reset` and `cell_output` are [batch,
 blocks * lanes]. `input` is that of time 0, its rows (samples, then steps) `input_row` apart; `rows`, where samples skip steps, has for each
 row of the input products the number of its row, and `gathered`, where rows are copied first, room for a chunk's, for each thread. Constants
-are packed by blocks: weights [blocks, inputs, gates, lanes], recurrence likewise, with `candidate` [blocks, hidden, 1, lanes] apart where
-it waits for the reset gate, and `projection` [entry_blocks, hidden, 1, lanes]; `zeros` is a vector of them. `parts` holds a chunk's input
+are packed by blocks: weights [blocks, parts, inputs, together, lanes], where a part has the gates that are summed together, recurrence
+likewise, with `candidate` [blocks, hidden, lanes] apart where it waits for the reset gate, and `projection` [entry_blocks, hidden, lanes];
+each product is that of `products.gate_products_of`; `zeros` is a vector of them. `parts` holds a chunk's input
 products [blocks, chunk * batch, gates, lanes]; each thread has `own_size` bytes of its own for the products of an item. `output` is that of
 time 0. `kept` is the reserve's part of this direction [T, kept_values, batch, hidden], `kept_hidden` and `kept_memory` the states after
 each step [T, batch, entries or hidden]. `functions` is the address of `constants`, which `activations.constants_of` gives. `clip` is 0 for
 none.
 
-With dropout each gate's product takes a copy of its own of x or h, and its matrix is packed apart: [blocks, gates, terms, lanes].
+With dropout each gate's product takes a copy of its own of x or h, and is a part by itself.
 `input_dropout` has the multipliers of x by sample [batch, gates, ...], laid out like the `gathered` rows, in which a gate's copy is
 `input_gate` behind the one before. A state's row goes on with the copies for `state_gates` gates, each `state_gate` long, and
 `state_dropout` has their multipliers; `candidate_dropout` has those of r * h [batch, blocks * lanes].

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.phases import NOTHING, claim, take, tell
-from dmlpy.devices.cpu.products import call_gate_products, call_product
+from dmlpy.devices.cpu.products import call_gate_products
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.stored import elements_of, row_copy
 from dmlpy.devices.cpu.vectors import integer_at, jit, record_at, vectors_of
@@ -54,40 +54,6 @@ def part_of(p: Any, blocks: Any, item: Any) -> Any:
     return blocks * group // groups, blocks * (group + 1) // groups, first, last
 
 
-def _sum_kernel(gates: int, registers: Registers) -> Any:
-    """The kernel `sum_up(product, rows, matrix, terms, factors, factors_row, factors_gate, start, start_row, sums)`.
-
-    sums[row][gate] = start[row][gate] + the product of a block of a matrix with the row's factors. Where `factors_gate` is 0, the gates
-    share them, and the product is that of `product_of`, else that of `gate_products_of`.
-    """
-    most, row_size = registers.columns(gates), gates * vectors_of(registers).size
-
-    @jit
-    def sum_up(
-        product: Any,
-        rows: Any,
-        matrix: Any,
-        terms: Any,
-        factors: Any,
-        factors_row: Any,
-        factors_gate: Any,
-        start: Any,
-        start_row: Any,
-        sums: Any,
-    ) -> None:
-        if factors_gate != 0:
-            call_gate_products(product, (rows, matrix, terms, factors, factors_row, factors_gate, start, start_row, sums))
-        else:
-            groups = (rows + most - 1) // most
-            for group in range(groups):
-                row = rows * group // groups
-                columns, of_rows = rows * (group + 1) // groups - row, factors + row * factors_row
-                call_product(product, (columns, matrix, terms, of_rows, factors_row, start + row * start_row, start_row, sums))
-                sums += columns * row_size
-
-    return sum_up
-
-
 def _dropped_kernel(gates: int, registers: Registers) -> Any:
     """Writes what each gate sees of a row of x: drop(p, source, sample, target)."""
     vectors, read, lanes = vectors_of(registers), elements_of(False, registers).read, registers.lanes
@@ -123,7 +89,7 @@ def input_products_of(gates: int, registers: Registers) -> Phase:
         gates: the number of gates.
         registers: the registers that it is compiled for.
     """
-    vectors, part, sum_up = vectors_of(registers), gates * vectors_of(registers).size, _sum_kernel(gates, registers)
+    vectors, part = vectors_of(registers), gates * vectors_of(registers).size
     load, store, size, parameters_at = vectors.load, vectors.store, vectors.size, record_at(PARAMETERS)
     copy, drop = row_copy(False, registers), _dropped_kernel(gates, registers)
 
@@ -151,7 +117,7 @@ def input_products_of(gates: int, registers: Registers) -> Phase:
                 gather(p, before, rows, factors)
             matrix, bias, parts = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
             sums = parts if threads == 1 else p.own + thread * p.own_size
-            sum_up(p.input_product, rows, matrix, p.inputs, factors, factors_row, p.input_gate, bias, 0, sums)
+            call_gate_products(p.input_product, (rows, matrix, p.inputs, factors, factors_row, p.input_gate, bias, 0, sums))
             if claim(board, threads, number, block):
                 if threads > 1:
                     for at in range(0, rows * part, size):
@@ -249,7 +215,7 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, registers: Reg
         pass_by: the kernel for a sample that skips the step.
         registers: the registers that it is compiled for.
     """
-    row_size, sum_up = gates * vectors_of(registers).size, _sum_kernel(gates, registers)
+    row_size = gates * vectors_of(registers).size
 
     @jit
     def step(
@@ -278,7 +244,8 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, registers: Reg
                 block = turn if number & 1 != 0 else first_block + last_block - 1 - turn
                 of_block, of_rows = matrix + block * block_size, factors_at + first_row * factors_row
                 begin = start + block * start_block + first_row * start_row
-                sum_up(product, rows, of_block, terms, of_rows, factors_row, factors_gate, begin, start_row, sums)
+                given_rows = (rows, of_block, terms, of_rows, factors_row, factors_gate, begin, start_row, sums)
+                call_gate_products(product, given_rows)
                 sums += rows * row_size
             if claim(board, threads, number, item):
                 sums = own
