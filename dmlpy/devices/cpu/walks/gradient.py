@@ -15,6 +15,7 @@ import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.gemm.blocked import load_products, scratch_bytes
+from dmlpy.devices.cpu.gemm.parameters import VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.cpu.phased import PHASED, Part, launches_of
 from dmlpy.devices.cpu.records import record_of
@@ -69,6 +70,8 @@ class GradientPlan(PlanWithoutConstants):
         sizes, self._registers = self._sizes, host_registers()
         self._columns = GateColumns.of(self._cell, sizes.hidden_size)
         self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
+        self._panel = VECTORS if min(self._blocks, self._entry_blocks) > 1 else 1
+        self._panels, self._entry_panels = (-(-blocks // self._panel) for blocks in (self._blocks, self._entry_blocks))
         self._threads = step_threads(sizes, self._blocks)
         self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
@@ -90,7 +93,7 @@ class GradientPlan(PlanWithoutConstants):
     def _addresses(self, direction: int) -> dict[str, int]:
         """The compiled functions of a direction's walk, by the names of its parameters."""
         cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
-        found = {"take": TAKE.address(), "product": PRODUCT.address(1, False, registers)}
+        found = {"take": TAKE.address(), "product": PRODUCT.address(self._panel, False, registers)}
         if cell.projection:
             return found | {"step_phase": PROJECTION_STEP.address(registers), "second_phase": PROJECTED_STEP.address(names, registers)}
         found["step_phase"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, registers)
@@ -104,8 +107,8 @@ class GradientPlan(PlanWithoutConstants):
         return "\n".join(
             [
                 f"Numba, float32 arithmetic; {sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
-                f"step: blocks of {self._registers.lanes} units, up to {self._registers.columns(1)} samples in registers, "
-                f"{self._blocks} block(s)",
+                f"step: blocks of {self._registers.lanes} units, {self._panel} at a time, of up to "
+                f"{self._registers.columns(self._panel)} samples in registers, {self._blocks} block(s)",
                 f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",
                 *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
                 *described_options(self._cell, sizes, self._tensors),
@@ -133,23 +136,25 @@ class GradientPlan(PlanWithoutConstants):
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, lanes, blocks, cell = self._sizes, self._registers.lanes, self._blocks, self._cell
         batch, hidden, entries, rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, self._block_steps * sizes.batch_size
-        sums = max(item_size(sizes, count, self._groups) for count in (blocks, self._entry_blocks))
+        panels, entry_panels, width = self._panels, self._entry_panels, self._panel * lanes
+        sums = max(item_size(sizes, count, self._groups) for count in (panels, entry_panels))
         if "state_dropout_tensor" in self._tensors:
             sums += item_size(sizes, 1, self._groups)  # a gate's product
         shapes: dict[str, tuple[int, ...]] = {
-            "recurrence": (self._entry_blocks, (len(self._columns.of_state[1]) - cell.resets_first) * hidden, lanes),
+            "recurrence": (entry_panels, (len(self._columns.of_state[1]) - cell.resets_first) * hidden, width),
+            "zeros": (width,),
             "carry": (self._entry_blocks, batch, lanes),
             "gates": (rows, self._columns.gates * hidden + entries * cell.projection + GATES_PADDING),
-            "own": (self._threads, sums, lanes),
+            "own": (self._threads, sums, width),
         }
         if cell.has_memory:
             shapes["memory_carry"] = (blocks, batch, lanes)
         if cell.peephole:
             shapes["peephole"] = (blocks, 3, lanes)
         if cell.resets_first:
-            shapes |= {"candidate": (blocks, hidden, lanes), "operand": (rows, hidden)}
+            shapes |= {"candidate": (panels, hidden, width), "operand": (rows, hidden)}
         if cell.projection:
-            shapes["projection"] = (blocks, entries, lanes)
+            shapes["projection"] = (panels, entries, width)
         upstream = self._tensors.get("output_sequence_gradient_tensor")
         if upstream is not None and not (upstream.data_type.numpy == np.float32 and upstream.element_strides[-1] == 1):
             shapes["upstream"] = (self._block_steps, batch, entries)
@@ -194,7 +199,7 @@ class GradientPlan(PlanWithoutConstants):
 
     def _packing(self, direction: int, arrays: Arrays, scratch: Arrays) -> Work:
         """Copies R, and peepholes and the projection, to blocks of units."""
-        sizes, hidden, lanes, waiting = self._sizes, self._sizes.hidden_size, self._registers.lanes, self._cell.resets_first
+        sizes, hidden, waiting = self._sizes, self._sizes.hidden_size, self._cell.resets_first
         by_gate = arrays["recurrence_tensor"][0, direction].reshape(sizes.gates, hidden, sizes.state_size)
         gates = self._columns.of_state[1]
         targets = [
@@ -211,10 +216,11 @@ class GradientPlan(PlanWithoutConstants):
             return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], self._registers)
         copies: list[tuple[Array, Array | float]] = []
         for target, matrix in pieces:
-            whole, left = divmod(matrix.shape[1], lanes)
+            width = target.shape[-1]
+            whole, left = divmod(matrix.shape[1], width)
             if left:
-                copies += [(target[whole], 0.0), (target[whole, :, :left], matrix[:, whole * lanes :])]
-            copies.append((target[:whole].swapaxes(0, 1), matrix[:, : whole * lanes].reshape(len(matrix), whole, lanes)))
+                copies += [(target[whole], 0.0), (target[whole, :, :left], matrix[:, whole * width :])]
+            copies.append((target[:whole].swapaxes(0, 1), matrix[:, : whole * width].reshape(len(matrix), whole, width)))
 
         def pack() -> None:
             for target, source in copies:
@@ -236,7 +242,7 @@ class GradientPlan(PlanWithoutConstants):
             begins.append((scratch[carry], units[carry], None if upstream is None else upstream[0, direction]))
             if target is not None:
                 ends.append((target[0, direction], scratch[carry]))
-        copies: list[tuple[Array, Array]] = []
+        copies: list[tuple[Array, Array | float]] = [(scratch["zeros"], 0.0)]
         for name, (_, gates) in (("input", self._columns.of_input), ("state", self._columns.of_state)):
             if f"{name}_dropout" in scratch:
                 given, copy = arrays[f"{name}_dropout_tensor"][direction], scratch[f"{name}_dropout"]
@@ -278,6 +284,8 @@ class GradientPlan(PlanWithoutConstants):
             "gates_row": scratch["gates"].strides[0],
             "state_gradient": self._columns.gates * sizes.hidden_size * FLOAT_BYTES,
             "terms": scratch["recurrence"].shape[1],
+            "panel": self._panel,
+            "columns": self._registers.columns(self._panel),
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
             "patience": walk_patience(sizes, self._groups, 0, self._registers),
@@ -287,7 +295,7 @@ class GradientPlan(PlanWithoutConstants):
         if reserve.memory is not None:
             values["memory_before"] = reserve.memory[direction, before:].ctypes.data
             values["memory_after"] = reserve.memory[direction, after:].ctypes.data
-        for name in ("recurrence", "candidate", "projection", "carry", "memory_carry", "gates", "own", "operand", "peephole"):
+        for name in ("recurrence", "candidate", "projection", "zeros", "carry", "memory_carry", "gates", "own", "operand", "peephole"):
             if name in scratch:
                 values[name] = scratch[name].ctypes.data
         if "state_dropout" in scratch:

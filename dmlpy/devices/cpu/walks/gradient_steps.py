@@ -1,11 +1,11 @@
 """The phases of a walk back over time (see `devices.cpu.phases`): the steps of the gradient of an RNN, LSTM or GRU layer.
 
 A step computes from dh the gradients of the gates' sums, and by one product of these dh of the step before. That product takes the
-gradients of all blocks of units, so a phase (see `phases`) begins with it: an item is dh of some blocks and samples, by the gates of the
-step that was taken before, and then their gates' gradients of this one. With dropout dh is summed gate by gate, each time what the gate saw
-of h. Where a GRU's reset gate comes before the product, a second phase has the gradients that wait for it; with a projection it has all
-gates' gradients, which wait for dh of all entries. The gates' gradients of all steps stay, a row for each step that a sample takes, for the
-products with x and h[t-1], which are taken over many steps at once.
+gradients of all blocks of units, so a phase (see `phases`) begins with it: an item is dh of some panels of blocks and samples, by the gates
+of the step that was taken before, and then their gates' gradients of this one. With dropout dh is summed gate by gate, each time what the
+gate saw of h. Where a GRU's reset gate comes before the product, a second phase has the gradients that wait for it; with a projection it
+has all gates' gradients, which wait for dh of all entries. The gates' gradients of all steps stay, a row for each step that a sample takes,
+for the products with x and h[t-1], which are taken over many steps at once.
 
 Each phase is a function of its own, phase(parameters, thread, threads, board, number, step); `number` is that of the phase.
 """
@@ -50,54 +50,51 @@ def _rows_of(p: Any, step: Any) -> Any:
 
 
 def _sum_kernel(registers: Registers) -> Any:
-    """The products of some blocks of a matrix of one gate with rows: sum_up(p, blocks, rows, matrix, terms, factors, starts, ...).
+    """The products of some panels of a matrix with rows: sum_up(p, panels, rows, matrix, terms, factors, sums).
 
-    sums[block][row] = starts[block][row] + matrix[block] * factors[row], a block's rows after those of the one before; the blocks of
-    `starts` are apart by so many bytes.
+    sums[panel][row] = matrix[panel] * factors[row], a panel's rows after those of the one before.
     """
-    most, size = registers.columns(1), vectors_of(registers).size
+    size = vectors_of(registers).size
 
     @jit
-    def sum_up(p: Any, blocks: Any, rows: Any, matrix: Any, terms: Any, factors: Any, starts: Any, starts_block: Any, sums: Any) -> None:
-        groups = (rows + most - 1) // most
-        for block in range(blocks):
-            of_block = matrix + block * terms * size
+    def sum_up(p: Any, panels: Any, rows: Any, matrix: Any, terms: Any, factors: Any, sums: Any) -> None:
+        groups, width = (rows + p.columns - 1) // p.columns, p.panel * size
+        for panel in range(panels):
+            of_panel = matrix + panel * terms * width
             for group in range(groups):
                 row = rows * group // groups
-                columns, start = rows * (group + 1) // groups - row, starts + block * starts_block + row * size
-                call_product(p.product, (columns, of_block, terms, factors + row * p.gates_row, p.gates_row, start, size, sums))
-                sums += columns * size
+                columns = rows * (group + 1) // groups - row
+                call_product(p.product, (columns, of_panel, terms, factors + row * p.gates_row, p.gates_row, p.zeros, 0, sums))
+                sums += columns * width
 
     return sum_up
 
 
 def _dropped_sum_kernel(registers: Registers) -> Any:
-    """Adds to dh of some blocks and rows what each gate gives, of which dropout leaves as much as the gate saw of h.
+    """The sum of what the gates give to dh of some panels and rows, of which dropout leaves as much as each gate saw of h.
 
-    It is sum_dropped(p, first_block, last_block, first, rows, factors, sums), where `factors` are the gradients of the first row of all. A
+    It is sum_dropped(p, first_panel, last_panel, first, rows, factors, sums), where `factors` are the gradients of the first row of all. A
     gate's product lies behind the sums before it is added.
     """
     vectors, sum_up = vectors_of(registers), _sum_kernel(registers)
     load, store, multiply_add, all_of, size = vectors.load, vectors.store, vectors.multiply_add, vectors.all_of, vectors.size
 
     @jit
-    def sum_dropped(p: Any, first_block: Any, last_block: Any, first: Any, rows: Any, factors: Any, sums: Any) -> None:
-        width, room = p.hidden * FLOAT_BYTES, sums + (last_block - first_block) * rows * size
-        for block in range(first_block, last_block):
-            matrix, carry = p.recurrence + block * p.terms * size, p.carry + (block * p.batch + first) * size
-            for row in range(rows):
-                store(sums + row * size, load(carry + row * size))
+    def sum_dropped(p: Any, first_panel: Any, last_panel: Any, first: Any, rows: Any, factors: Any, sums: Any) -> None:
+        of_gate, width, room = p.hidden * FLOAT_BYTES, p.panel * size, sums + (last_panel - first_panel) * rows * p.panel * size
+        for panel in range(first_panel, last_panel):
+            for at in range(sums, sums + rows * width, size):
+                store(at, all_of(_ZERO))
             for gate in range(p.terms // p.hidden):
-                of_gate, multipliers = matrix + gate * p.hidden * size, p.state_dropout + gate * p.batch * p.dropout_row + block * size
+                matrix = p.recurrence + (panel * p.terms + gate * p.hidden) * width
+                multipliers = p.state_dropout + gate * p.batch * p.dropout_row + panel * width
+                sum_up(p, 1, rows, matrix, p.hidden, factors + first * p.gates_row + gate * of_gate, room)
                 for row in range(rows):
-                    store(room + row * size, all_of(_ZERO))
-                of_rows = factors + first * p.gates_row + gate * width
-                sum_up(p, 1, rows, of_gate, p.hidden, of_rows, room, 0, room)
-                for row in range(rows):
-                    to, sample = sums + row * size, integer_at(p.order + 8 * (first + row))
-                    product, multiplier = load(room + row * size), load(multipliers + sample * p.dropout_row)
-                    store(to, multiply_add(product, multiplier, load(to)))
-            sums += rows * size
+                    of_sample = multipliers + integer_at(p.order + 8 * (first + row)) * p.dropout_row
+                    for vector in range(p.panel):
+                        at = row * width + vector * size
+                        store(sums + at, multiply_add(load(room + at), load(of_sample + vector * size), load(sums + at)))
+            sums += rows * width
 
     return sum_dropped
 
@@ -127,7 +124,8 @@ def _first_phase(unit: Any, clear: Any, registers: Registers) -> Phase:
         registers: the registers that it is compiled for.
     """
     sum_up, sum_dropped, carry_on = _sum_kernel(registers), _dropped_sum_kernel(registers), carry_on_kernel(registers)
-    load, store, size = vectors_of(registers).load, vectors_of(registers).store, vectors_of(registers).size
+    vectors = vectors_of(registers)
+    load, store, add, size = vectors.load, vectors.store, vectors.add, vectors.size
     parameters_at = record_at(GRADIENT_PARAMETERS)
 
     def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
@@ -137,23 +135,26 @@ def _first_phase(unit: Any, clear: Any, registers: Registers) -> Phase:
             _, before, factors = _rows_of(p, step - 1)
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
         own = p.own + thread * p.own_size
-        items = items_of(p, p.entry_blocks)
+        panels, width = (p.entry_blocks + p.panel - 1) // p.panel, p.panel * size
+        items = items_of(p, panels)
         item = take(p, board, thread, threads, number, items, NOTHING)
         while item >= 0:
-            first_block, last_block, first, last = part_of(p, p.entry_blocks, item)
+            first_panel, last_panel, first, last = part_of(p, panels, item)
             summed = max(0, min(last, before) - first)
             if p.state_dropout != 0:
-                sum_dropped(p, first_block, last_block, first, summed, factors, own)
+                sum_dropped(p, first_panel, last_panel, first, summed, factors, own)
             else:
-                carry, matrix = p.carry + (first_block * p.batch + first) * size, p.recurrence + first_block * p.terms * size
-                of_rows, blocks = factors + first * p.gates_row, last_block - first_block
-                sum_up(p, blocks, summed, matrix, p.terms, of_rows, carry, p.batch * size, own)
+                matrix = p.recurrence + first_panel * p.terms * width
+                sum_up(p, last_panel - first_panel, summed, matrix, p.terms, factors + first * p.gates_row, own)
             if claim(board, threads, number, item):
-                sums = own
-                for block in range(first_block, last_block):
-                    for row in range(first, first + summed):
-                        store(p.carry + (block * p.batch + row) * size, load(sums))
-                        sums += size
+                first_block = first_panel * p.panel
+                for block in range(first_block, min(last_panel * p.panel, p.entry_blocks)):
+                    sums = own + (block - first_block) // p.panel * summed * width + block % p.panel * size
+                    carry = p.carry + (block * p.batch + first) * size
+                    for _ in range(summed):
+                        store(carry, add(load(carry), load(sums)))
+                        carry += size
+                        sums += width
                     if not ended:
                         for row in range(first, last):
                             if row < active and skip_of(p, time, integer_at(p.order + 8 * row)) == 0:
@@ -206,32 +207,30 @@ def _second_phase(unit: Any, clear: Any, registers: Registers) -> Any:
         clear: the kernel for a sample that skips the step.
         registers: the registers that it is compiled for.
     """
-    sum_up, vectors = _sum_kernel(registers), vectors_of(registers)
-    store, all_of, size = vectors.store, vectors.all_of, vectors.size
+    sum_up, size = _sum_kernel(registers), vectors_of(registers).size
 
     @jit
     def second(p: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any, matrix: Any, terms: Any, offset: Any) -> None:
         time, active, gates = _rows_of(p, step)
-        own, width = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
-        operand = p.operand + (gates - p.gates) // p.gates_row * width
-        items = items_of(p, p.blocks)
+        own, of_row = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
+        operand = p.operand + (gates - p.gates) // p.gates_row * of_row
+        panels, width = (p.blocks + p.panel - 1) // p.panel, p.panel * size
+        items = items_of(p, panels)
         item = take(p, board, thread, threads, number, items, NOTHING)
         while item >= 0:
-            first_block, last_block, first, last = part_of(p, p.blocks, item)
-            rows, blocks = max(0, min(last, active) - first), last_block - first_block
-            for at in range(own, own + blocks * rows * size, size):
-                store(at, all_of(_ZERO))
-            of_blocks, factors = matrix + first_block * terms * size, gates + offset + first * p.gates_row
-            sum_up(p, blocks, rows, of_blocks, terms, factors, own, rows * size, own)
+            first_panel, last_panel, first, last = part_of(p, panels, item)
+            rows, of_panels = max(0, min(last, active) - first), matrix + first_panel * terms * width
+            sum_up(p, last_panel - first_panel, rows, of_panels, terms, gates + offset + first * p.gates_row, own)
             if claim(board, threads, number, item):
-                sums = own
-                for block in range(first_block, last_block):
+                first_block = first_panel * p.panel
+                for block in range(first_block, min(last_panel * p.panel, p.blocks)):
+                    sums = own + (block - first_block) // p.panel * rows * width + block % p.panel * size
                     for row in range(first, first + rows):
                         if skip_of(p, time, integer_at(p.order + 8 * row)) != 0:
-                            clear(p, block, gates + row * p.gates_row, operand + row * width)
+                            clear(p, block, gates + row * p.gates_row, operand + row * of_row)
                         else:
-                            unit(p, time, block, row, gates + row * p.gates_row, operand + row * width, sums)
-                        sums += size
+                            unit(p, time, block, row, gates + row * p.gates_row, operand + row * of_row, sums)
+                        sums += width
                 tell(board, threads, number, item)
             item = take(p, board, thread, threads, number, items, item)
 

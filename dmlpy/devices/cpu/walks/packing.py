@@ -33,7 +33,8 @@ class PackedMatrix(NamedTuple):
 
     Attributes:
         source: [gates, units, terms], or [terms, units] for one gate whose units lie beside each other; `is_packable`.
-        target: [blocks, terms, gates, lanes], or without gates where there is one. All but the blocks lie densely.
+        target: [blocks, terms, gates, lanes]; of [terms, units] [blocks, terms, lanes], or in place of `lanes` those of several vectors.
+            All but the blocks lie densely.
     """
 
     source: Array
@@ -58,6 +59,7 @@ def bound_packing(matrices: Sequence[PackedMatrix], registers: Registers) -> Par
         record["transposed"], record["terms"] = transposed, source.shape[-1] if transposed else source.shape[0]
         record["units"] = source.shape[1]
         record["gates"], record["source_gate"] = (source.shape[0], source.strides[0]) if transposed else (1, 0)
+        record["vectors"] = 1 if transposed else target.shape[-1] // registers.lanes
         record["source"], record["source_row"] = source.ctypes.data, source.strides[-2]
         record["target"], record["target_block"] = target.ctypes.data, target.strides[0]
     blocks = max(len(target) for _, target in matrices)

@@ -83,7 +83,8 @@ def packing_of(registers: Registers) -> Callable[..., int]:
         item = take(p, board, thread, threads, phase, p.items, NOTHING)
         while item >= 0:
             matrix, block = matrix_at(p.matrices + item // p.blocks * matrix_size), item % p.blocks
-            units, target = min(lanes, matrix.units - block * lanes), matrix.target + block * matrix.target_block
+            width = matrix.vectors * lanes
+            units, target = min(width, matrix.units - block * width), matrix.target + block * matrix.target_block
             if units > 0 and matrix.transposed != 0:
                 source = matrix.source + block * lanes * matrix.source_row
                 for term in range(0, matrix.terms, lanes):
@@ -93,11 +94,13 @@ def packing_of(registers: Registers) -> Callable[..., int]:
                         to = target + (term * matrix.gates + gate) * size
                         transpose(at, matrix.source_row, units, count, to, matrix.gates * size)
             elif units > 0:  # it may have fewer blocks than another matrix
-                source = matrix.source + block * size
+                source = matrix.source + block * width * FLOAT_BYTES
                 for _ in range(matrix.terms):
-                    store(target, load(source) if units == lanes else load_some(source, units))
+                    for first in range(0, width, lanes):
+                        at, left = source + first * FLOAT_BYTES, units - first
+                        store(target, load(at) if left >= lanes else load_some(at, left))
+                        target += size
                     source += matrix.source_row
-                    target += size
             if claim(board, threads, phase, item):
                 tell(board, threads, phase, item)
             item = take(p, board, thread, threads, phase, p.items, item)

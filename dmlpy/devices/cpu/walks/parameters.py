@@ -60,6 +60,7 @@ _GRADIENT_INTEGERS = (
     *("order", "bases", "skips", "couple", "peephole"),
     *("kept", "kept_values", "hidden_before", "memory_before", "memory_after", "upstream", "upstream_step", "upstream_row"),
     *("carry", "memory_carry", "gates", "gates_row", "state_gradient", "recurrence", "terms", "candidate", "projection"),
+    *("panel", "columns", "zeros"),
     *("state_dropout", "candidate_dropout", "dropout_row", "own", "own_size", "operand"),
     *("take", "step_phase", "second_phase", "product"),
 )
@@ -67,14 +68,15 @@ _GRADIENT_INTEGERS = (
 GRADIENT_PARAMETERS = np.dtype([*((name, np.int64) for name in _GRADIENT_INTEGERS), *_OTHERS])
 """What a walk back reads: numbers, addresses (0 for none), and distances in bytes.
 
-The names that `PARAMETERS` has mean the same. Steps are those of the forward walk, and taken in the opposite order: the first one
-first if `backward`. `hidden_before`, `memory_before` and `memory_after` are slots [T, batch, entries or hidden] of the states around each
-step. `carry` and `memory_carry` are dh [entry_blocks, batch, lanes] and dc [blocks, batch, lanes]. `gates` are the gates' gradients of the
-first row of `time`, `gates_row` apart; the first `terms` of them enter the product with `recurrence`, [entry_blocks, terms, lanes]; for a
-GRU that resets first the last `hidden` enter that with `candidate`, and `operand` gets rows of r * h[t-1]. With a projection dh of each row
-lies `state_gradient` behind its gates' gradients, to enter the product with `projection` [blocks, entries, lanes], and `operand` gets rows
-of what is projected. `state_dropout` has the multipliers of h for each gate of `terms`, `candidate_dropout` those of r * h: [batch], rows
-of `dropout_row`. Each thread has `own_size` bytes of its own for the products of an item.
+The names that `PARAMETERS` has mean the same. Steps are those of the forward walk, and taken in the opposite order: the first one first if
+`backward`. `hidden_before`, `memory_before` and `memory_after` are slots [T, batch, entries or hidden] of the states around each step.
+Matrices are packed in panels of `panel` blocks, whose sums of up to `columns` samples stay in registers; `zeros` is a row of one. `carry`
+and `memory_carry` are dh [entry_blocks, batch, lanes] and dc [blocks, batch, lanes]. `gates` are the gates' gradients of the first row of
+`time`, `gates_row` apart; the first `terms` of them enter the product with `recurrence`, [panels, terms, panel, lanes]; for a GRU that
+resets first the last `hidden` enter that with `candidate`, and `operand` gets rows of r * h[t-1]. With a projection dh of each row lies
+`state_gradient` behind its gates' gradients, to enter the product with `projection` [panels, entries, panel, lanes], and `operand` gets
+rows of what is projected. `state_dropout` has the multipliers of h for each gate of `terms`, `candidate_dropout` those of r * h: [batch],
+rows of `dropout_row`. Each thread has `own_size` bytes of its own for the products of an item.
 """
 
 
@@ -88,10 +90,11 @@ PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("items", "blocks", 
 each of which has `blocks` blocks at most.
 """
 
-_PACKED_INTEGERS = ("transposed", "units", "terms", "gates", "source", "source_gate", "source_row", "target", "target_block")
+_PACKED_INTEGERS = ("transposed", "units", "terms", "gates", "vectors", "source", "source_gate", "source_row", "target", "target_block")
 PACKED_MATRIX = np.dtype([(name, np.int64) for name in _PACKED_INTEGERS])
-"""A matrix [gates, units, terms] if `transposed`, else [terms, units] of one gate, that is packed to [blocks, terms, gates, lanes].
-Gates, rows and the target's blocks are apart by so many bytes.
+"""A matrix [gates, units, terms] if `transposed`, else [terms, units] of one gate, that is packed to [blocks, terms, gates, lanes], or to
+[blocks, terms, vectors, lanes] with the units of as many vectors in a block. Gates, rows and the target's blocks are apart by so many
+bytes.
 """
 
 
