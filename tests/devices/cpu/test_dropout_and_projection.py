@@ -176,7 +176,7 @@ def test_optimised_walks_of_other_registers(
     cell: str, flags: dict[str, Any], variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NUMBA_OPT")
-    for registers in {host_registers(), Registers(8, 16), Registers(4, 32)}:
+    for registers in {host_registers(), Registers(16, 32), Registers(8, 16), Registers(4, 32)}:
         for plans in (layer, gradient):
             monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
         for b in range(1, 18, 2):

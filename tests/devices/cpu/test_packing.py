@@ -44,14 +44,17 @@ def test_matrices_in_blocks_of_units(units: int, terms: int, threads: int, monke
     target = np.full((blocks, terms, 3, registers.lanes), np.nan, np.float32)
     room = np.full((blocks, terms + 4, registers.lanes), np.nan, np.float32)
     other = rng.normal(size=(2, 2 * units + 1, terms)).astype(np.float32)
+    pairs = np.full((-(-blocks // 2), terms, 2 * registers.lanes), np.nan, np.float32)  # blocks of two vectors
     more = np.full((-(-other.shape[1] // registers.lanes), terms, 2, registers.lanes), np.nan, np.float32)
     given = [PackedMatrix(gates, target), PackedMatrix(other, more), PackedMatrix(straight, room[:, 1 : 1 + terms])]
+    given.append(PackedMatrix(straight, pairs))
     (pack,) = launches_of([bound_packing(given, registers)])
     for _ in range(2):  # again, as later launches do
         pack()
         np.testing.assert_array_equal(target, packed(gates, registers.lanes))
         np.testing.assert_array_equal(more, packed(other, registers.lanes))
         np.testing.assert_array_equal(room[:, 1 : 1 + terms], packed(straight.T[None], registers.lanes)[:, :, 0])
+        np.testing.assert_array_equal(pairs, packed(straight.T[None], 2 * registers.lanes)[:, :, 0])
         assert np.isnan(room[:, 0]).all()
         assert np.isnan(room[:, 1 + terms :]).all()
         gates[...] += 1

@@ -90,6 +90,8 @@ class BlockedProduct:
         totals: the sums of a transposed A's rows over all terms, [rows].
         multipliers: those of B's rows if A is transposed, else those of the product's rows, before it is added.
         adds: whether the results are added to what is there.
+        b_rows: the addresses of B's rows, int64 [terms], where they are not those of an array; `b` then has one of them at least.
+        output_rows: those of the output's rows, int64 [rows], likewise.
     """
 
     def __init__(
@@ -104,6 +106,8 @@ class BlockedProduct:
         totals: Array | None = None,
         multipliers: RowMultipliers | None = None,
         adds: bool = False,
+        b_rows: Array | None = None,
+        output_rows: Array | None = None,
     ) -> None:
         registers = host_registers()
         (rows, terms), columns = a.shape[::-1] if transposed else a.shape, 0 if b is None else b.shape[1]
@@ -132,13 +136,14 @@ class BlockedProduct:
         }
         if b is not None and output is not None:
             values |= {"b": b.ctypes.data, "b_row": b.strides[0], "output": output.ctypes.data, "output_row": output.strides[0]}
-        if totals is not None:
-            values["totals"] = totals.ctypes.data
+        for name, given in (("totals", totals), ("b_rows", b_rows), ("output_rows", output_rows)):
+            if given is not None:
+                values[name] = given.ctypes.data
         if multipliers is not None:
             values |= {"multipliers": multipliers.values.ctypes.data, "multipliers_row": multipliers.values.strides[0]}
             values["term_samples" if transposed else "row_samples"] = multipliers.samples.ctypes.data
         self._parameters, self._counted = record_of(BLOCKED_PARAMETERS, values), "terms" if transposed else "rows"
-        memory = (self._parameters, a, b, output, totals, multipliers, scratch)
+        memory = (self._parameters, a, b, output, totals, multipliers, b_rows, output_rows, scratch)
         self.part = Part(BLOCKED_PRODUCT.address(registers), self._parameters.ctypes.data, 1, items, used, False, memory)
         (self._launch,) = launches_of([self.part])
 

@@ -117,7 +117,11 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
                 tile = tiles
                 for each in range(first_panel, last_panel):
                     columns = min(width, p.columns - each * width)
-                    copy(p.b + begin * p.b_row + each * row_size, p.b_row, count, columns, panel)
+                    if p.b_rows != 0:
+                        for term in range(count):
+                            copy(integer_at(p.b_rows + 8 * (begin + term)) + each * row_size, 0, 1, columns, panel + term * row_size)
+                    else:
+                        copy(p.b + begin * p.b_row + each * row_size, p.b_row, count, columns, panel)
                     if p.term_samples != 0:
                         scale(p, p.term_samples + 8 * begin, count, each, panel)
                     of_group = packed
@@ -139,8 +143,10 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
                         if p.row_samples != 0:
                             scale(p, p.row_samples + 8 * row, rows, each, tile)
                         for place in range(rows):
-                            to = p.output + (row + place) * p.output_row + each * row_size
-                            give(tile + place * row_size, to, columns, p.adds)
+                            to = p.output + (row + place) * p.output_row
+                            if p.output_rows != 0:
+                                to = integer_at(p.output_rows + 8 * (row + place))
+                            give(tile + place * row_size, to + each * row_size, columns, p.adds)
                         tile += tile_size
                 if gives_totals:
                     sums = totals

@@ -45,7 +45,7 @@ its rows are contiguous and `b_row` apart.
 _BLOCKED_INTEGERS = (
     *("items", "rows", "terms", "columns", "row_parts", "panel_parts", "transposed", "product", "take", "patience"),
     *("a", "a_row", "a_term", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
-    *("multipliers", "multipliers_row", "term_samples", "row_samples"),
+    *("b_rows", "output_rows", "multipliers", "multipliers_row", "term_samples", "row_samples"),
 )
 BLOCKED_PARAMETERS = np.dtype([(name, np.int64) for name in _BLOCKED_INTEGERS])
 """What a product of two matrices as they lie reads: numbers, addresses (0 for none), and distances in bytes.
@@ -53,7 +53,8 @@ BLOCKED_PARAMETERS = np.dtype([(name, np.int64) for name in _BLOCKED_INTEGERS])
 An item is one of `row_parts` parts of the rows with one of `panel_parts` parts of B's panels of columns. A is [rows, terms], or [terms,
 rows] if `transposed`, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart. `a_term` is the distance of A's
 elements along the terms, whichever those are, and `product` is the function for it. The sums go to `output`, [rows, columns], and those of
-a transposed A's rows over all terms to `totals`; if `adds`, they are added to what is there. Each thread has `scratch_size` bytes for what
+a transposed A's rows over all terms to `totals`; if `adds`, they are added to what is there. Where there are `b_rows` or `output_rows`,
+they are the addresses of the rows. Each thread has `scratch_size` bytes for what
 `BlockedScratch` names. Where `term_samples` or `row_samples` has a number for each row of B, or of the output, that row is multiplied by
 the one of this number of `multipliers`.
 """

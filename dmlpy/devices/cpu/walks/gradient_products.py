@@ -6,14 +6,13 @@ processors that the next walk needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dmlpy.devices.cpu.gemm.blocked import BlockedProduct, RowMultipliers, whole_panels
-from dmlpy.devices.cpu.walks.rows import selects
-from dmlpy.devices.numpy.recurrent.products import is_matrix
+from dmlpy.devices.cpu.walks.operands import Rows, Stage, copied, in_place, matrix_of
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
-Stage = Callable[[Array | None, int], None]
-"""Copies rows of a block beside each other: all of them, or those at the given numbers. The second argument is the first row's number."""
-
 _PEEPHOLES = (0, 1, 2)
 GATES_PADDING = 16
 """Floats between the rows of the gates' gradients: rows that are apart by a power of two share few sets of a cache."""
@@ -60,7 +56,7 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
     batch, width, hidden, entries = sizes.batch_size, sizes.input_size, sizes.hidden_size, sizes.state_size
     names = ("input", "weight", "recurrence", "bias", "peephole", "projection")
     given = {name for name in names if f"{name}_gradient_tensor" in tensors}
-    rows, selective = block * batch, selects(tensors)
+    rows = block * batch
     sums = {
         "weight": (len(of_input) * hidden, width),
         "recurrence": (len(of_state) * hidden, entries),
@@ -74,10 +70,8 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         if name in given and _takes_sums(tensors[f"{name}_gradient_tensor"], gates)
     }
     shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given - direct}
-    if "weight" in given and (selective or not is_matrix(tensors["input_tensor"])):
+    if "weight" in given and not _has_rows(tensors["input_tensor"]):
         shapes["input_rows"] = (rows, width)
-    if selective and "recurrence" in given:
-        shapes["state_rows"] = (rows, entries)
     if "projection" in given:
         shapes["operand"] = (rows, hidden)
     if "input_dropout_tensor" in tensors and given & {"input", "weight"}:
@@ -86,7 +80,7 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         shapes["state_dropout"] = (len(of_state), batch, whole_panels(entries))
     if "input" in given:
         output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
-        if not is_matrix(output) or selective:
+        if not _has_rows(output):
             shapes["input_gradient"] = (rows, width)
         if both and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
             # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
@@ -95,6 +89,11 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1:
             shapes["weights"] = (len(of_input) * hidden, width)
     return shapes
+
+
+def _has_rows(tensor: TensorDesc) -> bool:
+    """Returns whether products may read, or write, the rows of a tensor where they lie."""
+    return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
 
 
 def _takes_sums(tensor: TensorDesc, gates: tuple[int, ...]) -> bool:
@@ -157,10 +156,10 @@ class RowProducts:
         stages = list[Stage]()
         products = [*self._weight_sums(block, gates, stages, first), *self._recurrence_sums(block, gates, stages, first)]
         if "projection" in self._results:
-            products.append(self._sum(state_gradients, scratch["operand"], self._results["projection"], adds=not first))
+            products.append(self._sum(state_gradients, Rows(scratch["operand"]), self._results["projection"], adds=not first))
         give_input: Stage | None = None
         if "input_gradient_tensor" in self._arrays:
-            of_input, give_input = self._input_gradient(block, gates)
+            of_input, give_input = self._input_gradient(block, gates, stages)
             products += of_input
 
         def rows_of_block() -> tuple[int, int, Array | None]:
@@ -214,7 +213,8 @@ class RowProducts:
         """Yields the products for W, which sum the gates' gradients as well, and what sums those if they do not."""
         columns, totals = self._columns, self._results.get("bias")
         if "weight" in self._results:
-            x = self._staged(stages, "input_rows", self._arrays["input_tensor"][0, block.start : block.stop])
+            given, copy = self._arrays["input_tensor"][0, block.start : block.stop], self._scratch.get("input_rows")
+            x = in_place(given, self._active, stages) if copy is None else copied(given, copy, self._active, stages)
             of_all = len(columns.of_input[1]) == columns.gates
             for part in columns.parts(columns.of_input, each="input_dropout" in self._scratch):
                 of_these = totals[part.columns] if totals is not None and of_all else None
@@ -230,17 +230,17 @@ class RowProducts:
         """Yields the products for R."""
         if "recurrence" not in self._results:
             return
-        h, result = self._staged(stages, "state_rows", self._before[block.start : block.stop]), self._results["recurrence"]
+        h, result = in_place(self._before[block.start : block.stop], self._active, stages), self._results["recurrence"]
         waits = self._cell.resets_first  # the last gate multiplies r * h
         for part in self._columns.parts(self._columns.of_state, each="state_dropout" in self._scratch, last=waits):
-            operand = self._scratch["operand"] if waits and part.rows.stop == len(result) else h
+            operand = Rows(self._scratch["operand"]) if waits and part.rows.stop == len(result) else h
             multipliers = self._multipliers("state_dropout", part.first)
             yield self._sum(gates[:, part.columns], operand, result[part.rows], multipliers=multipliers, adds=not first)
 
     def _sum(
         self,
         gates: Array,
-        rows: Array | None,
+        rows: Rows | None,
         output: Array | None,
         totals: Array | None = None,
         multipliers: RowMultipliers | None = None,
@@ -249,33 +249,14 @@ class RowProducts:
     ) -> BlockedProduct:
         """Binds the product of the transposed gradients of some gates and rows, or what dropout leaves of them."""
         room, threads = self._scratch["products"], self._threads
-        return BlockedProduct(gates, rows, output, room, threads, transposed=True, totals=totals, multipliers=multipliers, adds=adds)
+        b, b_rows = (None, None) if rows is None else rows
+        return BlockedProduct(
+            gates, b, output, room, threads, transposed=True, totals=totals, multipliers=multipliers, adds=adds, b_rows=b_rows
+        )
 
     def _multipliers(self, name: str, gate: int) -> RowMultipliers | None:
         """The multipliers of dropout for the gate with this number among those that multiply the same operand; None without dropout."""
         return RowMultipliers(self._scratch[name][gate], self._scratch["samples"]) if name in self._scratch else None
-
-    def _staged(self, stages: list[Stage], name: str, source: Array) -> Array:
-        """The rows [steps * batch, columns] of a block, which belong to the gates' gradients; what copies them is added to `stages`."""
-        if name not in self._scratch:
-            return _as_matrix(source)
-        target, batch, active, matrix = self._scratch[name], source.shape[1], self._active, _matrix_of(source)
-        if matrix is not None and not (matrix.flags.c_contiguous and matrix.dtype == target.dtype):
-            matrix = None
-
-        def stage(taken: Array | None, begin: int) -> None:
-            if taken is None:
-                target[: source.shape[0] * batch].reshape(source.shape)[...] = source
-                return
-            rows = target[: len(taken)]
-            if matrix is not None:
-                np.take(matrix, taken, 0, rows, "clip")  # the other modes copy to memory of their own first
-            else:
-                rows[...] = source[taken // batch, taken % batch]
-            active.clear_idle(rows, begin)  # what a skipped step reads may be no number
-
-        stages.append(stage)
-        return target
 
     def _add_peepholes(self, block: BlockRows, gates: Array, taken: Array | None, first: bool) -> None:
         """Adds what the peepholes of i, o and f see: the cell state before the step, and after it for o."""
@@ -287,24 +268,29 @@ class RowProducts:
             part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], rows)
             total[gate] = part if first else total[gate] + part
 
-    def _input_gradient(self, block: BlockRows, gates: Array) -> tuple[list[BlockedProduct], Stage | None]:
+    def _input_gradient(self, block: BlockRows, gates: Array, stages: list[Stage]) -> tuple[list[BlockedProduct], Stage | None]:
         """Binds the products for a block's input gradient, and what writes their sum out, or adds it to the other direction's.
 
         There is nothing to write where they are summed in the output. Else it takes the rows' numbers in the block, and that of the first
-        one among all.
+        one among all. What prepares the output is added to `stages`.
         """
         output, kept = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
         staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
-        found = _as_matrix(output) if staged is None else staged
+        found = in_place(output, active, stages) if staged is None else Rows(staged)
+        if staged is None and active.rows is not None and not adds:
+            stages.append(lambda taken, begin: output.fill(0.0))  # the rows that no sample takes
         room, threads, products = self._scratch["products"], self._threads, list[BlockedProduct]()
         for part in self._columns.parts(self._columns.of_input, each="input_dropout" in self._scratch):
-            multipliers = self._multipliers("input_dropout", part.first)
             of_gates, weights, more = gates[:, part.columns], self._weights[part.rows], bool(products) or (adds and staged is None)
-            products.append(BlockedProduct(of_gates, weights, found, room, threads, multipliers=multipliers, adds=more))
+            multipliers = self._multipliers("input_dropout", part.first)
+            product = BlockedProduct(
+                of_gates, weights, found.matrix, room, threads, multipliers=multipliers, adds=more, output_rows=found.addresses
+            )
+            products.append(product)
         if staged is None:
             return products, None
         target = output if kept is None else kept[block.start : block.stop]
-        rows = _matrix_of(target)
+        rows = matrix_of(target)
 
         def give(taken: Array | None, begin: int) -> None:
             count = (block.stop - block.start) * self._sizes.batch_size if taken is None else len(taken)
@@ -326,16 +312,3 @@ class RowProducts:
                 output[...] = target
 
         return products, give
-
-
-def _matrix_of(rows: Array) -> Array | None:
-    """[steps, batch, columns] as [steps * batch, columns], in place; None if the strides do not allow that."""
-    matrix = rows.reshape(-1, rows.shape[-1])
-    return matrix if np.may_share_memory(matrix, rows) else None
-
-
-def _as_matrix(rows: Array) -> Array:
-    """What `_matrix_of` gives, for rows of a matrix."""
-    matrix = _matrix_of(rows)
-    assert matrix is not None, "the plan stages what is no matrix"
-    return matrix
