@@ -114,3 +114,38 @@ def test_rows_are_multiplied_by_those_of_their_samples(
             assert_close(totals, 2 * np.float64(a).sum(0), np.float32, terms=terms)
         results.append(output.copy())
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_by_their_addresses(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In another order, some twice, and some of other arrays: those of B, and those of the output, where others are not touched."""
+    monkeypatch.setattr(blocked, "_WORK_OF_A_THREAD", 1)
+    rng, room = np.random.default_rng(9), scratch_for(threads)
+    a, b, output = of((37, 150, 40), transposed=True)
+    zeros = np.zeros(40, np.float32)
+    chosen = rng.integers(0, len(b), len(b))
+    addresses = b.ctypes.data + chosen * b.strides[0]
+    addresses[::7] = zeros.ctypes.data
+    blocked.BlockedProduct(a, b[:1], output, room, threads, transposed=True, b_rows=addresses)()
+    rows = np.float64(b[chosen])
+    rows[::7] = 0.0
+    assert_close(output, np.float64(a).T @ rows, np.float32, terms=150)
+
+    a, b, output = of((37, 150, 40), transposed=False)
+    wide = np.full((100, 40), np.nan, np.float32)
+    places = rng.permutation(100)[:37]
+    expected = np.float64(a) @ b
+    for adds in (False, True):
+        addresses = wide.ctypes.data + places * wide.strides[0]
+        blocked.BlockedProduct(a, b, wide[:1], room, threads, output_rows=addresses, adds=adds)()
+        assert_close(wide[places], (1 + adds) * expected, np.float32, terms=150)
+    assert np.isnan(np.delete(wide, places, 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("groups", "panels", "wanted", "parts"),
+    [(171, 16, 1, (11, 1)), (171, 16, 12, (11, 2)), (3, 40, 1, (1, 3)), (2, 3, 100, (2, 3)), (40, 0, 12, (12, 1))],
+)
+def test_items_have_about_as_many_groups_as_panels(groups: int, panels: int, wanted: int, parts: tuple[int, int]) -> None:
+    """No part is larger than the memory for it, and there are as many as wanted unless there is less work."""
+    assert blocked._parts_of(groups, panels, wanted) == parts

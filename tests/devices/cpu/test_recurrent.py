@@ -139,6 +139,24 @@ def test_registers_of_processors(features: dict[str, bool], machine: str, expect
         assert columns * vectors + vectors + 1 <= expected.count
 
 
+@pytest.mark.parametrize(
+    ("registers", "gates", "batch", "expected"),
+    [
+        (Registers(8, 16), 4, 64, 2),
+        (Registers(8, 16), 4, 5, 2),
+        (Registers(8, 16), 4, 4, 4),  # eight sums either way
+        (Registers(8, 16), 4, 1, 4),
+        (Registers(8, 16), 3, 64, 3),
+        (Registers(8, 16), 2, 64, 2),
+        (Registers(8, 16), 1, 64, 1),
+        (Registers(16, 32), 4, 64, 4),
+        (Registers(4, 32), 4, 64, 4),
+    ],
+)
+def test_gates_are_summed_in_halves_where_that_fills_more_registers(registers: Registers, gates: int, batch: int, expected: int) -> None:
+    assert registers.together(gates, batch) == expected
+
+
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
 def test_onnx_runtime(entry: dict[str, Any]) -> None:
     case = onnx_cases.load(entry)
