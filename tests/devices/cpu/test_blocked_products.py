@@ -127,7 +127,7 @@ def test_rows_by_their_addresses(threads: int, monkeypatch: pytest.MonkeyPatch) 
     addresses = b.ctypes.data + chosen * b.strides[0]
     addresses[::7] = zeros.ctypes.data
     blocked.BlockedProduct(a, b[:1], output, room, threads, transposed=True, b_rows=addresses)()
-    rows = np.float64(b[chosen])
+    rows: Array = b[chosen].astype(np.float64)
     rows[::7] = 0.0
     assert_close(output, np.float64(a).T @ rows, np.float32, terms=150)
 

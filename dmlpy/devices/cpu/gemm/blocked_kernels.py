@@ -89,6 +89,30 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
                 store(at, multiply(load(at), load(of_sample + vector * size)))
             values += row_size
 
+    @jit
+    def give_tiles(p: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, tile: Any) -> None:
+        """Gives the sums of some groups of rows and panels."""
+        for panel in range(first_panel, last_panel):
+            columns = min(width, p.columns - panel * width)
+            for group in range(first_group, last_group):
+                row = group * most
+                rows = min(most, p.rows - row)
+                if p.row_samples != 0:
+                    scale(p, p.row_samples + 8 * row, rows, panel, tile)
+                for place in range(rows):
+                    to = p.output + (row + place) * p.output_row
+                    if p.output_rows != 0:
+                        to = integer_at(p.output_rows + 8 * (row + place))
+                    give(tile + place * row_size, to + panel * row_size, columns, p.adds)
+                tile += tile_size
+
+    @jit
+    def give_totals(p: Any, first_group: Any, last_group: Any, sums: Any) -> None:
+        """Gives the totals of some groups of rows."""
+        for group in range(first_group, last_group):
+            give(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
+            sums += whole * FLOAT_BYTES
+
     parameters_at = record_at(BLOCKED_PARAMETERS)
 
     def product(parameters: Any, thread: Any, threads: Any, board: Any, number: Any) -> Any:
@@ -134,25 +158,9 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
                         of_group += group_size
                         tile += tile_size
             if claim(board, threads, phase, item):
-                tile = tiles
-                for each in range(first_panel, last_panel):
-                    columns = min(width, p.columns - each * width)
-                    for group in range(first_group, last_group):
-                        row = group * most
-                        rows = min(most, p.rows - row)
-                        if p.row_samples != 0:
-                            scale(p, p.row_samples + 8 * row, rows, each, tile)
-                        for place in range(rows):
-                            to = p.output + (row + place) * p.output_row
-                            if p.output_rows != 0:
-                                to = integer_at(p.output_rows + 8 * (row + place))
-                            give(tile + place * row_size, to + each * row_size, columns, p.adds)
-                        tile += tile_size
+                give_tiles(p, first_group, last_group, first_panel, last_panel, tiles)
                 if gives_totals:
-                    sums = totals
-                    for group in range(first_group, last_group):
-                        give(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
-                        sums += whole * FLOAT_BYTES
+                    give_totals(p, first_group, last_group, totals)
                 tell(board, threads, phase, item)
             item = take(p, board, thread, threads, phase, p.items, item)
         return phase
