@@ -80,6 +80,19 @@ def test_fewer_terms_and_rows_than_bound() -> None:
     assert np.isnan(output[13:]).all()
 
 
+def test_a_row_is_the_same_however_many_others_there_are() -> None:
+    """Also where one row is left over of groups."""
+    a, b, output = of((40, 150, 40), transposed=False)
+    multiply = blocked.BlockedProduct(a, b, output, scratch_for(1), 1)
+    multiply()
+    whole = output.copy()
+    for rows in range(2, 40):
+        multiply.limit(rows)
+        output[...] = np.nan
+        multiply()
+        np.testing.assert_array_equal(output[:rows], whole[:rows])
+
+
 def test_totals_alone() -> None:
     a, _, _ = of((70, 300, 1), transposed=True)
     totals = np.full(70, np.nan, np.float32)

@@ -46,6 +46,15 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
                 store_some(to, add(load_some(to, left), value) if adds != 0 else value, left)
 
     @jit
+    def row_of(p: Any, group: Any, groups: Any) -> Any:
+        """The first row of a group.
+
+        One row alone is summed in another order than several. So that a row's bits do not depend on how many others there are, a group has
+        a row by itself only if there is no other; the rows of a transposed A, whose terms vary, are as many each time.
+        """
+        return min(group * most, p.rows) if p.transposed != 0 else p.rows * group // groups
+
+    @jit
     def copy_groups(p: Any, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
         """Copies a block of terms of some groups of rows of a transposed A: each group's rows of a term side by side.
 
@@ -90,13 +99,13 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
             values += row_size
 
     @jit
-    def give_tiles(p: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, tile: Any) -> None:
+    def give_tiles(p: Any, groups: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, tile: Any) -> None:
         """Gives the sums of some groups of rows and panels."""
         for panel in range(first_panel, last_panel):
             columns = min(width, p.columns - panel * width)
             for group in range(first_group, last_group):
-                row = group * most
-                rows = min(most, p.rows - row)
+                row = row_of(p, group, groups)
+                rows = row_of(p, group + 1, groups) - row
                 if p.row_samples != 0:
                     scale(p, p.row_samples + 8 * row, rows, panel, tile)
                 for place in range(rows):
@@ -150,15 +159,15 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
                         scale(p, p.term_samples + 8 * begin, count, each, panel)
                     of_group = packed
                     for group in range(first_group, last_group):
-                        row = group * most
-                        rows = min(most, p.rows - row)
+                        row = row_of(p, group, groups)
+                        rows = row_of(p, group + 1, groups) - row
                         factors, factor_row = (of_group, slot) if transposed else (p.a + row * p.a_row + begin * p.a_term, p.a_row)
                         start, start_row = (zeros, 0) if block == 0 else (tile, row_size)
                         call_product(p.product, (rows, panel, count, factors, factor_row, start, start_row, tile))
                         of_group += group_size
                         tile += tile_size
             if claim(board, threads, phase, item):
-                give_tiles(p, first_group, last_group, first_panel, last_panel, tiles)
+                give_tiles(p, groups, first_group, last_group, first_panel, last_panel, tiles)
                 if gives_totals:
                     give_totals(p, first_group, last_group, totals)
                 tell(board, threads, phase, item)

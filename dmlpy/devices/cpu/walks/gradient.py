@@ -71,8 +71,8 @@ class GradientPlan(PlanWithoutConstants):
         self._columns = GateColumns.of(self._cell, sizes.hidden_size)
         self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
         self._threads = step_threads(sizes, self._blocks)
-        # A panel of several blocks reads the gates' gradients once for all of them, but each thread needs one.
-        self._panel = VECTORS if min(self._blocks, self._entry_blocks) >= VECTORS * self._threads else 1
+        # It does not depend on the threads: a sample alone is summed in another order in panels of one block.
+        self._panel = VECTORS if min(self._blocks, self._entry_blocks) > 1 else 1
         self._panels, self._entry_panels = (-(-blocks // self._panel) for blocks in (self._blocks, self._entry_blocks))
         self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
