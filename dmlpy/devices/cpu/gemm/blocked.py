@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import ceil
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from dmlpy.devices.cpu.phased import Part, launches_of, patience_of
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.phased import Call
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -145,11 +149,15 @@ class BlockedProduct:
         self._parameters, self._counted = record_of(BLOCKED_PARAMETERS, values), "terms" if transposed else "rows"
         memory = (self._parameters, a, b, output, totals, multipliers, b_rows, output_rows, scratch)
         self.part = Part(BLOCKED_PRODUCT.address(registers), self._parameters.ctypes.data, 1, items, used, False, memory)
-        (self._launch,) = launches_of([self.part])
 
     def limit(self, count: int) -> None:
         """Limits later launches to the first terms, or to the first rows if A is not transposed."""
         self._parameters[self._counted] = count
+
+    @cached_property
+    def _launch(self) -> Call:
+        (launch,) = launches_of([self.part])
+        return launch
 
     def __call__(self) -> None:
         self._launch()

@@ -17,7 +17,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.gemm.blocked import load_products, scratch_bytes
 from dmlpy.devices.cpu.gemm.parameters import VECTORS
 from dmlpy.devices.cpu.kernels import Kernel
-from dmlpy.devices.cpu.phased import PHASED, Part, launches_of
+from dmlpy.devices.cpu.phased import PHASED, Part
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
@@ -25,7 +25,7 @@ from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.gate_columns import GateColumns
 from dmlpy.devices.cpu.walks.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
 from dmlpy.devices.cpu.walks.items import item_groups, item_size, walk_patience
-from dmlpy.devices.cpu.walks.layer import described_options, step_threads, two_phases
+from dmlpy.devices.cpu.walks.layer import described_options, launch_of, step_threads, two_phases
 from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_PARAMETERS, copied, gradient_phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
@@ -125,14 +125,7 @@ class GradientPlan(PlanWithoutConstants):
         work: list[Work] = []
         for direction in range(sizes.num_directions):
             work += self._direction(direction, arrays, scratch)
-        calls = launches_of(work)
-
-        def launch(stream: int) -> None:
-            with np.errstate(all="ignore"):
-                for call in calls:
-                    call()
-
-        return launch
+        return launch_of(work, ignores=True)
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, lanes, blocks, cell = self._sizes, self._registers.lanes, self._blocks, self._cell

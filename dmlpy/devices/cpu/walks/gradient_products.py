@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.gemm.blocked import BlockedProduct, RowMultipliers, whole_panels
-from dmlpy.devices.cpu.walks.operands import Rows, Stage, copied, in_place, matrix_of
+from dmlpy.devices.cpu.walks.operands import Rows, Stage, copied, has_rows, in_place, matrix_of
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
@@ -70,7 +70,7 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         if name in given and _takes_sums(tensors[f"{name}_gradient_tensor"], gates)
     }
     shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given - direct}
-    if "weight" in given and not _has_rows(tensors["input_tensor"]):
+    if "weight" in given and not has_rows(tensors["input_tensor"]):
         shapes["input_rows"] = (rows, width)
     if "projection" in given:
         shapes["operand"] = (rows, hidden)
@@ -80,7 +80,7 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         shapes["state_dropout"] = (len(of_state), batch, whole_panels(entries))
     if "input" in given:
         output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
-        if not _has_rows(output):
+        if not has_rows(output):
             shapes["input_gradient"] = (rows, width)
         if both and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
             # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
@@ -89,11 +89,6 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1:
             shapes["weights"] = (len(of_input) * hidden, width)
     return shapes
-
-
-def _has_rows(tensor: TensorDesc) -> bool:
-    """Returns whether products may read, or write, the rows of a tensor where they lie."""
-    return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
 
 
 def _takes_sums(tensor: TensorDesc, gates: tuple[int, ...]) -> bool:
@@ -301,7 +296,7 @@ class RowProducts:
                 else:
                     target[...] = whole
             else:
-                active.clear_idle(staged[:count], begin)
+                active.fill_idle(staged[:count], begin, 0.0)
                 given, place = (target, divmod(taken, output.shape[1])) if rows is None else (rows, taken)
                 if adds:
                     given[place] += staged[:count]

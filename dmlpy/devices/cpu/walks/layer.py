@@ -19,6 +19,7 @@ from dmlpy.devices.cpu.walks.activations import constants_of, names_of
 from dmlpy.devices.cpu.walks.constants import Constants
 from dmlpy.devices.cpu.walks.directions import EACH, Copy, Direction, Span, alone, both, copy
 from dmlpy.devices.cpu.walks.items import item_groups, item_size, walk_patience
+from dmlpy.devices.cpu.walks.operands import has_rows
 from dmlpy.devices.cpu.walks.packing import PACKING
 from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES, copied, phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
@@ -83,7 +84,7 @@ def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Co
     return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
 
 
-def _launch_of(work: Sequence[Work], *, ignores: bool = False) -> Launch:
+def launch_of(work: Sequence[Work], *, ignores: bool = False) -> Launch:
     """Work as one launch, which ignores what NumPy says of overflow and invalid values, if so asked."""
     calls = launches_of(work)
 
@@ -120,7 +121,7 @@ class RecurrentPlan(Plan):
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
-        self._writes_output_directly = output is None or self._has_rows(output)
+        self._writes_output_directly = output is None or has_rows(output)
         self._constants = Constants(desc, self._registers)
         self._packed = Layout(self._constants.arrays(), _ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
@@ -161,7 +162,7 @@ class RecurrentPlan(Plan):
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         copy_others, parts = self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
-        return _launch_of([copy_others, *parts])
+        return launch_of([copy_others, *parts])
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
@@ -188,13 +189,9 @@ class RecurrentPlan(Plan):
             work[first:first] = packing  # one launch with the walk
         # FLOAT16 results may overflow, and dropout may meet an infinite state.
         computes = self._tensors["input_tensor"].data_type.numpy != np.float32 or self._state_gates
-        return _launch_of(work, ignores=bool(computes))
+        return launch_of(work, ignores=bool(computes))
 
     # layout
-
-    def _has_rows(self, tensor: TensorDesc) -> bool:
-        """Returns whether the last dimension is contiguous float32."""
-        return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
 
     def _row_of_input(self, tensor: TensorDesc) -> int | None:
         """The bytes from one sample's row to the next, over all steps, if they are a constant."""
@@ -202,7 +199,7 @@ class RecurrentPlan(Plan):
         batch, steps = self._sizes.batch_size, self._sizes.seq_length
         if batch == 1:
             row = step
-        regular = self._has_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
+        regular = has_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
         return FLOAT_BYTES * row if regular else None
 
     def _addresses(self, direction: int) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.walks.rows import ActiveRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -20,6 +21,11 @@ class Rows(NamedTuple):
 
     matrix: Array
     addresses: Array | None = None
+
+
+def has_rows(tensor: TensorDesc) -> bool:
+    """Returns whether kernels read, or write, the rows of a tensor where they lie: those of contiguous float32."""
+    return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
 
 
 def in_place(rows: Array, active: ActiveRows, stages: list[Stage]) -> Rows:
@@ -41,7 +47,7 @@ def in_place(rows: Array, active: ActiveRows, stages: list[Stage]) -> Rows:
         places = np.arange(len(addresses)) if taken is None else taken
         found = addresses[: len(places)]
         found[...] = rows.ctypes.data + places // batch * step + places % batch * sample
-        active.replace_idle(found, begin, instead.ctypes.data)
+        active.fill_idle(found, begin, instead.ctypes.data)
 
     stages.append(find)
     return Rows(rows[0], addresses)
@@ -64,7 +70,7 @@ def copied(rows: Array, target: Array, active: ActiveRows, stages: list[Stage]) 
         else:
             found = target[: len(taken)]
             found[...] = rows[taken // batch, taken % batch]
-            active.clear_idle(found, begin)  # what a skipped step reads may be no number
+            active.fill_idle(found, begin, 0.0)  # what a skipped step reads may be no number
 
     stages.append(stage)
     return Rows(target)

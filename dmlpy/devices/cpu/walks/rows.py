@@ -87,12 +87,7 @@ class ActiveRows:
             self.skips[...] = np.where(takes, 0, np.where(blank, BLANK, REPEATS))
             self._idle = ~by_row[within]
 
-    def replace_idle(self, addresses: Array, begin: int, other: int) -> None:
-        """Replaces the addresses of those of some rows that skip their step; the first is row `begin` of all."""
+    def fill_idle(self, values: Array, begin: int, value: float) -> None:
+        """Sets a value for those of some rows [rows, ...] that skip their step; the first is row `begin` of all."""
         if self._idle is not None:
-            addresses[self._idle[begin : begin + len(addresses)]] = other
-
-    def clear_idle(self, values: Array, begin: int) -> None:
-        """Clears those of some rows [rows, ...] that skip their step; the first is row `begin` of all."""
-        if self._idle is not None:
-            values[self._idle[begin : begin + len(values)]] = 0.0
+            values[self._idle[begin : begin + len(values)]] = value
