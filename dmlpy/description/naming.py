@@ -26,15 +26,22 @@ def c_path(path: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate closest to a mistyped name, or None if none of the first few hundred is close."""
+    """The candidate closest to a mistyped name, or None if none of the first few hundred is close.
+
+    A member whose two names differ is found by either.
+    """
     import difflib  # only a mistake needs it
 
     if len(name) > _MAX_COMPARED_LENGTH:
         return None
-    compared = (candidate for candidate in candidates if len(candidate) <= _MAX_COMPARED_LENGTH)
-    plain = {re.sub(r"\W|_", "", candidate).lower(): candidate for candidate in islice(compared, _MAX_COMPARED)}
-    found = difflib.get_close_matches(re.sub(r"\W|_", "", name).lower(), plain, n=1, cutoff=0.6)
+    compared = [*islice((candidate for candidate in candidates if len(candidate) <= _MAX_COMPARED_LENGTH), _MAX_COMPARED)]
+    plain = {_plain(spelling): candidate for candidate in compared for spelling in (_IRREGULAR.get(candidate, candidate), candidate)}
+    found = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
     return plain[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W|_", "", name).lower()
 
 
 def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:

@@ -45,6 +45,7 @@ def test_irregular_names() -> None:
     assert c_path("weight_tensor.sizes[1]") == "WeightTensor.Sizes[1]"
     assert c_path("activation_descs[2].alpha") == "ActivationDescs[2].Alpha"
     assert c_path("") == ""
+    assert nearest("sizes", ["offsets", "slice_sizes", "strides"]) == "slice_sizes"
 
 
 @pytest.mark.parametrize(
