@@ -111,13 +111,13 @@ class Team:
             self._boards.append(_board(items))  # threads that wake up late still read the board that they were given
         while len(self._helpers) < threads - 1:
             self._helpers.append(_Helper())
-        board, here = self._boards[-1].ctypes.data, _current()
+        board, here = self._boards[-1], _current()
         # On a busy machine the system may keep all threads on one processor for much longer than a launch takes.
         if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
             threads = 1
         for thread, helper in enumerate(self._helpers[: threads - 1], 1):
-            helper.begin(_help, memory, share, parameters, thread, threads, board, met)
-        share(parameters, 0, threads, board, met)
+            helper.begin(_help, (memory, board), share, parameters, thread, threads, board.ctypes.data, met)
+        share(parameters, 0, threads, board.ctypes.data, met)
 
     def _release(self, user: object) -> None:
         """Ends a launch if it still holds the threads; threads that come late, or that an interrupt left waiting, then find it over.
@@ -138,7 +138,7 @@ def _board(items: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _help(memory: object, share: Share, *arguments: int) -> None:
-    """A helper's part of a launch, which holds the memory of the parameters until it ends."""
+    """A helper's part of a launch, which holds the memory of the parameters, and the board, until it ends."""
     share(*arguments)
 
 
