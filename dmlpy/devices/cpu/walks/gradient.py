@@ -29,7 +29,7 @@ from dmlpy.devices.cpu.walks.layer import described_options, launch_of, step_thr
 from dmlpy.devices.cpu.walks.packing import PACKING, PackedMatrix, bound_packing, is_packable
 from dmlpy.devices.cpu.walks.parameters import GRADIENT_PARAMETERS, copied, gradient_phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
-from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
+from dmlpy.devices.cpu.walks.rows import ADDRESSES, CLEARING, ROWS, ActiveRows, selects
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
 
@@ -88,6 +88,10 @@ class GradientPlan(PlanWithoutConstants):
         GRADIENT_WALK()
         PHASED()
         PACKING(self._registers)
+        if self._selects:
+            ROWS()
+            ADDRESSES()
+            CLEARING(self._registers)
         for transposed in (False, True):
             load_products(transposed=transposed)
 

@@ -273,7 +273,8 @@ class RowProducts:
         staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
         found = in_place(output, active, stages) if staged is None else Rows(staged)
         if staged is None and active.rows is not None and not adds:
-            stages.append(lambda taken, begin: output.fill(0.0))  # the rows that no sample takes
+            clear = active.clearing(output, block.start)
+            stages.append(lambda taken, begin: clear())
         room, threads, products = self._scratch["products"], self._threads, list[BlockedProduct]()
         for part in self._columns.parts(self._columns.of_input, each="input_dropout" in self._scratch):
             of_gates, weights, more = gates[:, part.columns], self._weights[part.rows], bool(products) or (adds and staged is None)

@@ -23,7 +23,7 @@ from dmlpy.devices.cpu.walks.operands import has_rows
 from dmlpy.devices.cpu.walks.packing import PACKING
 from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES, copied, phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
-from dmlpy.devices.cpu.walks.rows import ActiveRows, selects
+from dmlpy.devices.cpu.walks.rows import ROWS, ActiveRows, selects
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.recurrent.gradient import ReserveDesc
@@ -138,6 +138,8 @@ class RecurrentPlan(Plan):
         if self._walkers == 2:
             EACH()
         PACKING(self._registers)
+        if self._selects:
+            ROWS()
 
     def describe(self) -> str:
         lanes, together = self._registers.lanes, self._constants.together["recurrence"]

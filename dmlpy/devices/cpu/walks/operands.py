@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dmlpy.devices.cpu.walks.rows import ADDRESSES
+
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.walks.rows import ActiveRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Stage = Callable[[Array | None, int], None]
+Stage = Callable[[Array | None, int], object]
 """Work on the rows of a block: all of them, or those at the given numbers. The second argument is the first row's number among all."""
 
 
@@ -42,11 +44,11 @@ def in_place(rows: Array, active: ActiveRows, stages: list[Stage]) -> Rows:
         return Rows(matrix)
     batch, (step, sample) = rows.shape[1], rows.strides[:2]
     addresses, instead = np.zeros(len(rows) * batch, np.int64), np.zeros(rows.shape[-1], np.float32)
+    locate, start, target = ADDRESSES(), rows.ctypes.data, addresses.ctypes.data
 
     def find(taken: Array | None, begin: int) -> None:
-        places = np.arange(len(addresses)) if taken is None else taken
-        found = addresses[: len(places)]
-        found[...] = rows.ctypes.data + places // batch * step + places % batch * sample
+        found = addresses if taken is None else addresses[: len(taken)]
+        locate(0 if taken is None else taken.ctypes.data, len(found), batch, start, step, sample, target)
         active.fill_idle(found, begin, instead.ctypes.data)
 
     stages.append(find)

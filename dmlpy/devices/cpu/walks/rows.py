@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.registers import host_registers
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+ROWS = Kernel("dmlpy.devices.cpu.walks.row_kernels:rows_of", 9)
+"""What finds the rows of all steps."""
+ADDRESSES = Kernel("dmlpy.devices.cpu.walks.row_kernels:addresses_of", 7)
+"""What finds the addresses of rows."""
+CLEARING = Kernel("dmlpy.devices.cpu.walks.row_kernels:clearing_of", 10)
+"""What writes zeros to the rows of samples that do not take a step: the registers."""
 _INDEX = np.dtype(np.int64)
 _TENSORS = ("sequence_lengths_tensor", "step_mask_tensor")
 
 REPEATS, BLANK = 1, 2
 """What the output of a sample that skips a step shows: the output before, or zeros. 0 marks samples that take the step."""
+
+
+def _address(array: Array | None) -> int:
+    return 0 if array is None else int(array.ctypes.data)
 
 
 def selects(tensors: Collection[str]) -> bool:
@@ -45,16 +59,17 @@ class ActiveRows:
 
     def __init__(self, steps: int, batch: int, tensors: Mapping[str, Array], backward: bool, scratch: Mapping[str, Array]) -> None:
         lengths, mask = (tensors.get(name) for name in _TENSORS)
-        self._batch, self._times = batch, np.arange(steps, dtype=_INDEX)[:, None]
         self._lengths, self._mask = None if lengths is None else lengths.reshape(-1), None if mask is None else mask[0, 0]
-        self._walk = slice(None, None, -1 if backward else 1)
+        self._steps, (self._given, self._counts) = steps, np.zeros((2, batch), _INDEX)
         if selects(tensors):
             self.order, self.bases = scratch["order"], scratch["bases"]
         else:
             self.order, self.bases = np.arange(batch, dtype=_INDEX), batch * np.arange(steps + 1, dtype=_INDEX)
         self.rows = scratch.get("rows")
         self.skips = scratch.get("skips")
-        self._idle: Array | None = None
+        if self.rows is not None:
+            arrays = (None if lengths is None else self._given, self.skips, self._counts, self.order, self.bases, self.rows)
+            self._find = partial(ROWS(), steps, batch, int(backward), *map(_address, arrays))
 
     @staticmethod
     def scratch(steps: int, batch: int, tensors: Collection[str]) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
@@ -70,24 +85,24 @@ class ActiveRows:
         """Reads the lengths and the mask."""
         if self.rows is None:
             return
-        takes = np.ones((len(self._times), self._batch), np.bool_) if self._lengths is None else self._times < self._lengths
-        ended = ~takes
-        if self._mask is not None:
-            takes &= self._mask != 0
-        self.order[...] = np.argsort(-takes.sum(0), kind="stable")
-        by_row, numbers = takes[:, self.order], np.arange(1, self._batch + 1)
-        counts = (by_row * numbers).max(1)
-        self.bases[0] = 0
-        np.cumsum(counts, out=self.bases[1:])
-        within = numbers <= counts[:, None]
-        found = (self._batch * self._times + self.order)[within]
-        self.rows[: found.size] = found
-        if self.skips is not None:
-            blank = np.logical_and.accumulate(~takes[self._walk], 0)[self._walk] | ended
-            self.skips[...] = np.where(takes, 0, np.where(blank, BLANK, REPEATS))
-            self._idle = ~by_row[within]
+        if self._lengths is not None:
+            np.minimum(self._lengths, self._steps, out=self._given, casting="unsafe")
+        if self._mask is not None and self.skips is not None:
+            np.not_equal(self._mask, 0, out=self.skips)
+        self._find()
+
+    def clearing(self, values: Array, time: int) -> Callable[[], object]:
+        """What writes zeros to the rows of samples that do not take a step.
+
+        Args:
+            values: [steps, B, columns] of float32, whose last dimension is contiguous.
+            time: that of their first step.
+        """
+        steps, batch, columns = values.shape
+        places = (*map(_address, (self.order, self.bases, self.skips)), time, steps, values.ctypes.data, *values.strides[:2], columns)
+        return partial(CLEARING(host_registers()), batch, *places)
 
     def fill_idle(self, values: Array, begin: int, value: float) -> None:
         """Sets a value for those of some rows [rows, ...] that skip their step; the first is row `begin` of all."""
-        if self._idle is not None:
-            values[self._idle[begin : begin + len(values)]] = value
+        if self.rows is not None and self.skips is not None:
+            values[self.skips.reshape(-1)[self.rows[begin : begin + len(values)]] != 0] = value
