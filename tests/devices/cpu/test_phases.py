@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
-from threading import Thread
+import weakref
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -30,6 +32,22 @@ def test_every_item_is_written_once(threads: int, items: int) -> None:
         work = Work(1 + launch % 9, items, patience=(20_000, 0)[launch % 2])
         team.run(share(), work.parameters.ctypes.data, threads, work.phases, items, work)
         work.check()
+
+
+def test_a_helper_that_comes_late_holds_its_board() -> None:
+    """Else another team's board may lie in its memory, and the helper would join that one's launch."""
+    team, late, work = Team(), Event(), Work(2, 4)
+    team.run(share(), work.parameters.ctypes.data, 2, work.phases, work.items, work)
+    team._helpers[0].begin(late.wait)
+    work = Work(2, 4)
+    team.run(share(), work.parameters.ctypes.data, 2, work.phases, work.items, work)
+    work.check()
+    board_of_launch = weakref.ref(team._boards[-1])
+    del team
+    gc.collect()
+    held = board_of_launch() is not None
+    late.set()
+    assert held
 
 
 @pytest.mark.parametrize("seed", first_few(range(40), 4))
