@@ -46,7 +46,10 @@ def _tensor(dtype: str, *sizes: int) -> TensorDesc:
 
 
 def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, OperatorDesc]]:
-    """A cell's layers as frameworks have them by default, forward or in training with all gradients."""
+    """A cell's layers as frameworks have them by default, forward or in training with all gradients.
+
+    Layers of sequences of several lengths take all kernels of the others, and a few more.
+    """
     forward: dict[str, type[Any]] = {"RNN": RNNDesc, "GRU": GRUDesc, "LSTM": LSTMDesc}
     trained: dict[str, type[Any]] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
     sigmoid, tanh = ActivationSigmoidDesc(), ActivationTanhDesc()
@@ -61,6 +64,7 @@ def _layers(cell: str, dtype: str, training: bool) -> Iterator[tuple[str, Operat
                 weight_tensor=_tensor(dtype, 1, 1, rows, hidden),
                 recurrence_tensor=_tensor(dtype, 1, 1, rows, hidden),
                 bias_tensor=_tensor(dtype, 1, 1, 1, 2 * rows),
+                sequence_lengths_tensor=_tensor("UINT32", 1, 1, 1, batch),
                 activation_descs=functions,
                 direction="FORWARD",
                 **options,

@@ -53,6 +53,17 @@ def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> No
     assert len(list((tmp_path / "kernels").iterdir())) == count
 
 
+def test_layers_of_sequences_of_any_lengths_are_compiled(new_process: Any) -> None:
+    descs = [desc for _, desc in WORK["rnn"]("FLOAT32", False)]
+    list(warm_up(["rnn"]))
+    before = len(kernels.made)
+    for desc in descs:
+        assert desc.tensors().keys() >= {"sequence_lengths_tensor"}
+        for each in (desc, desc.replace(sequence_lengths_tensor=None)):
+            assert dml.compile(each, "cpu").plan.startswith("strategy: compiled")
+    assert len(kernels.made) == before
+
+
 @pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])
 @pytest.mark.parametrize("dtype", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("name", list(WORK))
