@@ -77,7 +77,7 @@ class Team:
 
     def __init__(self) -> None:
         self._helpers: list[_Helper] = []
-        self._boards = [_board(0)]
+        self._board = _board(0)
         self._met = 0
         self._user: dict[str, object] = {}
 
@@ -107,11 +107,11 @@ class Team:
     def _run(self, share: Share, parameters: int, threads: int, numbers: int, items: int, memory: object) -> None:
         met = self._met
         self._met += numbers
-        if 8 * len(self._boards[-1]) < BOARD_CELLS + items * BOARD_CELL:
-            self._boards.append(_board(items))  # threads that wake up late still read the board that they were given
+        if 8 * len(self._board) < BOARD_CELLS + items * BOARD_CELL:
+            self._board = _board(items)
         while len(self._helpers) < threads - 1:
             self._helpers.append(_Helper())
-        board, here = self._boards[-1], _current()
+        board, here = self._board, _current()
         # On a busy machine the system may keep all threads on one processor for much longer than a launch takes.
         if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
             threads = 1
@@ -125,7 +125,7 @@ class Team:
         They touch nothing of a launch that they have not joined, and one that they have joined ends when all of them are done.
         """
         if self._user.get("launch") is user:
-            self._boards[-1][OPENED // 8] = self._met
+            self._board[OPENED // 8] = self._met
             del self._user["launch"]
 
 
@@ -138,7 +138,7 @@ def _board(items: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _help(memory: object, share: Share, *arguments: int) -> None:
-    """A helper's part of a launch, which holds the memory of the parameters, and the board, until it ends."""
+    """A helper's part of a launch. Until it ends it holds the memory of the parameters and the board: it may come late."""
     share(*arguments)
 
 

@@ -42,7 +42,7 @@ def test_a_helper_that_comes_late_holds_its_board() -> None:
     work = Work(2, 4)
     team.run(share(), work.parameters.ctypes.data, 2, work.phases, work.items, work)
     work.check()
-    board_of_launch = weakref.ref(team._boards[-1])
+    board_of_launch = weakref.ref(team._board)
     del team
     gc.collect()
     held = board_of_launch() is not None
