@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.walks.operands import in_place
 from dmlpy.devices.cpu.walks.rows import BLANK, REPEATS, ActiveRows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.stored import elements_of
 from dmlpy.devices.cpu.vectors import integer_at, jit, set_integer, vectors_of
 from dmlpy.devices.cpu.walks.rows import BLANK, REPEATS
 
@@ -117,8 +118,7 @@ def clearing_of(registers: Registers) -> Callable[..., None]:
     Args:
         registers: the registers that it is compiled for.
     """
-    vectors, lanes = vectors_of(registers), registers.lanes
-    store, store_some, all_of = vectors.store, vectors.store_some, vectors.all_of
+    all_of, write, lanes = vectors_of(registers).all_of, elements_of(False, registers).write, registers.lanes
 
     def clear(
         batch: Any, order: Any, bases: Any, skips: Any, time: Any, steps: Any, start: Any, step: Any, sample: Any, columns: Any
@@ -132,9 +132,6 @@ def clearing_of(registers: Registers) -> Callable[..., None]:
                     continue
                 target = start + (at - time) * step + number * sample
                 for column in range(0, columns, lanes):
-                    if columns - column >= lanes:
-                        store(target + column * FLOAT_BYTES, zeros)
-                    else:
-                        store_some(target + column * FLOAT_BYTES, zeros, columns - column)
+                    write(target + column * FLOAT_BYTES, zeros, columns - column)
 
     return clear
