@@ -127,7 +127,9 @@ def _traced(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tu
     if device == REFERENCE:
         compiled = compiled_for(graph, "numpy")
         compiled.trace(inputs)  # refuses what does not fit
-        return REFERENCE, _by_definition(Wiring.of(graph), {name: np.asarray(inputs[name]) for name in compiled.inputs})
+        wiring = Wiring.of(graph)
+        values = _by_definition(wiring, {name: np.asarray(inputs[name]) for name in compiled.inputs})
+        return REFERENCE, dict(zip(wiring.labels(list(values)), values.values(), strict=True))
     compiled = compiled_for(graph, device)
     stream = compiled.device.current_stream()
     given: dict[str, Any] = dict(inputs)
@@ -141,7 +143,19 @@ def _traced(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tu
     return compiled.device.name, {name: compiled.device.to_host(array, stream) for name, array in found.items()}
 
 
-def _by_definition(wiring: Wiring, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def defined(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of a graph by the definitions of its operators: FLOAT16 and FLOAT32 are computed in float64, and not rounded.
+
+    Args:
+        graph: a graph without problems.
+        inputs: arrays of all inputs, owned ones too, by name.
+    """
+    wiring = Wiring.of(graph)
+    values = _by_definition(wiring, inputs)
+    return {name: values[source] for name, source in wiring.outputs.items()}
+
+
+def _by_definition(wiring: Wiring, inputs: Mapping[str, Array]) -> dict[Source, Array]:
     """What each node gives by its definition, where FLOAT16 and FLOAT32 are not rounded in between.
 
     Each value is a row of elements of its memory, float64 for these types, so that readers may view it with other sizes and strides.
@@ -169,8 +183,7 @@ def _by_definition(wiring: Wiring, inputs: Mapping[str, Array]) -> dict[str, Arr
                 array = np.asarray(value if slot.index is None else value[slot.index])
                 found[index, at] = array
                 memory[index, at] = _row(slot.tensor, array), slot.tensor.memory
-    order = list(found)
-    return {label: found[source] for source, label in zip(order, wiring.labels(order), strict=True)}
+    return found
 
 
 def _row(desc: TensorDesc, array: Array) -> Array:

@@ -177,9 +177,7 @@ def resolve_onnx(
         interpretation = sized.interpretation(dispatchable.level)
     except DescError as error:
         return None, list(error.problems)
-    problems += [
-        problem.under(record.name) for record in interpretation.records if record.where == "nowhere" for problem in record.problems
-    ]
+    problems += interpretation.problems
     outputs: dict[str, tuple[Range, Shape | None]] = {}
     for name, value in interpretation.outputs.items():
         if (item := bound.get(name)) is not None and item.place is not None:

@@ -53,10 +53,10 @@ class DmlpyBackend(Backend):
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
         """Whether every node of a model runs, on DirectML's operators or on the host."""
         try:
-            records = load(model).interpretation().records
+            problems = load(model).interpretation().problems
         except DmlError:
             return False
-        return cls.supports_device(device) and all(record.where != "nowhere" for record in records)
+        return cls.supports_device(device) and not problems
 
     @classmethod
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> DmlpyRep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
@@ -43,7 +44,8 @@ def renamed(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], 
     own = NodeProto()
     own.CopyFrom(proto)
     for body in bodies(own):
-        _rename(body, names, lambda name: unique(f"{proto.name}/{name}"), folder)
+        # ONNX writes definitions of operators that have a body as text, in which only identifiers can be read.
+        _rename(body, names, lambda name: unique(re.sub(r"\W", "_", f"{proto.name}/{name}")), folder)
     return own
 
 

@@ -13,7 +13,8 @@ from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.onnx.given import misfits, taken, taken_whole
-from dmlpy.onnx.running import Specialized
+from dmlpy.onnx.running import Specialized, late
+from dmlpy.onnx.targets import Target
 from dmlpy.validation.problems import BindError, CompileError, Problem
 
 if TYPE_CHECKING:
@@ -166,11 +167,11 @@ class CompiledModel:
     def _made(self, shapes: Mapping[str, Sequence[int]]) -> Specialized:
         known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
         model = self.model if known else self.model.with_inputs(shapes)
-        records = model.interpretation(self.feature_level).records
-        if problems := [problem.under(record.name) for record in records if record.where == "nowhere" for problem in record.problems]:
+        if problems := model.interpretation(self.feature_level).problems:
             raise CompileError(model.name, problems)
         program = model.program(self.feature_level)
-        return Specialized(model.name, program, self.device, self.feature_level, self._flags, fuse=self._fuse)
+        target = Target(model.name, model.loaded, self.device, self.feature_level, self._flags, self._fuse, late)
+        return Specialized(program, target)
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"

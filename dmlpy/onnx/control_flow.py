@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def unrolled(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) ->
 
 
 def _chosen(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
-    body: GraphProto = node.attribute("then_branch" if bool(np.ravel(node.array(0))[0]) else "else_branch")
+    body: GraphProto = node.attribute("then_branch" if bool(_scalar(node, 0)) else "else_branch")
     inner: Scope = ChainMap({}, scope)
     walk.walk(body, inner, f"{node.name}/", opsets)
     return [inner[item.name] if name else None for item, name in zip(body.output, node.proto.output, strict=False)]
@@ -56,8 +56,8 @@ def _looped(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) -> 
     body: GraphProto = node.attribute("body")
     if unknown := [node.unknown(index) for index in (0, 1) if node.has(index) and node.value(index).array is None]:
         raise NotLowered(unknown)
-    count = int(np.ravel(node.array(0))[0]) if node.has(0) else None
-    goes_on = bool(np.ravel(node.array(1))[0]) if node.has(1) else True
+    count = int(_scalar(node, 0)) if node.has(0) else None
+    goes_on = bool(_scalar(node, 1)) if node.has(1) else True
     states = list(node.inputs[2:])
     rows: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
     around = _constants(walk, node, body, scope, opsets)
@@ -71,7 +71,9 @@ def _looped(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) -> 
         if results[0].array is None:
             found = f"{body.output[0].name!r}, which is computed while the model runs"
             raise node.refusal("onnx.constant_input", "the body's condition", found, "a condition that follows from initializers and sizes")
-        goes_on = bool(np.ravel(results[0].array)[0])
+        if results[0].array.size != 1:
+            raise node.refusal("onnx.invalid", "the body's condition", f"{results[0].array.size} elements", "one element")
+        goes_on = bool(results[0].array.item())
         states = list(results[1 : 1 + len(states)])
         for row, value in zip(rows, results[1 + len(states) :], strict=True):
             row.append(value)
@@ -163,6 +165,14 @@ def _constants(walk: Walk, node: Node, body: GraphProto, scope: Scope, opsets: M
 
 def _is_constant(op_type: str, inputs: Sequence[str]) -> bool:
     return op_type == "Constant" and not inputs
+
+
+def _scalar(node: Node, index: int) -> Any:
+    """The only element of an input that is known: a condition or a number of iterations."""
+    array = node.array(index)
+    if array.size != 1 or array.dtype.kind not in "biu":
+        raise node.refusal("onnx.invalid", node.input_label(index), node.value(index).summary(), "one element, an integer or a truth value")
+    return array.item()
 
 
 def _check_length(walk: Walk, node: Node, step: int) -> None:

@@ -11,10 +11,10 @@ from onnx import helper
 
 from dmlpy.onnx import host
 from dmlpy.onnx.elements import dtype_of
-from dmlpy.validation.problems import DeviceError
+from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.values import Array, Value
@@ -43,8 +43,17 @@ def empty(node: Node) -> dict[str, Array] | None:
     return {value.name: value.array for value in wanted if value.array is not None}
 
 
-def folded(node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
-    """The outputs of a node by name where they are known before the model runs, else None."""
+def folded(
+    node: Node, opsets: Mapping[str, int], computed: Callable[[Node, Mapping[str, int]], dict[str, Array] | None]
+) -> dict[str, Array] | None:
+    """The outputs of a node by name where they are known before the model runs, else None.
+
+    Args:
+        node: the node.
+        opsets: the versions of the domains.
+        computed: computes a node whose inputs are known by DirectML's operators, as they would when the model runs; None where there are
+            none for it.
+    """
     if node.domain == "" and node.op_type in ("Shape", "Size") and node.inputs[0] is not None and node.inputs[0].is_static:
         return {node.proto.output[0]: _of_shape(node)}
     given = [value for value in node.inputs if value is not None]
@@ -53,16 +62,19 @@ def folded(node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         proto, given = helper.make_node("Cast", proto.input[:1], proto.output, to=node.outputs[0].element), given[:1]
     if any(value.array is None for value in given) or not _is_folded(node):
         return None
-    arrays = {value.name: value.array for value in given if value.array is not None}
     try:
-        found = host.evaluate(proto, opsets, arrays)
-    except DeviceError:
+        if not host.is_quick(node.op_type, node.opset) and (found := computed(node, opsets)) is not None:
+            return found
+        if not host.runs(node.op_type, node.opset, node.domain):
+            return None
+        found = host.evaluate(proto, opsets, {value.name: value.array for value in given if value.array is not None})
+    except DmlError:
         return None
     return found if all(isinstance(array, np.ndarray) for array in found.values()) else None
 
 
 def _is_folded(node: Node) -> bool:
-    if node.domain != "" or node.op_type in _NEVER or not host.runs(node.op_type, node.opset, node.domain):
+    if node.domain != "" or node.op_type in _NEVER:
         return False
     if any(item.HasField("g") or item.graphs for item in node.proto.attribute):
         return False

@@ -43,7 +43,10 @@ def _definition(node: Node) -> FunctionProto | None:
         versions = [version for version in schema.context_dependent_function_opset_versions if version <= node.opset]
         if not versions:
             return None
-        text = schema.get_context_dependent_function_with_opset_version(max(versions), node.proto.SerializeToString(), types)
+        try:
+            text = schema.get_context_dependent_function_with_opset_version(max(versions), node.proto.SerializeToString(), types)
+        except Exception:  # of ONNX's C++ code, for nodes whose definition it cannot write
+            return None
         body = FunctionProto()
         body.ParseFromString(text)
         return body if body.node else None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import warnings
-from functools import lru_cache
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.ops import load_op
 
-from dmlpy.onnx.host_loop import Loop
+from dmlpy.onnx.nodes import schema_of
 from dmlpy.validation.problems import DeviceError, Problem
 
 if TYPE_CHECKING:
@@ -20,22 +22,43 @@ if TYPE_CHECKING:
     from dmlpy.onnx.values import Array
 
 
+TABLE = Path(__file__).with_name("host_operators.json")
+"""The versions of operators for which the reference implementation was compared with ONNX Runtime; a script of tests/data makes it."""
+_BY_NATURE = frozenset(
+    {"Bernoulli", "Dropout", "Multinomial", "Optional", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+"""Operators of which nothing can be compared: random numbers, and optionals that hold what they are given."""
+
+
 def runs(op_type: str, opset: int, domain: str) -> bool:
-    """Whether the reference implementation has the operator."""
-    return _known(op_type, opset, domain)
+    """Whether the host may run an operator: the reference implementation has it, and gives what ONNX Runtime gives."""
+    schema = None if domain else schema_of(op_type, opset, domain)
+    return schema is not None and (op_type in _BY_NATURE or schema.since_version in _compared().get(op_type, ()))
 
 
-@lru_cache(maxsize=4096)
-def _known(op_type: str, opset: int, domain: str) -> bool:
-    try:
-        load_op(domain, op_type, opset)
-    except Exception:
-        return False
-    return True
+@cache
+def _compared() -> dict[str, list[int]]:
+    found: dict[str, list[int]] = json.loads(TABLE.read_text("utf-8"))
+    return found
+
+
+_QUICK = frozenset(
+    {
+        *("Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Concat", "Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Floor"),
+        *("Gather", "Greater", "Identity", "Less", "Max", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceProd"),
+        *("Reshape", "Shape", "Size", "Slice", "Split", "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze", "Where"),
+    }
+)
+"""Operators that models compute sizes with: it is quicker to compute them here than by DirectML's operators, with the same result."""
+
+
+def is_quick(op_type: str, opset: int) -> bool:
+    """Whether constants of an operator are computed here first."""
+    return op_type in _QUICK and runs(op_type, opset, "")
 
 
 class HostProgram:
-    """Nodes in an order in which they run, ready to be run many times, from one thread at a time.
+    """Nodes in an order in which they run, ready to be run many times. Threads may share it.
 
     Args:
         nodes: the nodes; names of inputs and outputs are unique.
@@ -49,16 +72,17 @@ class HostProgram:
 
     def __init__(self, nodes: Sequence[NodeProto], opsets: Mapping[str, int], inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self.outputs = tuple(outputs)
+        self._lock = threading.Lock()  # the reference implementation keeps values of a run
         self.label = ", ".join(node.name or node.op_type for node in nodes[:3]) + ("" if len(nodes) <= 3 else ", ...")
         graph = helper.make_graph(
-            list(nodes),
+            [part for node in nodes for part in _completed(node)],
             "host",
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in inputs],
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in outputs],
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
         try:
-            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Loop])
+            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
         except MemoryError:
             raise
         except Exception as error:  # of many classes, as when it runs
@@ -71,7 +95,7 @@ class HostProgram:
             DeviceError: the reference implementation fails with these inputs.
         """
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
+            with self._lock, warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 found = self._evaluator.run(list(self.outputs), dict(inputs))
         except MemoryError:
@@ -85,9 +109,26 @@ class HostProgram:
         return DeviceError("the host", [Problem("onnx.host", self.label, text, "a result of ONNX's reference implementation")])
 
 
+def _completed(node: NodeProto) -> list[NodeProto]:
+    """A node with its optional inputs, where the reference implementation needs them to be given."""
+    if node.op_type != "NonMaxSuppression" or (len(node.input) == 5 and all(node.input)):
+        return [node]
+    own = NodeProto()
+    own.CopyFrom(node)
+    own.input.extend([""] * (5 - len(own.input)))
+    found = []
+    for index, default in ((2, np.asarray([0], np.int64)), (3, np.zeros(1, np.float32)), (4, np.asarray([-np.inf], np.float32))):
+        if not own.input[index]:
+            own.input[index] = f"{node.name}/input {index}"
+            found.append(helper.make_node("Constant", [], [own.input[index]], value=numpy_helper.from_array(default)))
+    return [*found, own]
+
+
 def _as_array(value: Any) -> Any:
-    """Scalars as arrays; sequences and absent optionals stay."""
-    return np.asarray(value) if isinstance(value, np.generic | int | float | bool) else value
+    """Scalars as arrays, strings as objects; sequences and absent optionals stay."""
+    if isinstance(value, np.generic | int | float | bool | str):
+        value = np.asarray(value)
+    return value.astype(object) if isinstance(value, np.ndarray) and value.dtype.kind in "US" else value
 
 
 def evaluate(node: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -5,29 +5,53 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, NodeProto, TensorProto
 from onnx.helper import make_node
 
-from dmlpy.onnx import bodies, control_flow, folding, functions, host, sequences
+from dmlpy.onnx import bodies, control_flow, folding, functions, host, rules, sequences
 from dmlpy.onnx.inference import inferred
 from dmlpy.onnx.lower import lowering
 from dmlpy.onnx.node_lowering import lowered
 from dmlpy.onnx.nodes import Node, NotLowered
+from dmlpy.onnx.programs import program_of
+from dmlpy.onnx.single_nodes import computed
 from dmlpy.onnx.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.values import Value
-from dmlpy.validation.checking import lowest_level
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.validation.checking import LATEST, lowest_level
+from dmlpy.validation.problems import CompileError, DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading import LoadedModel
+    from dmlpy.onnx.programs import Program
     from dmlpy.onnx.scopes import Scope, Values
     from dmlpy.onnx.values import Array
     from dmlpy.x.expressions import Expression
 
-Where: TypeAlias = Literal["directml", "host", "folded", "nowhere", "refused"]
+Where: TypeAlias = Literal["directml", "deferred", "host", "folded", "nowhere", "invalid", "refused"]
+
+_INEXPRESSIBLE = frozenset(
+    {
+        "attribute.level",
+        "dims.support",
+        "flag.owned",
+        "level.operator",
+        "onnx.attribute",
+        "onnx.empty",
+        "onnx.input",
+        "onnx.kernel",
+        "onnx.output",
+        "onnx.sizes",
+        "onnx.type",
+        "onnx.unforeseen",
+        "type.support",
+    }
+)
+"""The problems of a node that ONNX allows, and DirectML's operators do not express. What else is wrong with a node contradicts ONNX."""
+_WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
+"""The problems of a node that are gone when all that it reads has come."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +62,9 @@ class NodeRecord:
         name: its name, unique in the model after control flow was unrolled and functions were inlined.
         op_type: its operator.
         domain: the operator's domain, empty for ONNX's own.
-        where: `directml`; `host` for a node that runs there; `folded` for one whose results are known before the model runs; `nowhere`
-            for one that nothing runs; `refused` for one that ONNX Runtime gives to DirectML, which refuses it.
+        where: `directml`; `deferred` for a node that is compiled when the sizes of what it reads are known; `host` for one that runs there;
+            `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that ONNX
+            does not allow; `refused` for one that ONNX Runtime gives to DirectML, which refuses it.
         operators: the short names of the operators that it became, in order; empty for a view of its input.
         level: the lowest feature level that has all of them; None if there are none.
         problems: why it does not run on DirectML.
@@ -104,6 +129,12 @@ class Interpretation:
         made.outputs = {item.name: made.whole(scope[item.name]) for item in model.proto.graph.output}
         return made
 
+    @property
+    def problems(self) -> list[Problem]:
+        """Why the model is not compiled: what is wrong with nodes that nothing runs, or that ONNX does not allow."""
+        refused = [record for record in self.records if record.where in ("nowhere", "invalid")]
+        return [problem.under(record.name) for record in refused for problem in record.problems]
+
     def unique(self, name: str) -> str:
         """The name, with a number behind it if it is taken."""
         self._taken[name] = self._taken.get(name, -1) + 1
@@ -160,6 +191,8 @@ class Interpretation:
 
     def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         """The node's outputs."""
+        if problems := self._broken_rules(node):
+            return self.on_host(node, problems, scope, opsets)
         known = folding.empty(node) or self._known(node, opsets)
         if known is not None:
             return self._folded(node, known)
@@ -174,13 +207,33 @@ class Interpretation:
             problems = reason.problems
         if lowering(node.op_type, node.opset, node.domain) is None:
             inlined = functions.expanded(self, node, opsets)
-            hosted = [record for record in self.records[mark.records :] if record.where in ("host", "nowhere")]
-            if inlined is not None and not (hosted and host.runs(node.op_type, node.opset, node.domain)):
+            left = [record for record in self.records[mark.records :] if record.where not in ("directml", "folded")]
+            deferred = all(record.where == "deferred" for record in left)
+            if inlined is not None and not (left and (deferred or host.runs(node.op_type, node.opset, node.domain))):
                 return inlined
             if inlined is not None:
-                problems = tuple(self._asked_of(node, hosted[0])) or hosted[0].problems
+                problems = tuple(self._asked_of(node, left[0])) or left[0].problems
                 self._undo(mark)
-        return self.on_host(node, problems, scope, opsets)
+                return self.on_host(node, problems, scope, opsets, deferred=deferred)
+        return self.on_host(node, problems, scope, opsets, deferred=self._waits(node, problems))
+
+    def _contradicts(self, problems: Sequence[Problem]) -> bool:
+        """Whether a node with these problems is one that ONNX does not allow."""
+        return any(problem.code not in _WAITING | _INEXPRESSIBLE for problem in problems)
+
+    def _waits(self, node: Node, problems: Sequence[Problem]) -> bool:
+        """Whether a node is compiled when all that it reads has come."""
+        if control_flow.is_control_flow(node):
+            return True
+        known = lowering(node.op_type, node.opset, node.domain) is not None
+        return known and all(problem.code in _WAITING for problem in problems)
+
+    def _broken_rules(self, node: Node) -> Sequence[Problem]:
+        """What of a node contradicts ONNX, without a look at DirectML's operators."""
+        try:
+            return rules.problems_of(node)
+        except NotLowered as reason:
+            return reason.problems
 
     # What fails halfway leaves no trace
 
@@ -218,9 +271,15 @@ class Interpretation:
 
     def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node by name where they are known before the model runs; None also when too much of that is held already."""
-        found = folding.folded(node, opsets) if self._held <= folding.MAX_HELD else None
+        found = folding.folded(node, opsets, self._computed) if self._held <= folding.MAX_HELD else None
         self._held += sum(array.nbytes for array in (found or {}).values())
         return found
+
+    def _computed(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        """The outputs of a node whose inputs are known, by DirectML's operators; None if they do not express it."""
+        arrays = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
+        program = SingleNode.program(self.model, node.proto, opsets, arrays)
+        return None if program is None else computed(program, arrays)
 
     def _folded(self, node: Node, known: Mapping[str, Array]) -> Values:
         """The outputs of a node that are known before the model runs."""
@@ -255,8 +314,10 @@ class Interpretation:
 
     # The host
 
-    def on_host(self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int]) -> Values:
-        """The outputs of a node that runs on the host, or nowhere if the reference implementation lacks it."""
+    def on_host(
+        self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
+    ) -> Values:
+        """The outputs of a node that is compiled later or runs on the host, or nowhere if the reference implementation lacks it."""
         around = {name: self.whole(scope[name]) for name in bodies.captured(node.proto) if name in scope}
         inputs = [None if value is None else self.whole(value) for value in node.inputs]
         proto = bodies.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique, self.model.folder)
@@ -267,7 +328,10 @@ class Interpretation:
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
         stage.add(proto, opsets, given, [value for value in values if value is not None])
-        self._record(node, "host" if self._has_host(node) else "nowhere", values, problems=problems, stage=index)
+        where: Where = "deferred" if deferred else "invalid" if self._contradicts(problems) else "host"
+        if where == "host" and not self._has_host(node):
+            where = "nowhere"
+        self._record(node, where, values, problems=problems, stage=index)
         return values
 
     def whole(self, value: Value) -> Value:
@@ -284,8 +348,11 @@ class Interpretation:
         return own
 
     def _has_host(self, node: Node) -> bool:
-        """Whether the host runs a node."""
-        return host.runs(node.op_type, node.opset, node.domain)
+        """Whether the host runs a node: by ONNX's reference implementation, or in FLOAT64 by the definitions of DirectML's operators."""
+        elements = {value.element for value in node.inputs if value is not None}
+        wide = elements & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE} == {TensorProto.DOUBLE}
+        wide = wide and lowering(node.op_type, node.opset, node.domain) is not None
+        return wide or host.runs(node.op_type, node.opset, node.domain)
 
     def _record(
         self,
@@ -300,6 +367,50 @@ class Interpretation:
         made = tuple(value for value in values if value is not None)
         read = tuple(value.name for value in node.inputs if value is not None)
         self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, level, tuple(problems), read, made, stage))
+
+
+class SingleNode(Interpretation):
+    """A node whose inputs are known, by itself."""
+
+    @classmethod
+    def program(
+        cls, model: LoadedModel, proto: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array], *, wide: bool = False
+    ) -> Program | None:
+        """What computes the node.
+
+        Args:
+            model: the model that it is of.
+            proto: the node; its inputs have the arrays' names.
+            opsets: the versions of the domains.
+            arrays: its inputs by name: the program reads those of floating-point numbers, whose elements decide nothing.
+            wide: whether FLOAT64 tensors are taken for FLOAT32 ones.
+
+        Returns:
+            The program, or None if the node is not lowered.
+
+        Raises:
+            CompileError: ONNX does not allow the node.
+        """
+        made = cls(model, LATEST)
+        for name, array in arrays.items():
+            own = Value.known(made.unique(name), array)
+            if own.array is not None and own.array.dtype.kind == "f" and own.array.size:
+                narrow = wide and own.element == TensorProto.DOUBLE
+                own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
+            made.inputs[name] = own
+        scope: Scope = dict(made.inputs)
+        made.take([proto], scope, "", opsets)
+        made.outputs = {name: scope[name] for name in proto.output if name}
+        if any(record.where == "invalid" for record in made.records):
+            raise CompileError(model.name, made.problems)
+        if any(record.where not in ("directml", "folded") for record in made.records):
+            return None
+        if any(value.kind != "tensor" for value in made.outputs.values()):
+            return None
+        return program_of(made.stages, made.outputs, made.records[-1].name if made.records else proto.name)
+
+    def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        return None if len(self._begun) == 1 else super()._known(node, opsets)
 
 
 @dataclass(frozen=True)

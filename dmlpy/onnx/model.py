@@ -113,7 +113,8 @@ class Model:
 
     def program(self, feature_level: FeatureLevel | str | int = LATEST) -> Program:
         """The graphs, and the nodes on the host, in the order in which they run."""
-        return program_of(self.interpretation(feature_level), self.name)
+        found = self.interpretation(feature_level)
+        return program_of(found.stages, found.outputs, self.name)
 
     def compile(
         self,

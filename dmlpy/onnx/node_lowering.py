@@ -78,7 +78,7 @@ def _invalid(node: Node, error: Exception) -> Problem:
     """What a node is whose attributes or constant inputs are such that nobody foresaw them: models come from anywhere."""
     text = str(error).splitlines()[0] if str(error) else ""
     found = f"attributes or inputs that {node.op_type} does not allow: {type(error).__name__}: {text}"
-    return Problem("onnx.invalid", "", found, f"what ONNX says of {node.op_type}")
+    return Problem("onnx.unforeseen", "", found, f"what ONNX says of {node.op_type}")
 
 
 def _unheld(node: Node) -> Iterator[Problem]:

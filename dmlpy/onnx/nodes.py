@@ -192,7 +192,7 @@ class Node:
             NotLowered: it is out of range.
         """
         if not -rank <= given < rank:
-            raise self.refusal("onnx.attribute", "axis", str(given), f"{-rank} to {rank - 1}")
+            raise self.refusal("onnx.invalid", "axis", str(given), f"{-rank} to {rank - 1}")
         return given % rank if rank else 0
 
     def input_label(self, index: int) -> str:
@@ -207,9 +207,16 @@ class Node:
         return NotLowered([Problem(code, path, found, expected, why, remedy)])
 
     def unsupported(self, attribute: str, *allowed: Any) -> NotLowered:
-        """The exception for an attribute whose value no DirectML operator expresses."""
+        """The exception for an attribute whose value ONNX allows, and no DirectML operator expresses."""
+        return self._attribute("onnx.attribute", attribute, allowed)
+
+    def invalid(self, attribute: str, *allowed: Any) -> NotLowered:
+        """The exception for an attribute whose value ONNX does not allow."""
+        return self._attribute("onnx.invalid", attribute, allowed)
+
+    def _attribute(self, code: str, attribute: str, allowed: Sequence[Any]) -> NotLowered:
         expected = f"one of {listed(allowed)}" if len(allowed) > 1 else str(allowed[0]) if allowed else "absent"
-        return self.refusal("onnx.attribute", attribute, repr(self.attribute(attribute)), expected)
+        return self.refusal(code, attribute, repr(self.attribute(attribute)), expected)
 
 
 def inexpressible(label: str, value: Value) -> Iterator[Problem]:

@@ -31,6 +31,9 @@ class Prediction(Interpretation):
     def _has_host(self, node: Node) -> bool:
         return True
 
+    def _contradicts(self, problems: Sequence[Problem]) -> bool:
+        return False
+
     def _seen(self, value: Value) -> Value:
         return value  # the provider takes what has no elements
 

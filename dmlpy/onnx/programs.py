@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from dmlpy.onnx.host import HostProgram
 from dmlpy.onnx.stages import GraphStage, HostNode, HostStage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.graphs import Graph
-    from dmlpy.onnx.interpretation import Interpretation
+    from dmlpy.onnx.stages import Stage
     from dmlpy.onnx.values import Array, Value
 
 
@@ -49,22 +48,6 @@ class HostPart:
     owned: Mapping[str, Array]
     writes: Mapping[str, Value]
 
-    def programs(self) -> list[HostProgram]:
-        """The nodes, ready to run: a program for each run of nodes of the same opsets."""
-        groups: list[list[HostNode]] = []
-        for node in self.nodes:
-            if groups and groups[-1][0].opsets == node.opsets:
-                groups[-1].append(node)
-            else:
-                groups.append([node])
-        found = []
-        for index, group in enumerate(groups):
-            later = {name for other in groups[index + 1 :] for node in other for name in node.reads} | set(self.writes)
-            made = {name for node in group for name in node.results}
-            reads = dict.fromkeys(name for node in group for name in node.reads if name not in made)
-            found.append(HostProgram([node.proto for node in group], group[0].opsets, list(reads), sorted(made & later)))
-        return found
-
 
 Part: TypeAlias = GraphPart | HostPart
 
@@ -87,17 +70,23 @@ class Program:
         return [part.graph for part in self.parts if isinstance(part, GraphPart)]
 
 
-def program_of(found: Interpretation, name: str) -> Program:
-    """The parts that the outputs of a model need."""
-    needed = {value.name for value in found.outputs.values()}
+def program_of(stages: Mapping[int, Stage], outputs: Mapping[str, Value], name: str) -> Program:
+    """The parts that the outputs of a model need.
+
+    Args:
+        stages: the stages of the model by index.
+        outputs: its outputs, by its own names.
+        name: what messages call it.
+    """
+    needed = {value.name for value in outputs.values()}
     parts: list[Part] = []
-    for index in sorted(found.stages, reverse=True):
-        stage = found.stages[index]
+    for index in sorted(stages, reverse=True):
+        stage = stages[index]
         part = _graph_part(stage, needed, name) if isinstance(stage, GraphStage) else _host_part(stage, needed)
         if part is not None:
             parts.append(part)
             needed |= set(part.reads)
-    return Program(tuple(reversed(parts)), found.outputs)
+    return Program(tuple(reversed(parts)), outputs)
 
 
 def _graph_part(stage: GraphStage, needed: set[str], name: str) -> GraphPart | None:

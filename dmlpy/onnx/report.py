@@ -27,12 +27,14 @@ Like: TypeAlias = Literal["dmlpy", "onnxruntime"]
 
 _PLACES: Mapping[Where, str] = {
     "directml": "DirectML",
+    "deferred": "DirectML, late",
     "host": "host",
     "folded": "known before",
     "nowhere": "nowhere",
+    "invalid": "invalid",
     "refused": "refused by DirectML",
 }
-_FALLBACKS = ("host", "nowhere", "refused")
+_FALLBACKS = ("deferred", "host", "nowhere", "invalid", "refused")
 _MOST_TOLD = 50
 """The most nodes whose reasons the text tells; `to_dict` has all."""
 
@@ -182,14 +184,18 @@ class Report:
 
 _COUNTED = {
     "directml": "on DirectML",
+    "deferred": "compiled when their sizes are known",
     "host": "on the host",
     "folded": "known before the model runs",
     "nowhere": "that nothing runs",
+    "invalid": "that ONNX does not allow",
     "refused": "that DirectML refuses",
 }
 _VERBS = {
+    "deferred": "is compiled when the sizes of its inputs are known",
     "host": "falls back to the host",
     "nowhere": "runs nowhere",
+    "invalid": "is not valid",
     "refused": "is given to DirectML, which refuses it: the session fails with 80070057",
 }
 

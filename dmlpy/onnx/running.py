@@ -2,168 +2,73 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.comparison import compare
 from dmlpy.compiler import compile as compile_graph
-from dmlpy.description.enums import HResult
-from dmlpy.nibbles import int4_type, pack_int4
-from dmlpy.onnx.elements import dtype_of
+from dmlpy.onnx.deferred import taking
+from dmlpy.onnx.graph_runs import GraphRun, OnDevice
+from dmlpy.onnx.host_nodes import host_run
 from dmlpy.onnx.plans import ModelComparison, ModelPlan
-from dmlpy.onnx.programs import GraphPart, HostPart
-from dmlpy.onnx.stages import as_elements
-from dmlpy.validation.problems import DeviceError
+from dmlpy.onnx.programs import GraphPart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
-    from dmlpy.compiler import Flags
-    from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
-    from dmlpy.devices.graphs import CompiledGraph, GraphDispatch, PreparedGraph
-    from dmlpy.onnx.host import HostProgram
-    from dmlpy.onnx.programs import Program
-    from dmlpy.onnx.values import Value
-
-_MOST_BOUND = 8
-"""The most dispatches of a graph that are kept for further runs: as many threads run it without binding it anew."""
-
-
-class _OnDevice:
-    """A tensor that a graph gave, in the device's memory."""
-
-    def __init__(self, array: Any, value: Value) -> None:
-        self.array = array
-        self.value = value
-
-    def elements(self, device: Device) -> Any:
-        """The tensor with ONNX's type and sizes, where it is; in host memory where NumPy has no type of as few bits."""
-        dtype = dtype_of(self.value.element or 0)
-        array = self.array
-        if int4_type(dtype):
-            return self.on_host(device)
-        if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize:
-            array = array.view(dtype)
-        return array.reshape(self.value.static_sizes) if self.value.is_static and array.shape != self.value.static_sizes else array
-
-    def on_host(self, device: Device) -> Any:
-        """The tensor with ONNX's type and sizes as an array of NumPy."""
-        return as_elements(self.value, device.to_host(self.array))
-
-
-class _GraphRun:
-    """A prepared graph with the dispatches that earlier runs bound."""
-
-    def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device) -> None:
-        self.part = part
-        self.compiled = compiled
-        self.prepared: PreparedGraph = compiled.prepare(part.owned, copy=True)
-        self._device = device
-        self._free: deque[GraphDispatch] = deque(maxlen=_MOST_BOUND)
-
-    def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The arrays that the graph is bound to, in the device's memory."""
-        return {name: self._read(value, values[name]) for name, value in self.part.reads.items()}
-
-    def _read(self, value: Value, held: Any) -> Any:
-        if isinstance(held, _OnDevice):
-            return held.array
-        if isinstance(held, np.ndarray):
-            packed = np.ascontiguousarray(held).reshape(value.tensor_sizes)
-            if packed.dtype == np.bool_:
-                packed = packed.view(np.uint8)
-            return self._device.from_host(pack_int4(packed) if int4_type(packed.dtype) else packed)
-        array = held.reshape(value.tensor_sizes)
-        return array.view(np.uint8) if array.dtype == np.bool_ else array
-
-    def __call__(self, values: dict[str, Any]) -> None:
-        inputs = self.inputs(values)
-        stream = self._device.current_stream()
-        outputs = {name: self._device.empty(self.prepared.outputs[name], stream) for name in self.prepared.outputs}
-        try:
-            dispatch = self._free.popleft()
-        except IndexError:
-            dispatch = self.prepared.bind(inputs, outputs)
-        else:
-            dispatch.rebind(**inputs, **outputs)
-        dispatch(stream)
-        self._free.append(dispatch)
-        values.update({name: _OnDevice(outputs[name], value) for name, value in self.part.writes.items()})
+    from dmlpy.onnx.programs import HostPart, Program
+    from dmlpy.onnx.targets import Target
 
 
 class Specialized:
-    """A model compiled for given sizes of its inputs. Threads may share it.
+    """A model, or a part of one, compiled for given sizes of what it reads. Threads may share it.
 
     Args:
-        name: what messages call the model.
         program: what it runs.
-        device: where its graphs run.
-        feature_level: the highest level that they use.
-        flags: execution flags.
-        fuse: whether activations are moved into the operators before them.
+        target: what it is compiled for.
+        late: whether the program was made from values that have come: then a node in front of it that runs on the host stays there.
     """
 
-    def __init__(
-        self, name: str, program: Program, device: Device, feature_level: FeatureLevel, flags: Flags | Sequence[Flags], *, fuse: bool
-    ) -> None:
-        self._name = name
+    def __init__(self, program: Program, target: Target, *, late: bool = False) -> None:
         self._program = program
-        self._device = device
-        self._runs: list[_GraphRun | list[HostProgram]] = []
-        for part in program.parts:
+        self._target = target
+        self._runs: list[GraphRun | _HostRun] = []
+        for place, part in enumerate(program.parts):
             if isinstance(part, GraphPart):
-                self._runs.append(_GraphRun(part, compile_graph(part.graph, device, feature_level, flags, fuse=fuse), device))
+                graph = compile_graph(part.graph, target.device, target.level, target.flags, fuse=target.fuse)
+                self._runs.append(GraphRun(part, graph, target.device))
             else:
-                self._runs.append(part.programs())
-        self._host_lock = threading.Lock()
+                self._runs.append(_HostRun(part, target, tried=late and place == 0))
 
     def run(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
         """The outputs by the model's names: with `on_device` where they were made, else on the host."""
+        return {name: self._output(held, on_device=on_device) for name, held in self.values(given).items()}
+
+    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs by name, as the parts hand them on."""
         values = dict(given)
-        for part, run in zip(self._program.parts, self._runs, strict=True):
-            self._step(part, run, values)
-        return {name: self._output(value, values, on_device=on_device) for name, value in self._program.outputs.items()}
-
-    def _step(self, part: GraphPart | HostPart, run: _GraphRun | list[HostProgram], values: dict[str, Any]) -> None:
-        if isinstance(run, _GraphRun):
+        for run in self._runs:
             run(values)
-            return
-        known = dict(part.owned) | {name: self._on_host(values[name]) for name in part.reads}
-        try:
-            with self._host_lock:
-                for program in run:
-                    known.update(program(known))
-        except MemoryError:
-            text = f"the host has no memory left for a node of {self._name}"
-            raise DeviceError(text, hresult=HResult.E_OUTOFMEMORY) from None
-        values.update({name: known[name] for name in part.writes})
+        return {name: values[value.name] if value.array is None else value.array for name, value in self._program.outputs.items()}
 
-    def _on_host(self, held: Any) -> Any:
-        if isinstance(held, _OnDevice):
-            return held.on_host(self._device)
-        return held if isinstance(held, np.ndarray | list) or held is None else self._device.to_host(held)
-
-    def _output(self, value: Value, values: Mapping[str, Any], *, on_device: bool) -> Any:
-        held = value.array if value.array is not None else values[value.name]
-        if on_device and isinstance(held, _OnDevice):
-            return held.elements(self._device)
+    def _output(self, held: Any, *, on_device: bool) -> Any:
+        if on_device and isinstance(held, OnDevice):
+            return held.elements(self._target.device)
         if isinstance(held, np.ndarray):
             return held.copy()
-        return held if on_device else self._on_host(held)
+        return held if on_device else self._target.on_host(held)
 
     def plan(self) -> ModelPlan:
         """See `CompiledModel.explain_plan`."""
         parts: list[Any] = []
-        graphs = [run for run in self._runs if isinstance(run, _GraphRun)]
-        for part, run in zip(self._program.parts, self._runs, strict=True):
-            if isinstance(run, _GraphRun):
+        graphs = [run for run in self._runs if isinstance(run, GraphRun)]
+        for run in self._runs:
+            if isinstance(run, GraphRun):
                 parts.append(run.prepared.explain_plan())
-            elif isinstance(part, HostPart):
-                parts.append(tuple(node.proto.name or node.proto.op_type for node in part.nodes))
+            else:
+                parts.append(tuple(node.proto.name or node.proto.op_type for node in run.nodes))
         properties = [run.compiled.binding_properties for run in graphs]
         weights = sum(item.persistent_resource_size for item in properties)
         return ModelPlan(tuple(parts), weights, max((item.temporary_resource_size for item in properties), default=0))
@@ -172,9 +77,42 @@ class Specialized:
         """See `CompiledModel.compare`."""
         values = dict(given)
         found = []
-        for part, run in zip(self._program.parts, self._runs, strict=True):
-            if isinstance(run, _GraphRun) and isinstance(part, GraphPart):
-                inputs = {name: self._device.to_host(array) for name, array in run.inputs(values).items()} | dict(part.owned)
-                found.append(compare(part.graph, inputs, (self._device, device), tolerance=tolerance))
-            self._step(part, run, values)
+        own = self._target.device
+        for run in self._runs:
+            if isinstance(run, GraphRun):
+                inputs = {name: own.to_host(array) for name, array in run.inputs(values).items()} | dict(run.part.owned)
+                found.append(compare(run.part.graph, inputs, (own, device), tolerance=tolerance))
+            run(values)
         return ModelComparison(tuple(found))
+
+
+class _HostRun:
+    """Nodes that no graph holds yet.
+
+    Args:
+        part: the nodes.
+        target: what they are compiled for when what they read has come.
+        tried: whether that was just done: then the first of them stays on the host.
+    """
+
+    def __init__(self, part: HostPart, target: Target, *, tried: bool) -> None:
+        self.nodes = part.nodes
+        self._target = target
+        own, waiting = (part.nodes[:1], part.nodes[1:]) if tried else ((), part.nodes)
+        self._own = [host_run(node, target) for node in own]
+        made = {name for node in waiting for name in node.results}
+        reads = {name: value for node in waiting for name, value in node.reads.items() if name not in made}
+        self._owned = part.owned
+        self._waiting = target.deferred(taking(waiting), reads, [name for name in part.writes if name in made]) if waiting else None
+
+    def __call__(self, values: dict[str, Any]) -> None:
+        values.update(self._owned)
+        for run in self._own:
+            run(values)
+        if self._waiting is not None:
+            values.update(self._waiting(values))
+
+
+def late(program: Program, target: Target) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+    """A program that was made from values that have come, ready to run."""
+    return Specialized(program, target, late=True).values

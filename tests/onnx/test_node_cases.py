@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 import pytest
 
 from dmlpy.onnx.lower import lowered_operators
-from tests.support.onnx_node_cases import TABLE, node_cases, outcome, outcomes, table
+from tests.support.onnx_node_cases import node_cases, outcome, outcomes, spread, stored, table
 
 PARTS = 4
 WITHOUT_CASE = {
@@ -25,24 +23,6 @@ WITHOUT_CASE = {
     "ReduceLogSumExp",
     "SimplifiedLayerNormalization",
 }
-
-
-@cache
-def stored() -> dict[str, Any]:
-    """The table."""
-    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return found
-
-
-def spread() -> dict[str, list[str]]:
-    """For each lowered operator of ONNX's own domain, the smallest and the largest of its cases that pass."""
-    passing = {name for name in stored()["pass"] if not name.endswith("_expanded")}
-    found: dict[str, list[str]] = {}
-    for name, case in sorted(node_cases(quick=True).items(), key=lambda item: item[1].model.ByteSize()):
-        operators = {node.op_type for node in case.model.graph.node}
-        if name in passing and len(operators) == 1:
-            found.setdefault(operators.pop(), []).append(name)
-    return {operator: [*dict.fromkeys((names[0], names[-1]))] for operator, names in found.items()}
 
 
 def wrong(names: Iterable[str], device: Any) -> list[Any]:

@@ -181,6 +181,24 @@ def _brief(detail: str) -> str:
     return shown[:240] if "]" not in detail[len(first) : len(first) + 1] else shown[:240] + "]"
 
 
+@cache
+def stored() -> dict[str, Any]:
+    """The table."""
+    found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return found
+
+
+def spread() -> dict[str, list[str]]:
+    """For each lowered operator of ONNX's own domain, the smallest and the largest of its cases that pass."""
+    passing = {name for name in stored()["pass"] if not name.endswith("_expanded")}
+    found: dict[str, list[str]] = {}
+    for name, case in sorted(node_cases(quick=True).items(), key=lambda item: item[1].model.ByteSize()):
+        operators = {node.op_type for node in case.model.graph.node}
+        if name in passing and len(operators) == 1:
+            found.setdefault(operators.pop(), []).append(name)
+    return {operator: [*dict.fromkeys((names[0], names[-1]))] for operator, names in found.items()}
+
+
 def main() -> None:
     """Prints the outcomes."""
     parser = argparse.ArgumentParser(description=__doc__)

@@ -38,7 +38,7 @@ def attention(node: Node) -> tuple[Expression | None, ...]:
     values = joined(node.x(5) if node.has(5) else None, values)
     if queries.sizes[1] % keys.sizes[1]:
         found = f"{queries.sizes[1]} heads of queries, {keys.sizes[1]} of keys"
-        raise node.refusal("onnx.attribute", "q_num_heads", found, "a multiple of the heads of keys")
+        raise node.refusal("onnx.invalid", "q_num_heads", found, "a multiple of the heads of keys")
     scale = node.attribute("scale")
     raw = products(queries, keys, 1 / sqrt(queries.sizes[3]) if scale is None else scale)
     capped = softcapped(raw, node.attribute("softcap", 0.0))

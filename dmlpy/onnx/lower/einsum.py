@@ -38,12 +38,12 @@ def _parsed(node: Node) -> tuple[list[str], str]:
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(node.inputs):
-        raise node.refusal("onnx.attribute", "equation", repr(equation), f"{len(node.inputs)} terms, one for each input")
+        raise node.refusal("onnx.invalid", "equation", repr(equation), f"{len(node.inputs)} terms, one for each input")
     spelled = []
     for index, term in enumerate(terms):
         count = node.rank(index) - len(term.replace("...", ""))
         if count < 0 or (count and "..." not in term) or count > len(_ELLIPSIS):
-            raise node.refusal("onnx.attribute", "equation", repr(term), f"the {node.rank(index)} dimensions of input {index}")
+            raise node.refusal("onnx.invalid", "equation", repr(term), f"the {node.rank(index)} dimensions of input {index}")
         spelled.append(term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :]))
     longest = max((sum(letter.isdigit() for letter in term) for term in spelled), default=0)
     digits = _ELLIPSIS[len(_ELLIPSIS) - longest :]

@@ -101,7 +101,18 @@ def unary(node: Node) -> Expression:
 @lowers(*_BINARY)
 def binary(node: Node) -> Expression:
     """The element-wise operator of two tensors, which strides broadcast."""
-    return _BINARY[node.op_type](*in_four(node.x(0), node.x(1)))
+    return _BINARY[node.op_type](*in_four(*aligned(node)))
+
+
+def aligned(node: Node) -> tuple[Expression, Expression]:
+    """Both inputs; before opset 7 the second one may stand for axes from `axis` on, and is given the dimensions behind them."""
+    first, second = node.x(0), node.x(1)
+    if node.opset >= 7 or node.attribute("axis") is None:
+        return first, second
+    behind = node.rank(0) - node.axis(node.attribute("axis"), node.rank(0)) - node.rank(1)
+    if behind < 0:
+        raise node.refusal("onnx.invalid", "axis", str(node.attribute("axis")), f"at most {node.rank(0) - node.rank(1)}")
+    return first, second.reshape(*node.sizes(1), *[1] * behind) if behind else second
 
 
 @lowers(*_FOLDED)
@@ -145,7 +156,7 @@ def modulus(node: Node) -> Expression:
 def shift(node: Node) -> Expression:
     """ELEMENT_WISE_BIT_SHIFT_LEFT or ELEMENT_WISE_BIT_SHIFT_RIGHT of the bits as unsigned numbers, negative ones inverted."""
     if node.attribute("direction") not in ("LEFT", "RIGHT"):
-        raise node.unsupported("direction", "LEFT", "RIGHT")
+        raise node.invalid("direction", "LEFT", "RIGHT")
     data, counts = in_four(node.x(0), node.x(1))
     bits, places = (_with_type(tensor, _UNSIGNED.get(data.data_type, data.data_type)) for tensor in (data, counts))
     if node.attribute("direction") == "LEFT":
@@ -206,7 +217,7 @@ def clip(node: Node) -> Expression:
         data = x.max(data, *in_four(node.x(1))) if node.has(1) else data
         return x.min(data, *in_four(node.x(2))) if node.has(2) else data
     least, most = bounds
-    if data.data_type in FLOATS:
+    if data.data_type.numpy.kind == "f":
         return x.clip(data, min=-inf if least is None else float(least), max=inf if most is None else float(most))
     limits = np.iinfo(dtype_of(node.value(0).element or 0))
     upper = int(limits.max) if most is None else int(most)

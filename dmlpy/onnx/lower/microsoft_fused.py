@@ -128,7 +128,7 @@ def group_norm(node: Node) -> Expression:
     data = data.transpose(0, rank - 1, *range(1, rank - 1)) if last else data
     sizes, groups = data.sizes, int(node.attribute("groups", 0))
     if not groups or sizes[1] % groups:
-        raise node.refusal("onnx.attribute", "groups", str(groups), f"a divisor of the {sizes[1]} channels")
+        raise node.refusal("onnx.invalid", "groups", str(groups), f"a divisor of the {sizes[1]} channels")
     grouped = _single(data).reshape(sizes[0], groups, 1, prod(sizes[1:]) // groups)
     found = x.mean_variance_normalization(grouped, cross_channel=False, epsilon=float(node.attribute("epsilon", 1e-5))).reshape(*sizes)
     scale, bias = (_single(node.x(index)).reshape(1, -1, *[1] * (rank - 2)) for index in (1, 2))

@@ -77,7 +77,7 @@ def _weights(node: Node, scores: Expression) -> Expression:
 def _parts(node: Node, heads: int, groups: int) -> tuple[Expression, Expression, Expression]:
     """Queries, keys and values by head; they may lie side by side."""
     if not heads or not groups or heads % groups:
-        raise node.refusal("onnx.attribute", "num_heads", f"{heads} and kv_num_heads {groups}", "a multiple of kv_num_heads")
+        raise node.refusal("onnx.invalid", "num_heads", f"{heads} and kv_num_heads {groups}", "a multiple of kv_num_heads")
     if node.has(_KEY):
         return split_heads(node.x(0), heads), split_heads(node.x(1), groups), split_heads(node.x(2), groups)
     size = node.sizes(0)[2] // (heads + 2 * groups)

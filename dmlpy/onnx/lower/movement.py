@@ -66,7 +66,7 @@ def padded(node: Node) -> Expression:
     modes = {"constant": "CONSTANT", "edge": "EDGE", "reflect": "REFLECTION", "wrap": "WRAP"}
     mode = node.attribute("mode", "constant")
     if mode not in modes:
-        raise node.unsupported("mode", *modes)
+        raise node.invalid("mode", *modes)
     rank = node.rank(0)
     pads = node.integers(1, "pads", ()) or ()
     axes = [node.axis(axis, rank) for axis in node.integers(3) or ()] if node.has(3) else [*range(rank)]
@@ -99,11 +99,8 @@ def tile(node: Node) -> Expression:
 @lowers("Expand")
 def expand(node: Node) -> Expression:
     """A view that strides of 0 repeat."""
-    wanted = node.outputs[0]
-    if wanted is None or not wanted.is_static:
-        node.array(1)
-    assert wanted is not None
-    return node.x(0).broadcast(*wanted.tensor_sizes)
+    wanted = np.broadcast_shapes(node.sizes(0), tuple(int(size) for size in node.array(1)))
+    return node.x(0).broadcast(*(wanted or (1,)))
 
 
 @lowers("ConstantOfShape")

@@ -84,7 +84,7 @@ def group(node: Node) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION1 of each group of channels, then scale and bias of each channel, or of each group before opset 21."""
     sizes, groups = node.sizes(0), node.attribute("num_groups")
     if sizes[1] % groups:
-        raise node.refusal("onnx.attribute", "num_groups", str(groups), f"a divisor of the {sizes[1]} channels")
+        raise node.refusal("onnx.invalid", "num_groups", str(groups), f"a divisor of the {sizes[1]} channels")
     wanted = data_type_of(node.attribute("stash_type", 1)) if node.opset >= 21 else None
     data = _cast_like(node.x(0), wanted or node.data_type(0)).reshape(sizes[0], groups, 1, prod(sizes[1:]) // groups)
     found = x.mean_variance_normalization(data, cross_channel=False, epsilon=node.attribute("epsilon", 1e-5))

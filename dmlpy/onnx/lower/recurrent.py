@@ -74,7 +74,7 @@ def _state(node: Node, index: int) -> Expression:
 def _options(node: Node) -> dict[str, Any]:
     direction = node.attribute("direction", "forward")
     if direction not in _DIRECTIONS:
-        raise node.unsupported("direction", *_DIRECTIONS)
+        raise node.invalid("direction", *_DIRECTIONS)
     return {"direction": _DIRECTIONS[direction], "activation_descs": _activations(node, 2 if direction == "bidirectional" else 1)}
 
 
@@ -83,7 +83,7 @@ def _activations(node: Node, directions: int) -> list[ActivationDesc]:
     spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
     given = node.attributes.get("activations") or ONNX_DEFAULTS[node.op_type] * directions
     if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[node.op_type]) * directions:
-        raise node.unsupported("activations", *ONNX_ACTIVATIONS)
+        raise node.invalid("activations", *ONNX_ACTIVATIONS)
     names = [spelled[name.lower()] for name in given]
     return onnx_activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))
 

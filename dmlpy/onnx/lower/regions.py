@@ -25,7 +25,7 @@ def region(node: Node) -> Expression:
     """ROI_ALIGN1 of averages. Maxima are those of single pixels by their weights, which DirectML does not have: GATHER_ND1 and REDUCE."""
     mode = node.attribute("mode", "avg")
     if mode not in ("avg", "max"):
-        raise node.unsupported("mode", "'avg'", "'max'")
+        raise node.invalid("mode", "'avg'", "'max'")
     # Before opset 16 boxes were not moved by half a pixel.
     moved = node.attribute("coordinate_transformation_mode", "output_half_pixel" if node.opset < 16 else "half_pixel") == "half_pixel"
     if mode == "max":

@@ -31,9 +31,9 @@ def grid_sample(node: Node) -> Expression:
     mode = _MODES.get(node.attribute("mode", "linear"))
     padding, align = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
     if mode is None:
-        raise node.unsupported("mode", *_MODES)
+        raise node.invalid("mode", *_MODES)
     if padding not in ("zeros", "border", "reflection"):
-        raise node.unsupported("padding_mode", "zeros", "border", "reflection")
+        raise node.invalid("padding_mode", "zeros", "border", "reflection")
     grid = as_float32(node.x(1)).reshape(sizes[0], count, len(spatial))
     data = node.x(0).reshape(*sizes[:2], prod(spatial)).transpose(0, 2, 1).packed()
     axes = []

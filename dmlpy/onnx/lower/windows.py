@@ -70,10 +70,10 @@ def sliding(node: Node, sizes: Sequence[int], lengths: Sequence[int]) -> Sliding
     pads = node.attribute("pads") or [0] * (2 * rank)
     mode = node.attribute("auto_pad", "NOTSET")
     if mode not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise node.unsupported("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+        raise node.invalid("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     for name, given, wanted in (("strides", strides, rank), ("dilations", dilations, rank), ("pads", pads, 2 * rank)):
         if len(given) != wanted:
-            raise node.refusal("onnx.attribute", name, f"{len(given)} numbers", f"{wanted}, for {rank} spatial dimensions")
+            raise node.refusal("onnx.invalid", name, f"{len(given)} numbers", f"{wanted}, for {rank} spatial dimensions")
     windows = []
     for axis, (size, length) in enumerate(zip(sizes, lengths, strict=True)):
         start, end = (pads[axis], pads[axis + rank]) if mode == "NOTSET" else (0, 0)

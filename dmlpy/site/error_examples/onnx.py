@@ -97,14 +97,20 @@ def onnx_graph() -> Any:
 
 @shows("onnx.host")
 def onnx_host() -> Any:
-    reshape = helper.make_node("Reshape", ["x", "shape"], ["y"])
-    model = onnx.load(made_of(reshape, types={"shape": TensorProto.INT64}, x=[2, 3], shape=[2]))
-    model.compile("numpy")({"x": np.zeros((2, 3), np.float32), "shape": np.array([4, 2])})
+    model = onnx.load(made_of(helper.make_node("Det", ["x"], ["y"]), x=[2, 3]))
+    model.compile("numpy")({"x": np.zeros((2, 3), np.float32)})
 
 
 @shows("onnx.inputs")
 def onnx_inputs() -> Any:
     onnx.load(made_of(relu, x=[2, 3])).compile("numpy")({"x": np.zeros((2, 4), np.float32)})
+
+
+@shows("onnx.invalid")
+def onnx_invalid() -> Any:
+    reshape = helper.make_node("Reshape", ["x", "shape"], ["y"])
+    model = onnx.load(made_of(reshape, types={"shape": TensorProto.INT64}, x=[2, 3], shape=[2]))
+    model.compile("numpy")({"x": np.zeros((2, 3), np.float32), "shape": np.array([4, 2])})
 
 
 @shows("onnx.kernel")

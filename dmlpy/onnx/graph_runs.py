@@ -1,0 +1,85 @@
+"""`GraphRun`: a graph of a model's nodes on a device, and `OnDevice`: a tensor that it gave."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.nibbles import int4_type, pack_int4
+from dmlpy.onnx.elements import dtype_of
+from dmlpy.onnx.stages import as_elements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.devices import Device
+    from dmlpy.devices.graphs import CompiledGraph, GraphDispatch, PreparedGraph
+    from dmlpy.onnx.programs import GraphPart
+    from dmlpy.onnx.values import Value
+
+_MOST_BOUND = 8
+"""The most dispatches of a graph that are kept for further runs: as many threads run it without binding it anew."""
+
+
+class OnDevice:
+    """A tensor that a graph gave, in the device's memory."""
+
+    def __init__(self, array: Any, value: Value) -> None:
+        self.array = array
+        self.value = value
+
+    def elements(self, device: Device) -> Any:
+        """The tensor with ONNX's type and sizes, where it is; in host memory where NumPy has no type of as few bits."""
+        dtype = dtype_of(self.value.element or 0)
+        array = self.array
+        if int4_type(dtype):
+            return self.on_host(device)
+        if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize:
+            array = array.view(dtype)
+        return array.reshape(self.value.static_sizes) if self.value.is_static and array.shape != self.value.static_sizes else array
+
+    def on_host(self, device: Device) -> Any:
+        """The tensor with ONNX's type and sizes as an array of NumPy."""
+        return as_elements(self.value, device.to_host(self.array))
+
+
+class GraphRun:
+    """A prepared graph with the dispatches that earlier runs bound."""
+
+    def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device) -> None:
+        self.part = part
+        self.compiled = compiled
+        self.prepared: PreparedGraph = compiled.prepare(part.owned, copy=True)
+        self._device = device
+        self._free: deque[GraphDispatch] = deque(maxlen=_MOST_BOUND)
+
+    def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays that the graph is bound to, in the device's memory."""
+        return {name: self._read(value, values[name]) for name, value in self.part.reads.items()}
+
+    def _read(self, value: Value, held: Any) -> Any:
+        if isinstance(held, OnDevice):
+            return held.array
+        if isinstance(held, np.ndarray):
+            packed = np.ascontiguousarray(held).reshape(value.tensor_sizes)
+            if packed.dtype == np.bool_:
+                packed = packed.view(np.uint8)
+            return self._device.from_host(pack_int4(packed) if int4_type(packed.dtype) else packed)
+        array = held.reshape(value.tensor_sizes)
+        return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+    def __call__(self, values: dict[str, Any]) -> None:
+        inputs = self.inputs(values)
+        stream = self._device.current_stream()
+        outputs = {name: self._device.empty(self.prepared.outputs[name], stream) for name in self.prepared.outputs}
+        try:
+            dispatch = self._free.popleft()
+        except IndexError:
+            dispatch = self.prepared.bind(inputs, outputs)
+        else:
+            dispatch.rebind(**inputs, **outputs)
+        dispatch(stream)
+        self._free.append(dispatch)
+        values.update({name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()})

@@ -1,0 +1,66 @@
+"""`host_run`: a node that stays on the host when all that it reads has come."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import HResult
+from dmlpy.onnx.host import HostProgram, runs
+from dmlpy.onnx.interpretation import SingleNode
+from dmlpy.onnx.loops import LoopRun
+from dmlpy.onnx.single_nodes import computed_wide, is_wide
+from dmlpy.validation.problems import DeviceError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.onnx.stages import HostNode
+    from dmlpy.onnx.targets import Target
+
+
+def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]:
+    """A node, ready to read values by name and to add what it computes.
+
+    Args:
+        node: the node; the arrays that are known before the model runs are among the values, too.
+        target: what bodies are compiled for.
+
+    Raises:
+        DeviceError: nothing runs it.
+    """
+    if node.proto.domain in ("", "ai.onnx") and node.proto.op_type in ("Loop", "Scan"):
+        loop = LoopRun(node, target)
+
+        def run_loop(values: dict[str, Any]) -> None:
+            values.update((name, held) for name, held in zip(node.proto.output, loop(values), strict=False) if name)
+
+        return run_loop
+
+    @cache
+    def program() -> HostProgram:
+        domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+        if not runs(node.proto.op_type, node.opsets.get(domain, 1), domain):
+            problem = Problem("onnx.kernel", node.proto.name, f"{node.proto.op_type} in FLOAT64", "FLOAT32 or FLOAT16, or other attributes")
+            raise DeviceError(target.name, [problem])
+        return HostProgram([node.proto], node.opsets, list(node.reads), list(node.results))
+
+    def run(values: dict[str, Any]) -> None:
+        given = {name: target.on_host(values[name]) for name in node.reads}
+        try:
+            values.update(_wide(node, given, target) or program()(given))
+        except MemoryError:
+            text = f"the host has no memory left for node {node.proto.name!r} of {target.name}"
+            raise DeviceError(text, hresult=HResult.E_OUTOFMEMORY) from None
+
+    return run
+
+
+def _wide(node: HostNode, given: dict[str, Any], target: Target) -> dict[str, Any] | None:
+    """What a node of FLOAT64 tensors gives by the definitions of the operators that it is with FLOAT32 ones; None if there are none."""
+    if any(not isinstance(array, np.ndarray) for array in given.values()) or not is_wide(node.proto, given):
+        return None
+    program = SingleNode.program(target.model, node.proto, node.opsets, given, wide=True)
+    return None if program is None else computed_wide(program, given)

@@ -1,0 +1,118 @@
+"""Nodes that contradict ONNX, all of which ONNX Runtime refuses: dmlpy does, too, wherever their sizes become known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.helper import make_node
+
+import dmlpy as dml
+from dmlpy import onnx
+from tests.support.onnx_hidden_sizes import WAYS, array_type
+from tests.support.onnx_models import model
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(7)
+
+
+def normal(*sizes: int) -> Array:
+    return RNG.standard_normal(sizes).astype(np.float32)
+
+
+def integers(*values: Any) -> Array:
+    return np.asarray(values, np.int64)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A wrong node.
+
+    Attributes:
+        operator: its operator.
+        given: its inputs in order; None for one that is left out.
+        told: what the refusal says: the input or attribute, and sizes.
+        attributes: its attributes.
+        opset: the version of ONNX.
+        outputs: the number of its outputs.
+        held: the inputs that the model holds: of those that come when it runs, elements are not looked at.
+    """
+
+    operator: str
+    given: tuple[Array | None, ...]
+    told: tuple[str, ...]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    opset: int = 21
+    outputs: int = 1
+    held: tuple[int, ...] = ()
+
+
+def recurrent(operator: str, gates: int, *more: Array | None, told: tuple[str, ...], held: tuple[int, ...] = (), **attributes: Any) -> Row:
+    """A layer of 5 steps, batch 2, 3 inputs and 4 units."""
+    given = (normal(5, 2, 3), normal(1, gates * 4, 3), normal(1, gates * 4, 4), *more)
+    return Row(operator, given, told, {"hidden_size": 4} | attributes, held=held)
+
+
+ROWS = {
+    "initial_h of batch 1": recurrent("GRU", 3, None, None, normal(1, 1, 4), told=("hidden_init", "batch")),
+    "initial_c of batch 1": recurrent("LSTM", 4, None, None, None, normal(1, 1, 4), told=("cell_mem_init", "batch")),
+    "hidden_size contradicts W": recurrent("GRU", 3, told=("hidden_size",), hidden_size=5),
+    "one length for two samples": recurrent("LSTM", 4, None, np.int32([3]), told=("sequence_lens", "[2]")),
+    "a length of 9 of 5 steps": recurrent("RNN", 1, None, np.int32([9, 2]), told=("sequence_lens", "9"), held=(4,)),
+    "one activation of two": recurrent("GRU", 3, told=("activations",), activations=["Sigmoid"]),
+    "an unknown activation": recurrent("LSTM", 4, told=("activations", "Gelu"), activations=["Sigmoid", "Gelu", "Tanh"]),
+    "an unknown direction": recurrent("RNN", 1, told=("direction",), direction="sideways"),
+    "peepholes of 3": recurrent("LSTM", 4, None, None, None, None, normal(1, 3), told=("'P'", "[1, 3]", "[1, 12]")),
+    "a bias of one channel": Row("Conv", (normal(1, 3, 5, 5), normal(2, 3, 3, 3), normal(1)), ("bias", "2")),
+    "a filter of other channels": Row("Conv", (normal(1, 3, 5, 5), normal(2, 4, 3, 3)), ("filter", "3")),
+    "one statistic of four": Row("BatchNormalization", (normal(2, 4, 3, 3), *(normal(1) for _ in range(4))), ("4",)),
+    "one scale of four": Row("InstanceNormalization", (normal(2, 4, 3, 3), normal(1), normal(1)), ("4",)),
+    "groups that divide nothing": Row(
+        "GroupNormalization", (normal(2, 4, 3), normal(4), normal(4)), ("num_groups", "3"), {"num_groups": 3}
+    ),
+    "Gather past the end": Row("Gather", (normal(3, 2), integers(0, 3)), ("indices", "3"), held=(1,)),
+    "GatherElements past the end": Row("GatherElements", (normal(3, 2), integers([0, 5])), ("indices", "5"), held=(1,)),
+    "ScatterElements past the end": Row("ScatterElements", (normal(3, 2), integers([0, 4]), normal(1, 2)), ("indices", "4"), held=(1,)),
+    "parts of 4 in 3": Row("Split", (normal(3, 2), integers(2, 2)), ("split", "3"), outputs=2),
+    "Squeeze of 2": Row("Squeeze", (normal(2, 3), integers(0)), ("axes", "2")),
+    "DepthToSpace of 3 channels": Row("DepthToSpace", (normal(1, 3, 2, 2),), ("3",), {"blocksize": 2}),
+    "reflection of 6 in 5": Row("Pad", (normal(5), integers(6, 0)), ("6",), {"mode": "reflect"}),
+    "a condition of floats": Row("Where", (normal(3), normal(3), normal(3)), ("condition",)),
+    "MatMul of 3 and 4": Row("MatMul", (normal(2, 3), normal(4, 4)), ("3", "4")),
+    "Gemm of 3 and 4": Row("Gemm", (normal(2, 3), normal(4, 4)), ("3", "4")),
+    "Add of 7 and 5": Row("Add", (normal(7, 3), normal(5, 3)), ("7", "5")),
+    "Expand to another size": Row("Expand", (normal(5, 3), integers(7, 3)), ("5", "7")),
+    "Concat of other sizes": Row("Concat", (normal(2, 3), normal(2, 4)), ("3", "4"), {"axis": 0}),
+    "Reshape to another count": Row("Reshape", (normal(2, 3), integers(4, 2)), ("6", "8")),
+    "an axis that is not there": Row("Softmax", (normal(2, 3),), ("axis", "2"), {"axis": 2}),
+    "a permutation of too few": Row("Transpose", (normal(2, 3),), ("perm",), {"perm": [0]}),
+    "Einsum of other ranks": Row("Einsum", (normal(2, 3), normal(3, 2)), ("equation",), {"equation": "ijk,kj->i"}),
+}
+
+
+def built(row: Row) -> tuple[Any, dict[str, Array]]:
+    names = ["" if array is None else f"x{index}" for index, array in enumerate(row.given)]
+    arrays = {name: np.asarray(array) for name, array in zip(names, row.given, strict=True) if array is not None}
+    held = {name: array for name, array in arrays.items() if names.index(name) in row.held}
+    given = {name: array for name, array in arrays.items() if name not in held}
+    outputs = [f"y{index}" for index in range(row.outputs)]
+    node = make_node(row.operator, names, outputs, name="wrong", **row.attributes)
+    types = {name: array_type(array) for name, array in given.items()}
+    sizes = {name: array.shape for name, array in given.items()}
+    return model([node], sizes, outputs, opset=row.opset, types=types, constants=held), given
+
+
+@pytest.mark.parametrize("way", ["known", *WAYS])
+@pytest.mark.parametrize("name", ROWS)
+def test_a_node_that_contradicts_onnx_is_refused(name: str, way: str) -> None:
+    row = ROWS[name]
+    proto, given = built(row)
+    if way != "known":
+        proto, given = WAYS[way](proto, given)
+    with pytest.raises((dml.CompileError, dml.DescError, dml.DeviceError, dml.BindError)) as caught:
+        onnx.load(proto).compile("numpy")(given)
+    text = str(caught.value)
+    assert "wrong" in text
+    assert all(part in text for part in row.told), text
