@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper, shape_inference
+from onnx import NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from dmlpy.onnx.nodes import schema_of
 from dmlpy.onnx.values import Value, of_proto
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 _MOST = 1024
 """The most elements of a known input that inference looks at: shapes, axes and the like are short."""
+_WITH_AXIS = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor"})
+_BROADCAST_SINCE = 7
+"""The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
 
 
 def inferred(
@@ -36,22 +41,64 @@ def inferred(
         labels: the outputs' names there.
     """
     schema = schema_of(node.op_type, opsets.get(domain, 1), domain)
-    found: Mapping[str, TypeProto] = {}
+    found: dict[str, TypeProto] = {}
     if schema is not None:
-        given = {value.name: value for value in inputs if value is not None}
-        known = {name: _tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
-        imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
-        try:
-            found = shape_inference.infer_node_outputs(
-                schema, _stated(node), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
-            )
-        except Exception:  # ONNX raises of many classes for models that are not valid; what it does not know, the lowering asks for
-            found = {}
+        for known in (schema, *_later(node.op_type, schema.since_version, domain)):
+            for name, told in _by_schema(known, node, opsets, inputs).items():
+                if name not in found or not _has_sizes(found[name]):
+                    found[name] = told
+            if all(_has_sizes(found.get(name)) for name in node.output if name):
+                break
     values: list[Value | None] = []
-    for name, label in zip(node.output, labels, strict=True):
+    for index, (name, label) in enumerate(zip(node.output, labels, strict=True)):
         proto = found.get(name, types.get(label))
-        values.append(None if not name else Value(name, None, None) if proto is None else of_proto(name, proto))
+        value = None if not name else Value(name, None, None) if proto is None else of_proto(name, proto)
+        if value is not None and value.sizes is None and index == 0 and (sizes := _own_sizes(node, domain, opsets, inputs)) is not None:
+            value = replace(value, sizes=sizes)
+        values.append(value)
     return tuple(values)
+
+
+def _by_schema(
+    schema: defs.OpSchema, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Value | None]
+) -> Mapping[str, TypeProto]:
+    """The types of a node's outputs by a version of its operator, as far as ONNX tells them."""
+    given = {value.name: value for value in inputs if value is not None}
+    known = {name: _tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
+    imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
+    try:
+        return shape_inference.infer_node_outputs(
+            schema, _stated(node), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
+        )
+    except Exception:  # ONNX raises of many classes for models that are not valid; what it does not know, the lowering asks for
+        return {}
+
+
+@cache
+def _later(op_type: str, version: int, domain: str) -> tuple[defs.OpSchema, ...]:
+    """The versions of an operator after one: the first ones of old operators, and some that are defined by others, tell no sizes."""
+    schemas = [schema for schema in defs.get_all_schemas_with_history() if (schema.name, schema.domain) == (op_type, domain)]
+    return tuple(sorted((schema for schema in schemas if schema.since_version > version), key=lambda schema: schema.since_version))
+
+
+def _has_sizes(proto: TypeProto | None) -> bool:
+    return proto is not None and (proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.HasField("shape"))
+
+
+def _own_sizes(node: NodeProto, domain: str, opsets: Mapping[str, int], inputs: Sequence[Value | None]) -> tuple[int, ...] | None:
+    """The sizes of the first output where no version of ONNX's inference tells them, though all inputs are known; None if nobody does."""
+    given = [value for value in inputs if value is not None]
+    if domain or not given or not all(value.is_static for value in given):
+        return None
+    sizes = [value.static_sizes for value in given]
+    if node.op_type in _WITH_AXIS and opsets.get("", 1) < _BROADCAST_SINCE:
+        return sizes[0]  # the second one is repeated along the first one's other axes
+    if node.op_type in ("GroupNormalization", "MeanVarianceNormalization") or (node.op_type == "Transpose" and not sizes[0]):
+        return sizes[0]
+    if node.op_type == "GatherND" and len(sizes) == 2 and sizes[1]:
+        batch = next((item.i for item in node.attribute if item.name == "batch_dims"), 0)
+        return (*sizes[1][:-1], *sizes[0][batch + sizes[1][-1] :])
+    return None
 
 
 def _stated(node: NodeProto) -> NodeProto:

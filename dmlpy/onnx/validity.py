@@ -68,8 +68,8 @@ def _problems(model: ModelProto, folder: Path | None) -> Iterator[Problem]:
     wrong = False
     for item in model.opset_import:
         domain = _domain(item.domain)
-        if not _is_name(item.domain, empty=True) or domain in opsets:
-            yield Problem("onnx.opset", "opset_import", brief(item.domain), "each domain once")
+        if not _is_name(item.domain, empty=True) or opsets.get(domain, item.version) != item.version:
+            yield Problem("onnx.opset", "opset_import", brief(item.domain), "each domain in one version")
         newest = defs.onnx_opset_version() if domain == "" else 1 << 30
         if not 1 <= item.version <= newest:
             remedy = "install a newer version of the package onnx" if item.version > newest else None

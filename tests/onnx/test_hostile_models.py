@@ -104,6 +104,7 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
         "1 entries, expected 12",
     ),
     ("no opset", lambda built: built.ClearField("opset_import"), "onnx.opset", "opset_import is empty"),
+    ("two versions of a domain", lambda built: built.opset_import.append(make_opsetid("", 9)), "onnx.opset", "each domain in one version"),
     ("an opset of the future", lambda built: setattr(built.opset_import[0], "version", 999), "onnx.opset", "install a newer version"),
     ("no graph", lambda built: built.ClearField("graph"), "onnx.protobuf", "a model's graph"),
     ("bodies in bodies", _deep, "onnx.size", "bodies within each other"),

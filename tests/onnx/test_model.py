@@ -107,3 +107,10 @@ def test_a_chosen_branch_takes_the_place_of_if() -> None:
         found = onnx.load(built, constants={"condition": np.bool_(condition)})
         assert [record.name for record in found.interpretation().records] == [f"choice/{'Relu' if condition else 'Neg'}_0"]
         np.testing.assert_array_equal(found.compile("numpy")({"x": x})["z"], expected)
+
+
+def test_a_domain_may_be_imported_twice_at_one_version() -> None:
+    built = model([make_node("Relu", ["x"], ["y"])], {"x": [2]}, ["y"])
+    built.opset_import.append(built.opset_import[0])
+    found = onnx.load(built).compile("numpy")({"x": np.asarray([-1, 1], np.float32)})
+    np.testing.assert_array_equal(found["y"], [0, 1])

@@ -76,7 +76,7 @@ def upsampled(node: Node) -> Expression:
     data, scales = node.x(0), node.attribute("scales") or [float(scale) for scale in np.ravel(node.array(1))]
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
     if mode not in ("nearest", "linear"):
-        raise node.unsupported("mode", "nearest", "linear")
+        raise node.invalid("mode", "nearest", "linear")
     axes = [
         Axis(place, size, int(size * scale), scale, 1 / scale, 0.0)
         for place, (size, scale) in enumerate(zip(data.sizes, scales, strict=True))
@@ -97,7 +97,7 @@ def resize(node: Node) -> Expression:
         node.attribute("cubic_coeff_a", -0.75),
     )
     if chosen.mode not in ("nearest", "linear", "cubic"):
-        raise node.unsupported("mode", "nearest", "linear", "cubic")
+        raise node.invalid("mode", "nearest", "linear", "cubic")
     found = _resized(node, data, axes, chosen)
     if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
         return found
@@ -124,7 +124,7 @@ def _axes(node: Node) -> list[Axis]:
             outputs[axis], scales[axis] = int(size), int(size) / sizes[axis]
         policy = node.attribute("keep_aspect_ratio_policy", "stretch")
         if policy not in ("stretch", "not_larger", "not_smaller"):
-            raise node.unsupported("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
+            raise node.invalid("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
         if policy != "stretch":
             common = (min if policy == "not_larger" else max)(scales[axis] for axis in named)
             for axis in named:
@@ -155,6 +155,8 @@ def _placed(node: Node, size: int, output: int, scale: float, bounds: tuple[floa
         return 0.0, -0.5
     if mode == "asymmetric":
         return 1 / scale, 0.0
+    if mode == "tf_half_pixel_for_nn" and node.opset < 13:  # later opsets lack it
+        return 1 / scale, 0.5 / scale
     if mode == "align_corners":
         return (0.0 if exact == 1 else (size - 1) / (exact - 1)), 0.0
     if mode == "half_pixel_symmetric":
@@ -163,7 +165,7 @@ def _placed(node: Node, size: int, output: int, scale: float, bounds: tuple[floa
         start, length = bounds[0] * (size - 1), (bounds[1] - bounds[0]) * (size - 1)
         return (0.0, start + length / 2) if exact == 1 else (length / (exact - 1), start)
     modes = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
-    raise node.unsupported("coordinate_transformation_mode", *modes)
+    raise node.invalid("coordinate_transformation_mode", *modes)
 
 
 def _resized(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:

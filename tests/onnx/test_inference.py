@@ -1,0 +1,67 @@
+"""Sizes that ONNX's inference does not tell are those of ONNX, not of the four dimensions of a tensor of DirectML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+from onnx.helper import make_node
+
+from dmlpy import onnx
+from tests.support.onnx_models import model
+
+ROWS: list[tuple[str, int, list[tuple[int, ...]], dict[str, Any], tuple[int, ...]]] = [
+    *((operator, 12, [(3, 4), (4,)], {}, (3, 4)) for operator in ("GreaterOrEqual", "LessOrEqual")),
+    *((operator, opset, [(), (2,)], {}, (2,)) for operator in ("GreaterOrEqual", "LessOrEqual") for opset in (12, 15, 16)),
+    ("GreaterOrEqual", 13, [(), ()], {}, ()),
+    ("LessOrEqual", 12, [(1, 2, 1, 3, 1), (3, 2)], {}, (1, 2, 1, 3, 2)),
+    ("Transpose", 13, [()], {}, ()),
+    ("Transpose", 21, [(2, 3, 4)], {"perm": [2, 0, 1]}, (4, 2, 3)),
+    ("MeanVarianceNormalization", 9, [(2, 3, 4)], {"axes": [0, 2]}, (2, 3, 4)),
+    ("MeanVarianceNormalization", 13, [(2, 3)], {"axes": [1]}, (2, 3)),
+    ("Relu", 1, [(3,)], {}, (3,)),
+    ("Add", 6, [(2, 3, 4), (3,)], {"broadcast": 1, "axis": 1}, (2, 3, 4)),
+    ("Sum", 1, [(3,), (3,)], {}, (3,)),
+    ("Concat", 1, [(2, 2), (2, 3)], {"axis": 1}, (2, 5)),
+]
+"""Operator, opset, sizes of the inputs, attributes, sizes of the output (ONNX Runtime 1.32.0 where it has the version)."""
+
+
+@pytest.mark.parametrize(("operator", "opset", "sizes", "attributes", "expected"), ROWS)
+def test_sizes_are_those_of_onnx(
+    operator: str, opset: int, sizes: list[tuple[int, ...]], attributes: dict[str, Any], expected: tuple[int, ...]
+) -> None:
+    names = [f"x{index}" for index in range(len(sizes))]
+    types = {"y": TensorProto.BOOL} if operator.endswith("OrEqual") else {}
+    nodes = [make_node(operator, names, ["y"], **attributes)]
+    built = model(nodes, dict(zip(names, sizes, strict=True)), ["y"], opset=opset, types=types)
+    loaded = onnx.load(built)
+    assert loaded.outputs["y"].sizes == expected
+    rng = np.random.default_rng(0)
+    found = loaded.compile("numpy")({name: rng.standard_normal(own).astype(np.float32) for name, own in zip(names, sizes, strict=True)})
+    assert found["y"].shape == expected
+
+
+@pytest.mark.parametrize("opset", [11, 13, 21])
+def test_an_entry_by_all_indices_is_a_scalar(opset: int) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    node = make_node("GatherND", ["x", "at"], ["y"])
+    loaded = onnx.load(model([node], {"x": [2, 3]}, ["y"], opset=opset, constants={"at": np.asarray([1, 2])}))
+    found = loaded.compile("numpy")({"x": x})["y"]
+    assert found.shape == ()
+    assert found == 5
+
+
+@pytest.mark.parametrize(("operator", "sizes", "axis"), [("Add", (3,), 1), ("Mul", (2, 3), 0), ("Sub", (4,), None), ("Div", (3, 4), 1)])
+def test_axes_before_opset_7_say_what_the_second_tensor_stands_for(operator: str, sizes: tuple[int, ...], axis: int | None) -> None:
+    """By the text of opset 6: axis 1 of (2, 3, 4, 5) and (3, 4) leaves 5 to be repeated. ONNX Runtime 1.32.0 has no such version."""
+    rng = np.random.default_rng(2)
+    a, b = rng.uniform(1, 2, (2, 3, 4)).astype(np.float32), rng.uniform(1, 2, sizes).astype(np.float32)
+    node = make_node(operator, ["a", "b"], ["y"], broadcast=1, **({} if axis is None else {"axis": axis}))
+    found = onnx.load(model([node], {"a": a.shape, "b": sizes}, ["y"], opset=6)).compile("numpy")({"a": a, "b": b})["y"]
+    start = 3 - len(sizes) if axis is None else axis
+    wide = b.astype(np.float64).reshape(*sizes, *[1] * (3 - start - len(sizes)))
+    function = {"Add": np.add, "Mul": np.multiply, "Sub": np.subtract, "Div": np.divide}[operator]
+    np.testing.assert_allclose(found, function(a.astype(np.float64), wide), rtol=1e-6)
