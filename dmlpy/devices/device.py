@@ -131,6 +131,20 @@ class Device(ABC):
     def view(self, value: Any) -> ArrayView:
         """A user's array as memory. Raises TypeError if it is not an array."""
 
+    def place_of(self, pointer: int) -> str | None:
+        """Where memory lies that the device cannot use: `cpu`, or another GPU's name. None if it can use it, or cannot tell."""
+        return None
+
+    def wait_for(self, producer: int) -> Callable[[int], bool]:
+        """Returns a function that makes a stream wait for the work which is on another stream now.
+
+        It returns False, and does nothing, where only one of them is being captured.
+        """
+        return lambda stream: True
+
+    def order(self, producer: int, stream: int) -> None:  # noqa: B027  most devices have no streams
+        """Makes a stream wait for the work which is on another stream now, unless only one of them is being captured."""
+
     @abstractmethod
     def current_stream(self) -> int:
         """The stream on which work is ordered when the caller names none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
+from dmlpy.devices.cuda.streams import identity
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.validation.problems import DeviceError
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""
+_MOST_USABLE = 4096
+"""Addresses that are remembered as usable; an arena may be cut into any number of them."""
 
 
 class CudaDevice(Device):
@@ -51,6 +55,9 @@ class CudaDevice(Device):
         self.limits = seam.limits(ordinal)
         self.library = KernelLibrary(seam, ordinal)
         self.strategy = strategy
+        self._usable: set[int] = set()
+        """Addresses that `place_of` has found usable: CUDA is asked about each once."""
+        self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
@@ -98,8 +105,12 @@ class CudaDevice(Device):
         return self.seam.to_host(array, self.current_stream() if stream is None else stream)
 
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
-        array = self.seam.to_device(self.ordinal, data, stream)
-        return Memory(self.view(array).pointer, data.nbytes, array)
+        packed = np.ascontiguousarray(data)
+        memory = self._allocate(packed.nbytes, stream)
+        if packed.nbytes:
+            with self.seam.use(self.ordinal):
+                self.seam.write(memory.pointer, packed, stream)
+        return memory
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         with self.seam.use(self.ordinal):
@@ -114,14 +125,45 @@ class CudaDevice(Device):
             self.seam.memset(pointer, 0, size, stream)
 
     def view(self, value: Any) -> ArrayView:
-        own = self.seam.view(value)
-        if own is not None:
-            return own
-        try:
-            only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
-        except Exception:
-            only_dlpack = False  # no such method, or another library's failure, which `arrays.view` reports
-        return arrays.view(self.seam.from_dlpack(value) if only_dlpack else value)
+        seen = self.seam.view(value)
+        if seen is None:
+            try:
+                only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
+            except Exception:
+                only_dlpack = False  # no such method, or another library's failure, which `arrays.view` reports
+            seen = self._view_dlpack(value) if only_dlpack else arrays.view(value)
+            if seen.stream is not None and not (only_dlpack or self._waits_for_producers):
+                seen = seen._replace(stream=None)
+        if seen.device in (self.name, "cpu"):
+            return seen
+        place = self.place_of(seen.pointer) if seen.pointer else None
+        if place == "cpu":
+            raise TypeError(f"its memory is the host's, which {self.name} cannot access")
+        found = place or self.memory_kind
+        return seen if seen.device == found else seen._replace(device=found)
+
+    def _view_dlpack(self, value: Any) -> ArrayView:
+        """An array that only DLPack knows: its producer orders its work before CuPy's current stream."""
+        array = self.seam.from_dlpack(value)
+        seen = self.seam.view(array) or arrays.view(array)
+        return seen._replace(stream=self.seam.current_stream(int(value.__dlpack_device__()[1])))
+
+    def place_of(self, pointer: int) -> str | None:
+        if pointer in self._usable:
+            return None
+        place = self.seam.place_of(self.ordinal, pointer)
+        if place is None:
+            if len(self._usable) >= _MOST_USABLE:
+                self._usable.clear()
+            self._usable.add(pointer)
+        return place
+
+    def wait_for(self, producer: int) -> Callable[[int], bool]:
+        return self.seam.wait_for(self.ordinal, producer)
+
+    def order(self, producer: int, stream: int) -> None:
+        if identity(producer) != identity(stream):
+            self.wait_for(producer)(stream)
 
     def current_stream(self) -> int:
         return self.seam.current_stream(self.ordinal)
