@@ -126,7 +126,8 @@ def place(
     except TypeError as error:
         given = f"of type {type(value).__name__}"
         return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))]
-    layout = seen.device, seen.dtype, seen.shape, seen.strides, output and seen.read_only
+    pointer, shape, strides, dtype, where, read_only, owner, producer = seen
+    layout = where, dtype, shape, strides, output and read_only
     if known is None or layout not in known:
         problems = _array_problems(device, name, desc, seen, output=output)
         if not problems and known is not None:
@@ -134,8 +135,8 @@ def place(
     else:
         problems = []
     if not problems:
-        problems = _alignment_problems(name, desc, seen.pointer)
-    return (None, problems) if problems else (Bound(name, desc, output, seen.pointer, seen.owner, producer=seen.stream), [])
+        problems = _alignment_problems(name, desc, pointer)
+    return (None, problems) if problems else (Bound(name, desc, output, pointer, owner, None, producer), [])
 
 
 def order_after_producers(device: Device, bound: Sequence[Bound], stream: int, producers: Sequence[int] = ()) -> None:

@@ -168,7 +168,7 @@ class Rebindable(BoundWork):
         self._launch: Launch | None = None
         self._waits: dict[str | int, Callable[[int], bool]] = dict(enumerate(map(device.wait_for, producers)))
         """What the next call has to wait for: by the name of the tensor, of scratch and constants by number."""
-        self._waits |= self._waits_for(self._bound)
+        self._waits |= {name: device.wait_for(item.producer) for name, item in self._bound.items() if item.producer is not None}
         self._kept: dict[tuple[int, ...], tuple[Launch, Launch | None]] = {}
         """Launches, and their form that is replayed, by the addresses that they are for; those that were used last come last."""
 
@@ -200,10 +200,6 @@ class Rebindable(BoundWork):
             return self._device.dispatched(launch, self._name, self._memories)
         self._launch = repeated
         return repeated
-
-    def _waits_for(self, bound: Mapping[str, Bound]) -> dict[str | int, Callable[[int], bool]]:
-        """Waits for the work that now fills the memory of tensors."""
-        return {name: self._device.wait_for(item.producer) for name, item in bound.items() if item.producer is not None}
 
     def _wait(self, stream: int) -> None:
         """Makes a stream wait; what cannot be waited for in a capture stays for the next call."""
@@ -239,10 +235,13 @@ class Rebindable(BoundWork):
         if not tensors.keys() <= known.keys():
             tensors, problems = self._by_place(tensors)
         changed: dict[str, Bound] = {}
+        producers: dict[str, int] = {}
         for name, value in tensors.items():
             place, wrong = self._placed(known[name], value)
             if place is not None:
                 changed[name] = place
+                if place.producer is not None:
+                    producers[name] = place.producer
             if wrong:
                 problems += wrong
         bound = {**known, **changed}
@@ -251,9 +250,10 @@ class Rebindable(BoundWork):
             problems = self._hazards(bound)
         if problems:
             raise BindError(f"{self._name}.rebind", problems)
-        waits = self._waits_for(changed)
-        if waits or self._waits:
-            waits = {key: wait for key, wait in self._waits.items() if key not in changed} | waits
+        waits = self._waits
+        if producers or waits:
+            waits = {key: wait for key, wait in waits.items() if key not in changed}
+            waits |= {name: self._device.wait_for(producer) for name, producer in producers.items()}
         # From here on nothing fails. After an interrupt the next call makes everything from what is bound then.
         self._spans = {}
         self._launch = None

@@ -126,6 +126,8 @@ class CudaDevice(Device):
 
     def view(self, value: Any) -> ArrayView:
         seen = self.seam.view(value)
+        if seen is not None and seen.device == self.name:
+            return seen
         if seen is None:
             try:
                 only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
