@@ -164,6 +164,10 @@ class Device(ABC):
         It uses `memory`, which may be let go of as soon as it is launched.
         """
 
+    def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
+        """A part of a dispatch, in the form in which the device tells its errors apart from those of other parts, if it does."""
+        return launch
+
     def joined(self, launches: Sequence[Launch]) -> Joined:
         """The form in which these launches run one after the other."""
         return Joined((launch, 1) for launch in launches)

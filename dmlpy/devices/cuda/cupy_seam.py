@@ -21,6 +21,7 @@ from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
 from dmlpy.devices.cuda.streams import LEGACY_STREAMS, Wait, arena, identity
+from dmlpy.devices.cuda.synchronous import hint
 from dmlpy.validation.problems import DeviceError
 
 Array = np.ndarray[Any, Any]
@@ -66,7 +67,8 @@ def _translated(function: Method) -> Method:
 def _device_error(what: str, error: Exception) -> DeviceError:
     status = getattr(error, "status", None)
     out_of_memory = isinstance(error, MemoryError) or status == _MEMORY_ALLOCATION
-    return DeviceError(f"{what}: {error or type(error).__name__}", hresult=HResult.E_OUTOFMEMORY if out_of_memory else None)
+    text = f"{what}: {error or type(error).__name__}{hint(status)}"
+    return DeviceError(text, hresult=HResult.E_OUTOFMEMORY if out_of_memory else None)
 
 
 class _Names(dict[int, str]):
@@ -128,6 +130,7 @@ class CupyMemory:
         self._seam, self._device, self._stream = seam, device, identity(stream)
         self._last_uses: dict[int, Any] = {}  # by stream: an event behind the last work that uses the memory
 
+    @_translated
     def used_in(self, stream: int) -> None:
         own = identity(stream)
         if own != self._stream and not self._seam.is_capturing(stream):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
 from dmlpy.devices.cuda.streams import identity
+from dmlpy.devices.cuda.synchronous import is_asked, synchronous
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.validation.problems import DeviceError
 
@@ -57,6 +59,7 @@ class CudaDevice(Device):
         self.strategy = strategy
         self._usable: set[int] = set()
         """Addresses that `place_of` has found usable: CUDA is asked about each once."""
+        self._is_synchronous = is_asked()
         self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
@@ -188,17 +191,28 @@ class CudaDevice(Device):
         seam, ordinal = self.seam, self.ordinal
         uses = [item.used_in for item in memory if item.used_in is not None]
 
+        launch = self.part(launch, lambda: name)
+
         def dispatch(stream: int) -> None:
             with seam.use(ordinal):
                 try:
                     launch(stream)
-                finally:  # work enqueued before an error or an interrupt still runs
-                    for used_in in uses:
-                        used_in(stream)
+                except BaseException:  # work enqueued before an error or an interrupt still runs
+                    with suppress(DeviceError):  # of a broken context: the first error tells more
+                        for used_in in uses:
+                            used_in(stream)
+                    raise
+                for used_in in uses:
+                    used_in(stream)
 
         return in_range(seam, name, dispatch)
 
+    def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
+        return synchronous(self.seam, launch, name()) if self._is_synchronous else launch
+
     def replayed(self, launch: Launch) -> Launch:
+        if self._is_synchronous:
+            return launch
         seam = self.seam
         graph = seam.capture(self.ordinal, launch)
 

@@ -153,10 +153,10 @@ class GraphDispatch(Rebindable):
         pointers = {place: bases[root] + byte for place, (root, byte) in step.tensors.items()}
         scratch = self._scratch + self._program.scratch.get(at, 0)
         launch = step.operator._plan.bind(pointers, scratch, None if step.packed is None else self._packed + step.packed)
-        if not step.cleared:
-            return launch
-        clears = [self._clear(bases[source], self._program.layout.reached(source)) for source in step.cleared]
-        return in_order([*clears, launch])
+        if step.cleared:
+            clears = [self._clear(bases[source], self._program.layout.reached(source)) for source in step.cleared]
+            launch = in_order([*clears, launch])
+        return self._device.part(launch, lambda: self.graph.graph.label(step.node))
 
     def _clear(self, pointer: int, size: int) -> Launch:
         clear = self._device.clear
