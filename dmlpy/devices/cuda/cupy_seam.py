@@ -18,6 +18,7 @@ import numpy as np
 
 from dmlpy.arrays import ArrayView
 from dmlpy.description.enums import HResult
+from dmlpy.devices.cuda.absence import without_cupy, without_gpu
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
 from dmlpy.devices.cuda.streams import LEGACY_STREAMS, Wait, arena, identity
@@ -169,8 +170,8 @@ class CupySeam:
     def _cupy(self) -> Any:
         try:
             import cupy
-        except ImportError as error:
-            raise DeviceError(f"CuPy cannot be imported (pip install dmlpy[cuda13] or dmlpy[cuda12] brings it): {error}") from error
+        except Exception as error:  # CuPy and its CUDA libraries fail in many ways
+            raise DeviceError(without_cupy(error)) from error
         return cupy
 
     @functools.cached_property
@@ -193,9 +194,7 @@ class CupySeam:
         except DeviceError:
             raise
         except Exception as error:
-            raise DeviceError(f"no GPU answers: {error or type(error).__name__}") from error
-        if count == 0:
-            raise DeviceError("no GPU answers: CUDA finds none")
+            raise DeviceError(without_gpu(self._runtime, error)) from error
         return count
 
     @_translated

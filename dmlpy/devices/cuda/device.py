@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
 from dmlpy.devices.cuda.streams import identity
 from dmlpy.devices.cuda.synchronous import is_asked, synchronous
-from dmlpy.devices.device import Device, Memory, shared, show_bytes
+from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""
+OLDEST_CAPABILITY = 75
+"""The first compute capability that the kernels are written for."""
 _MOST_USABLE = 4096
 """Addresses that are remembered as usable; an arena may be cut into any number of them."""
 
@@ -235,5 +237,11 @@ def cuda_device(index: int) -> CudaDevice | str:
     try:
         count = seam.device_count()
     except DeviceError as error:
-        return f"{error}; a GPU needs dmlpy[cuda12] or dmlpy[cuda13] and NVIDIA's driver, device='cpu' needs neither"
-    return CudaDevice(seam, index) if index < count else f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'}"
+        return str(error)
+    if index >= count:
+        return f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'}"
+    limits = seam.limits(index)
+    if limits.compute_capability < OLDEST_CAPABILITY:
+        given, needed = limits.compute_capability / 10, OLDEST_CAPABILITY / 10
+        return Unusable(f"{limits.name} has compute capability {given}, and dmlpy needs {needed} or newer")
+    return CudaDevice(seam, index)
