@@ -131,6 +131,10 @@ class Device(ABC):
     def view(self, value: Any) -> ArrayView:
         """A user's array as memory. Raises TypeError if it is not an array."""
 
+    def stream_identity(self, stream: int) -> int:
+        """A number for the stream that a handle means in the calling thread: equal numbers mean the same stream."""
+        return stream
+
     def place_of(self, pointer: int) -> str | None:
         """Where memory lies that the device cannot use: `cpu`, or another GPU's name. None if it can use it, or cannot tell."""
         return None

@@ -165,6 +165,9 @@ class CudaDevice(Device):
             self._usable.add(pointer)
         return place
 
+    def stream_identity(self, stream: int) -> int:
+        return identity(stream)
+
     def wait_for(self, producer: int) -> Callable[[int], bool]:
         return self.seam.wait_for(self.ordinal, producer)
 

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.fake_cupy import MANAGED, Machine, MemoryPointer
+from tests.support.cuda.fake_cupy import MANAGED, Machine, MemoryPointer, one_handle
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
@@ -61,11 +61,11 @@ class Machinery:
 
     def produced(self, stream: int, array: Any = None) -> Produced:
         """An array, and work on a stream that fills it: it is done when something waits for it."""
-        self.machine.pending[stream].append(lambda: None)
+        self.machine.pending[one_handle(stream)].append(lambda: None)
         return Produced(self.array() if array is None else array, stream)
 
     def is_done(self, stream: int) -> bool:
-        return not self.machine.pending[stream]
+        return not self.machine.pending[one_handle(stream)]
 
     def packed(self) -> dict[str, Any]:
         return {name: self.gpu.from_host(array) for name, array in inputs(rnn()).items() if name in self.rnn.prepared_inputs}
@@ -121,7 +121,6 @@ USES: dict[str, Callable[[Machinery, int], object]] = {
 def test_work_waits_for_the_producer(use: str, producer: str, at: Machinery) -> None:
     own = at.new_stream()
     handle = {"a stream": own.ptr, "the legacy default stream": 1, "the thread's default stream": 2}[producer]
-    place = 0 if handle == 1 else handle
     done: list[bool] = []
     issue = at.machine.issue
 
@@ -129,10 +128,11 @@ def test_work_waits_for_the_producer(use: str, producer: str, at: Machinery) -> 
         """Whether what is on the producer's stream is done whenever the work's stream comes to something else than a wait."""
         issue(stream, work, deferred=deferred)
         if stream == at.stream.ptr and not deferred:
-            done.append(at.is_done(place))
+            done.append(at.is_done(handle))
 
     at.machine.issue = noted  # type: ignore[method-assign]
-    USES[use](at, handle)
+    with at.new_stream():  # what else is made goes there, and does not end the producer's work
+        USES[use](at, handle)
     assert done
     assert all(done)
     assert own.ptr not in at.machine.synchronized, "the host does not wait"
