@@ -38,7 +38,8 @@ def without_cupy(error: Exception) -> str:
     """Why CuPy cannot be imported."""
     if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
         return f"CuPy is not installed: install {_EXTRAS}"
-    return conflict() or f"CuPy {' '.join(installed_cupys().values())} cannot be imported: {_cause(error)}".replace("  ", " ")
+    name = " ".join(["CuPy", *installed_cupys().values()])
+    return conflict() or f"{name} cannot be imported: {_cause(error)}"
 
 
 def without_gpu(runtime: Any, error: Exception) -> str:

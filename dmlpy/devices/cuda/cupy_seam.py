@@ -21,7 +21,7 @@ from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.absence import without_cupy, without_gpu
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
-from dmlpy.devices.cuda.streams import LEGACY_STREAMS, Wait, arena, identity
+from dmlpy.devices.cuda.streams import LEGACY_STREAMS, PER_THREAD_STREAM, Wait, arena, identity
 from dmlpy.devices.cuda.synchronous import hint
 from dmlpy.validation.problems import DeviceError
 
@@ -129,12 +129,17 @@ class CupyMemory:
         self.size = size
         self.owner = owner
         self._seam, self._device, self._stream = seam, device, identity(stream)
+        self._handle = stream if stream != PER_THREAD_STREAM else -1  # what `used_in` need not look at
         self._last_uses: dict[int, Any] = {}  # by stream: an event behind the last work that uses the memory
 
-    @_translated
     def used_in(self, stream: int) -> None:
-        own = identity(stream)
-        if own != self._stream and not self._seam.is_capturing(stream):
+        if stream != self._handle and (own := identity(stream)) != self._stream:
+            self.record_use(own, stream)
+
+    @_translated
+    def record_use(self, own: int, stream: int) -> None:
+        """`used_in` of another stream, whose identity is `own`."""
+        if not self._seam.is_capturing(stream):
             self._last_uses[own] = self._seam.record(self._device, stream, self._last_uses.get(own))
 
     def __del__(self) -> None:

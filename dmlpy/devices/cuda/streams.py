@@ -20,7 +20,7 @@ _INVALID_HANDLE = 400
 
 def arena(stream: int) -> int:
     """The handle by which CuPy's memory pool finds the memory of a stream; the pool would take 0 and 1 for two streams."""
-    return 0 if stream in LEGACY_STREAMS else stream
+    return 0 if stream == LEGACY_STREAMS[1] else stream
 
 
 def identity(stream: int) -> int:
