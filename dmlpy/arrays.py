@@ -30,7 +30,18 @@ class Buffer:
 
 
 class ArrayView(NamedTuple):
-    """An array as memory. `owner` keeps it alive; strides are in bytes; `device` is `cpu` or `cuda`."""
+    """An array as memory.
+
+    Attributes:
+        pointer: the address of the first element.
+        shape: the sizes.
+        strides: in bytes.
+        dtype: the element type.
+        device: `cpu`; `cuda:1` where the GPU is known; `cuda` where it is not, and for memory that every GPU can use.
+        read_only: whether it cannot be written.
+        owner: the object that keeps the memory alive.
+        stream: the CUDA stream of the work that fills it, which whoever uses it has to wait for; None if there is nothing to wait for.
+    """
 
     pointer: int
     shape: tuple[int, ...]
@@ -39,6 +50,7 @@ class ArrayView(NamedTuple):
     device: str
     read_only: bool
     owner: Any
+    stream: int | None = None
 
 
 def view(array: Any) -> ArrayView:
@@ -121,4 +133,17 @@ def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
     steps = tuple(operator.index(stride) for stride in strides)
     if len(steps) != len(shape) or min(shape, default=0) < 0 or not 0 <= address < 2**64:
         raise TypeError("its __cuda_array_interface__ describes no array")
-    return ArrayView(address, shape, steps, dtype, "cuda", bool(read_only), array)
+    return ArrayView(address, shape, steps, dtype, "cuda", bool(read_only), array, _stream(interface))
+
+
+def _stream(interface: dict[str, Any]) -> int | None:
+    """The stream that version 3 of the interface tells: 1 is the legacy default stream, 2 each thread's own one, 0 either of them."""
+    stream = interface.get("stream") if interface.get("version", 0) >= 3 else None
+    if stream is None:
+        return None
+    handle = operator.index(stream)
+    if not 0 < handle < 2**64:
+        expected = "None, 1 (the legacy default stream), 2 (the thread's default stream) or a stream's handle"
+        given = str(handle) if abs(handle) < 2**64 else "a number of more than 64 bits"
+        raise TypeError(f"the stream of its __cuda_array_interface__ is {given}, expected {expected}")
+    return handle

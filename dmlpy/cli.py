@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import platform
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -173,6 +172,8 @@ def run(
                 for item in dmlpy.list_devices():
                     typer.echo(f"{item.name}: {item.describe()['name']}")
             if show_dependencies:
+                from dmlpy.info import versions
+
                 for name, version in versions().items():
                     typer.echo(f"{name}: {version}")
             return
@@ -363,42 +364,13 @@ def warmup(
 
 
 @app.command()
-def info() -> None:
-    """Show the devices, the versions, and which operators run where."""
-    from dmlpy.description.enums import FeatureLevel
-    from dmlpy.description.registry import OPERATORS
+def info(as_json: JsonOption = False) -> None:
+    """Show the devices and what they run, or why there is no GPU, and the versions."""
+    from dmlpy.info import info as look
 
     with reported():
-        for name, version in versions().items():
-            typer.echo(f"{name}: {version}")
-        lowest, highest = min(FeatureLevel), max(FeatureLevel)
-        typer.echo(f"feature levels: {lowest} to {highest} (DirectML {lowest.directml_version} to {highest.directml_version})")
-        own = sum(kind.beyond_directml for kind in OPERATORS.values())
-        typer.echo(f"operators described: {len(OPERATORS) - own} of DirectML, {own} of dmlpy's own")
-        for item in dmlpy.list_devices():
-            typer.echo(f"\ndevice {item.name}")
-            for name, text in item.describe().items():
-                typer.echo(f"  {name}: {text}")
-            run = [kind for kind in OPERATORS.values() if item.runs(kind)]
-            own_run = sum(kind.beyond_directml for kind in run)
-            typer.echo(f"  runs {len(run) - own_run} of DirectML's operators and {own_run} of dmlpy's own (dmlpy ops lists them)")
-
-
-def versions() -> dict[str, str]:
-    """The versions of dmlpy, Python and the packages that it uses, installed or not."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    found = {"dmlpy": dmlpy.__version__, "Python": platform.python_version()}
-    for package in ("numpy", "pydantic"):
-        found[package] = version(package)
-    cupy = []
-    for package in ("cupy", "cupy-cuda12x", "cupy-cuda13x"):
-        try:
-            cupy.append(f"{version(package)} ({package})")
-        except PackageNotFoundError:
-            continue
-    found["CuPy"] = ", ".join(cupy) or "not installed (extras cuda12, cuda13)"
-    return found
+        found = look()
+        typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else "\n".join(found.lines()))
 
 
 @app.command()

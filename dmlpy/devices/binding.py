@@ -41,14 +41,22 @@ class Bound:
         output: whether it is written.
         owner: the object that keeps the memory alive.
         array: a view of host memory in the desc's layout where the caller gave a NumPy array, else None.
+        producer: the stream whose work whoever uses the memory has to wait for; None if there is none.
     """
 
-    __slots__ = ("_pointer", "array", "desc", "name", "output", "owner")
+    __slots__ = ("_pointer", "array", "desc", "name", "output", "owner", "producer")
 
     def __init__(
-        self, name: str, desc: TensorDesc, output: bool, pointer: int | None, owner: Any, array: np.ndarray[Any, Any] | None = None
+        self,
+        name: str,
+        desc: TensorDesc,
+        output: bool,
+        pointer: int | None,
+        owner: Any,
+        array: np.ndarray[Any, Any] | None = None,
+        producer: int | None = None,
     ) -> None:
-        self.name, self.desc, self.output, self.owner, self.array = name, desc, output, owner, array
+        self.name, self.desc, self.output, self.owner, self.array, self.producer = name, desc, output, owner, array, producer
         self._pointer = pointer
 
     @classmethod
@@ -112,13 +120,14 @@ def place(
         if layout in known and flags.aligned and desc.required_alignment <= value.dtype.alignment:
             return Bound.of_array(name, desc, output, value), []
     if isinstance(value, Buffer):
-        return _place_buffer(name, desc, value, output=output)
+        return _place_buffer(device, name, desc, value, output=output)
     try:
         seen = device.view(value)
     except TypeError as error:
         given = f"of type {type(value).__name__}"
         return None, [Problem("array.kind", name, given, "an array, dmlpy.Buffer(pointer, size_in_bytes) or None", (str(error),))]
-    layout = seen.device, seen.dtype, seen.shape, seen.strides, output and seen.read_only
+    pointer, shape, strides, dtype, where, read_only, owner, producer = seen
+    layout = where, dtype, shape, strides, output and read_only
     if known is None or layout not in known:
         problems = _array_problems(device, name, desc, seen, output=output)
         if not problems and known is not None:
@@ -126,8 +135,18 @@ def place(
     else:
         problems = []
     if not problems:
-        problems = _alignment_problems(name, desc, seen.pointer)
-    return (None, problems) if problems else (Bound(name, desc, output, seen.pointer, seen.owner), [])
+        problems = _alignment_problems(name, desc, pointer)
+    return (None, problems) if problems else (Bound(name, desc, output, pointer, owner, None, producer), [])
+
+
+def order_after_producers(device: Device, bound: Sequence[Bound], stream: int, producers: Sequence[int] = ()) -> None:
+    """Makes a stream wait for the work, on other streams, that fills the bound memory, and for that of other producers."""
+    for item in bound:
+        if item.producer is not None:
+            device.order(item.producer, stream)
+            item.producer = None
+    for producer in producers:
+        device.order(producer, stream)
 
 
 def placed(device: Device, name: str, desc: TensorDesc, array: Any) -> Bound:
@@ -138,13 +157,27 @@ def placed(device: Device, name: str, desc: TensorDesc, array: Any) -> Bound:
     return Bound(name, desc, True, seen.pointer, seen.owner)
 
 
-def _place_buffer(name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) -> tuple[Bound | None, list[Problem]]:
+def _place_buffer(device: Device, name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) -> tuple[Bound | None, list[Problem]]:
     pointer, size, problems = _buffer_range(name, buffer)
-    if not problems and size < desc.reached_bytes:
-        why = f"{desc.summary()} reaches {desc.reached_bytes} bytes"
-        problems = [Problem("buffer.size", name, f"a buffer of {size} bytes", f"at least {desc.reached_bytes} bytes", (why,))]
+    if not problems:
+        if (where := device.place_of(pointer)) is not None:
+            problems.append(_misplaced(device, name, where, "a buffer"))
+        if size < desc.reached_bytes:
+            why = f"{desc.summary()} reaches {desc.reached_bytes} bytes"
+            problems.append(Problem("buffer.size", name, f"a buffer of {size} bytes", f"at least {desc.reached_bytes} bytes", (why,)))
     problems = problems or _alignment_problems(name, desc, pointer)
     return (None, problems) if problems else (Bound(name, desc, output, pointer, buffer), [])
+
+
+def _misplaced(device: Device, name: str, where: str, what: str) -> Problem:
+    """The problem of memory in a place that the device cannot use."""
+    expected, why = f"memory of {device.name}", f"the operator was compiled for {device.name}"
+    if where == "cpu":
+        remedy = "give memory of the GPU, page-locked or managed memory"
+        return Problem("array.device", name, f"{what} in host memory", expected, (why,), remedy)
+    peers = f"{device.name} does not use memory of other GPUs, even where peer access is enabled"
+    remedy = f"copy it to {device.name}, or compile with device={where!r}"
+    return Problem("array.device", name, f"{what} on {where}", expected, (why, peers), remedy)
 
 
 def _buffer_range(name: str, buffer: Buffer) -> tuple[int, int, list[Problem]]:
@@ -180,12 +213,15 @@ def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Probl
 
 def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView, *, output: bool) -> list[Problem]:
     problems = []
-    if seen.device != device.memory_kind:
+    if seen.device not in (device.name, device.memory_kind):
         if seen.device == "cpu":
             found, remedy = "an array in host memory", "copy it once with op.device.from_host(array), or pass copy=True to a call"
-        else:
+            problems.append(Problem("array.device", name, found, f"memory of {device.name}", remedy=remedy))
+        elif device.memory_kind == "cpu":
             found, remedy = "an array in GPU memory", "copy it to the host (array.get()), or compile with device='cuda'"
-        problems.append(Problem("array.device", name, found, f"memory of {device.name}", remedy=remedy))
+            problems.append(Problem("array.device", name, found, f"memory of {device.name}", remedy=remedy))
+        else:
+            problems.append(_misplaced(device, name, seen.device, "an array"))
     problems += value_form_problems(name, desc, seen, output=output)
     itemsize, held = seen.dtype.itemsize, desc.memory
     if seen.dtype != held.data_type.numpy or seen.shape != held.sizes:
@@ -322,14 +358,24 @@ def hazards(
     return problems
 
 
-def resource(device: Device, name: str, value: Any, needed: int, promised: int = 1) -> tuple[tuple[int, int] | None, list[Problem]]:
+def resource(
+    device: Device, name: str, value: Any, needed: int, producers: list[int], promised: int = 1
+) -> tuple[tuple[int, int] | None, list[Problem]]:
     """The address and end of caller-given scratch or persistent memory, or the problems with it.
 
-    `promised` is an alignment in bytes that tensors within it rely on.
+    Args:
+        device: where it has to lie.
+        name: its place.
+        value: an array or a buffer.
+        needed: the bytes that it must have.
+        producers: gets the stream whose work whoever uses the memory has to wait for, if there is one.
+        promised: an alignment in bytes that tensors within it rely on.
     """
     alignment = max(RESOURCE_ALIGNMENT, promised)
     if isinstance(value, Buffer):
         pointer, size, problems = _buffer_range(name, value)
+        if not problems and (where := device.place_of(pointer)) is not None:
+            problems = [_wrong_resource(device, name, "a buffer", where)]
         if problems:
             return None, problems
     else:
@@ -342,17 +388,23 @@ def resource(device: Device, name: str, value: Any, needed: int, promised: int =
         itemsize = seen.dtype.itemsize
         rows = zip(seen.shape, seen.strides, packed_strides(seen.shape), strict=True)
         packed = all(length <= 1 or stride == own * itemsize for length, stride, own in rows)
-        if seen.device != device.memory_kind or seen.read_only or not packed:
+        if seen.device not in (device.name, device.memory_kind) or seen.read_only or not packed:
             words = ["read-only"] * seen.read_only + ["strided"] * (not packed)
-            found = f"a {' '.join([*words, 'array'])} in {'host' if seen.device == 'cpu' else 'GPU'} memory"
-            return None, [Problem("resource.kind", name, found, f"packed, writable memory of {device.name}")]
+            return None, [_wrong_resource(device, name, " ".join(["a", *words, "array"]), seen.device)]
         pointer, size = seen.pointer, prod(seen.shape) * itemsize
+        if seen.stream is not None:
+            producers.append(seen.stream)
     problems = []
     if size < needed:
         problems.append(Problem("resource.size", name, f"{size} bytes", f"at least {needed} bytes"))
     if needed and (pointer <= 0 or pointer % alignment):
         problems.append(Problem("resource.alignment", name, f"memory at {pointer:#x}", f"an address that is a multiple of {alignment}"))
     return (None, problems) if problems else ((pointer, pointer + needed), [])
+
+
+def _wrong_resource(device: Device, name: str, what: str, where: str) -> Problem:
+    place = {"cpu": "in host memory", "cuda": "in GPU memory"}.get(where, f"on {where}")
+    return Problem("resource.kind", name, f"{what} {place}", f"packed, writable memory of {device.name}")
 
 
 RESOURCE_ALIGNMENT = 16

@@ -8,7 +8,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import wraps
-from itertools import count, takewhile
+from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,7 @@ from dmlpy.devices.plan import Joined
 from dmlpy.validation.problems import DeviceError, RenamedWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy as np
 
@@ -131,6 +131,24 @@ class Device(ABC):
     def view(self, value: Any) -> ArrayView:
         """A user's array as memory. Raises TypeError if it is not an array."""
 
+    def stream_identity(self, stream: int) -> int:
+        """A number for the stream that a handle means in the calling thread: equal numbers mean the same stream."""
+        return stream
+
+    def place_of(self, pointer: int) -> str | None:
+        """Where memory lies that the device cannot use: `cpu`, or another GPU's name. None if it can use it, or cannot tell."""
+        return None
+
+    def wait_for(self, producer: int) -> Callable[[int], bool]:
+        """Returns a function that makes a stream wait for the work which is on another stream now.
+
+        It returns False, and does nothing, where only one of them is being captured.
+        """
+        return lambda stream: True
+
+    def order(self, producer: int, stream: int) -> None:  # noqa: B027  most devices have no streams
+        """Makes a stream wait for the work which is on another stream now, unless only one of them is being captured."""
+
     @abstractmethod
     def current_stream(self) -> int:
         """The stream on which work is ordered when the caller names none."""
@@ -149,6 +167,10 @@ class Device(ABC):
 
         It uses `memory`, which may be let go of as soon as it is launched.
         """
+
+    def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
+        """A part of a dispatch, in the form in which the device tells its errors apart from those of other parts, if it does."""
+        return launch
 
     def joined(self, launches: Sequence[Launch]) -> Joined:
         """The form in which these launches run one after the other."""
@@ -200,6 +222,12 @@ class Device(ABC):
         return f"<dmlpy device {self.name}>"
 
 
+class Unusable(str):
+    """The reason why the device of an index, which exists, cannot be used; there may be others of its kind that can."""
+
+    __slots__ = ()
+
+
 DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
 """Makes the device of an index, by kind (`numpy`, `cpu`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
 
@@ -237,6 +265,8 @@ def device(name: Device | str | None = None) -> Device:
         return name
     if name is None:
         found = DEVICE_KINDS["cuda"](0)
+        if isinstance(found, Unusable):
+            found = next((item for item in _existing("cuda") if isinstance(item, Device)), found)
         return found if isinstance(found, Device) else device("cpu")
     kind, separator, index = str.lower(name).partition(":") if isinstance(name, str) else ("", "", "")
     if kind in _FORMER_NAMES:
@@ -250,17 +280,35 @@ def device(name: Device | str | None = None) -> Device:
         )
     found = DEVICE_KINDS[kind](int(index or 0))
     if isinstance(found, str):
-        raise DeviceError(f"device {name!r} does not exist on this machine: {found}")
+        fate = "cannot be used" if isinstance(found, Unusable) else "does not exist on this machine"
+        raise DeviceError(f"device {name!r} {fate}: {found}")
     return found
 
 
 def list_devices() -> list[Device]:
     """All devices of this machine: `numpy` and `cpu`, then each GPU."""
-    found: list[Device] = []
-    for kind in sorted(DEVICE_KINDS, key=["numpy", "cpu", "cuda"].index):
-        items = (DEVICE_KINDS[kind](index) for index in count())
-        found.extend(takewhile(lambda item: isinstance(item, Device), items))  # type: ignore[arg-type]
+    kinds = sorted(DEVICE_KINDS, key=["numpy", "cpu", "cuda"].index)
+    return [item for kind in kinds for item in _existing(kind) if isinstance(item, Device)]
+
+
+def unavailable_devices() -> dict[str, str]:
+    """Why there is no device of a kind, by the kind, and why those that exist cannot be used, by their names."""
+    found: dict[str, str] = {}
+    for kind, of_index in DEVICE_KINDS.items():
+        first = of_index(0)
+        if not isinstance(first, Device | Unusable):
+            found[kind] = first
+        found |= {f"{kind}:{index}": item for index, item in enumerate(_existing(kind)) if isinstance(item, Unusable)}
     return found
+
+
+def _existing(kind: str) -> Iterator[Device | Unusable]:
+    """The devices of a kind that this machine has."""
+    for index in count():
+        item = DEVICE_KINDS[kind](index)
+        if not isinstance(item, Device | Unusable):
+            return
+        yield item
 
 
 def no_memory(purpose: str, error: MemoryError) -> DeviceError:

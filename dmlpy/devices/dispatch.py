@@ -144,6 +144,7 @@ class Rebindable(BoundWork):
         layouts: the layouts of arrays that were checked, by name.
         areas: the scratch and the packed constants, by name.
         memories: what each launch uses beside the tensors.
+        producers: the streams whose work fills that memory: the first call makes its stream wait for them, and for those of the tensors.
         replayed: whether repeated launches are put into the form that is cheapest to repeat.
     """
 
@@ -155,6 +156,7 @@ class Rebindable(BoundWork):
         layouts: Mapping[str, KnownLayouts],
         areas: Mapping[str, Area],
         memories: Sequence[Memory],
+        producers: Sequence[int] = (),
         *,
         replayed: bool,
     ) -> None:
@@ -164,6 +166,9 @@ class Rebindable(BoundWork):
         self._is_replayed = replayed
         self._spans: dict[str, Span] = {}
         self._launch: Launch | None = None
+        self._waits: dict[str | int, Callable[[int], bool]] = dict(enumerate(map(device.wait_for, producers)))
+        """What the next call has to wait for: by the name of the tensor, of scratch and constants by number."""
+        self._waits |= {name: device.wait_for(item.producer) for name, item in self._bound.items() if item.producer is not None}
         self._kept: dict[tuple[int, ...], tuple[Launch, Launch | None]] = {}
         """Launches, and their form that is replayed, by the addresses that they are for; those that were used last come last."""
 
@@ -196,6 +201,10 @@ class Rebindable(BoundWork):
         self._launch = repeated
         return repeated
 
+    def _wait(self, stream: int) -> None:
+        """Makes a stream wait; what cannot be waited for in a capture stays for the next call."""
+        self._waits = {key: wait for key, wait in self._waits.items() if not wait(stream)}
+
     def _addresses(self) -> tuple[int, ...]:
         return tuple([item.pointer for item in self._bound.values()])
 
@@ -226,10 +235,13 @@ class Rebindable(BoundWork):
         if not tensors.keys() <= known.keys():
             tensors, problems = self._by_place(tensors)
         changed: dict[str, Bound] = {}
+        producers: dict[str, int] = {}
         for name, value in tensors.items():
             place, wrong = self._placed(known[name], value)
             if place is not None:
                 changed[name] = place
+                if place.producer is not None:
+                    producers[name] = place.producer
             if wrong:
                 problems += wrong
         bound = {**known, **changed}
@@ -238,12 +250,17 @@ class Rebindable(BoundWork):
             problems = self._hazards(bound)
         if problems:
             raise BindError(f"{self._name}.rebind", problems)
+        waits = self._waits
+        if producers or waits:
+            waits = {key: wait for key, wait in waits.items() if key not in changed}
+            waits |= {name: self._device.wait_for(producer) for name, producer in producers.items()}
         # From here on nothing fails. After an interrupt the next call makes everything from what is bound then.
         self._spans = {}
         self._launch = None
         self._change_limits(bound)
         self._bound = bound
         self._spans = spans
+        self._waits = waits
 
     def _placed(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
         """The memory of a value that takes the place of another one."""
@@ -303,9 +320,10 @@ class Dispatch(Rebindable):
         areas: Mapping[str, Area],
         memories: Sequence[Memory],
         keep: tuple[Any, ...],
+        producers: Sequence[int],
     ) -> None:
         layouts, replayed = operator._tables.layouts, operator._plan.capturable
-        super().__init__(operator.name, operator.device, bound, layouts, areas, memories, replayed=replayed)
+        super().__init__(operator.name, operator.device, bound, layouts, areas, memories, producers, replayed=replayed)
         self.operator = operator
         self._launched = launched
         self._keep = keep
@@ -315,6 +333,8 @@ class Dispatch(Rebindable):
     def _enqueue(self, stream: int) -> None:
         if self._limits:
             check_limits(self._name, self._limits)
+        if self._waits:
+            self._wait(stream)
         try:
             (self._launch or self._ready())(stream)
         except MemoryError as error:

@@ -93,8 +93,9 @@ class OperatorInitializer:
         device = self.targets[0].device
         handle, needed = device.stream_handle(stream), self.binding_properties.temporary_resource_size
         scratch: Memory | None = None
+        producers: list[int] = []
         if temporary is not None:
-            area, problems = binding.resource(device, "temporary", temporary, needed)
+            area, problems = binding.resource(device, "temporary", temporary, needed, producers)
             scratch = None if area is None else Memory(area[0], needed, temporary)
         nothing: tuple[None, ...] = (None,) * len(self.targets)
         work: list[Callable[[], Prepared]] = []
@@ -104,6 +105,7 @@ class OperatorInitializer:
             except BindError as error:
                 problems += [problem.under(f"targets[{index}]") for problem in error.problems]
         _refuse(problems)
+        binding.order_after_producers(device, (), handle, producers)
         return tuple(enqueue() for enqueue in work)
 
 

@@ -174,8 +174,9 @@ class CompiledOperator:
         self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False
     ) -> Callable[[], PreparedOperator]:
         """Checks what `prepare` takes, and returns the function that enqueues the work."""
+        producers: list[int] = []
         bound, problems = self._resolve(constants, self._tables.constants, handle, copy=copy)
-        area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems)
+        area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems, producers)
         if not problems:
             problems = binding.hazards(self.desc, bound, None, area, packing=True)
         if problems:
@@ -183,6 +184,7 @@ class CompiledOperator:
 
         def enqueue() -> PreparedOperator:
             filled = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
+            binding.order_after_producers(self.device, bound, handle, producers)
             self.device.dispatched(self._plan.pack(_pointers(bound), filled.pointer), f"{self.name} prepare")(handle)
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
             return PreparedOperator(self, filled, kept)
@@ -224,17 +226,18 @@ class CompiledOperator:
         handle = self.device.current_stream()
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
+        producers: list[int] = []
         if isinstance(persistent, Memory):
             ready = persistent.area
         elif persistent is not None:
-            ready, problems = binding.resource(self.device, "persistent", persistent, self._plan.persistent_size)
+            ready, problems = binding.resource(self.device, "persistent", persistent, self._plan.persistent_size, producers)
         bound = []
         for values, table in ((inputs, self._tables.inputs[persistent is not None]), (outputs, self._tables.outputs)):
             some, wrong = self._resolve(values, table, handle)
             bound += some
             problems += wrong
         needed = self._plan.temporary_size if persistent is None else self._plan.prepared_temporary_size
-        area, memory = self._area("temporary", temporary, needed, problems)
+        area, memory = self._area("temporary", temporary, needed, problems, producers)
         if not problems:
             problems = binding.hazards(self.desc, bound, area, ready)
         if problems:
@@ -247,7 +250,7 @@ class CompiledOperator:
             return self._launch(bound, pointer, None if ready is None else ready[0])
 
         areas = {"temporary": memory.area} | ({} if ready is None else {"persistent": ready})
-        return Dispatch(self, bound, launched, areas, used, (persistent, temporary))
+        return Dispatch(self, bound, launched, areas, used, (persistent, temporary), producers)
 
     @_without_memory_error()
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
@@ -265,6 +268,8 @@ class CompiledOperator:
                     bound.append(place)
         if not problems:
             problems = binding.hazards(self.desc, bound, None, None if persistent is None else persistent.area)
+            if device.memory_kind != "cpu":
+                binding.order_after_producers(device, bound, handle)
             problems += self._length_problems(bound, handle, validate=validate)
         if problems:
             raise BindError(self.name, problems)
@@ -336,12 +341,14 @@ class CompiledOperator:
             copied_back.append((host, bound))
         return bound, []
 
-    def _area(self, name: str, value: Any, needed: int, problems: list[Problem]) -> tuple[tuple[int, int] | None, Memory | None]:
+    def _area(
+        self, name: str, value: Any, needed: int, problems: list[Problem], producers: list[int]
+    ) -> tuple[tuple[int, int] | None, Memory | None]:
         if value is None:
             return None, None
         if isinstance(value, Memory):
             return value.area, value
-        area, wrong = binding.resource(self.device, name, value, needed)
+        area, wrong = binding.resource(self.device, name, value, needed, producers)
         problems += wrong
         return area, None if area is None else Memory(area[0], needed, value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.values import Value
 
 _MOST_BOUND = 8
-"""The most dispatches of a graph that are kept for further runs: as many threads run it without binding it anew."""
+"""The most dispatches of a graph that are kept for further runs: as many threads or streams run it without binding it anew."""
 
 
 class OnDevice:
@@ -53,7 +54,8 @@ class GraphRun:
         self.compiled = compiled
         self.prepared: PreparedGraph = compiled.prepare(part.owned, copy=True)
         self._device = device
-        self._free: deque[GraphDispatch] = deque(maxlen=_MOST_BOUND)
+        self._free: deque[tuple[int, GraphDispatch]] = deque(maxlen=_MOST_BOUND)
+        """Dispatches with the stream of their last run: in another one they would use their scratch while that run still does."""
 
     def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays that the graph is bound to, in the device's memory."""
@@ -74,12 +76,21 @@ class GraphRun:
         inputs = self.inputs(values)
         stream = self._device.current_stream()
         outputs = {name: self._device.empty(self.prepared.outputs[name], stream) for name in self.prepared.outputs}
-        try:
-            dispatch = self._free.popleft()
-        except IndexError:
+        identity = self._device.stream_identity(stream)
+        dispatch = self._taken(identity)
+        if dispatch is None:
             dispatch = self.prepared.bind(inputs, outputs)
         else:
             dispatch.rebind(**inputs, **outputs)
         dispatch(stream)
-        self._free.append(dispatch)
+        self._free.append((identity, dispatch))
         values.update({name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()})
+
+    def _taken(self, stream: int) -> GraphDispatch | None:
+        """A dispatch that last ran in this stream, which no other thread has taken."""
+        for item in tuple(self._free):
+            if item[0] == stream:
+                with suppress(ValueError):  # another thread was first
+                    self._free.remove(item)
+                    return item[1]
+        return None

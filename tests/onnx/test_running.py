@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,12 @@ from onnx.helper import (
 
 import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.graphs.prepared import PreparedGraph
 from dmlpy.onnx import backend
 from tests.support.cuda.cpu_memory import DlpackArray
+from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
 from tests.support.tolerance import assert_close
@@ -67,6 +73,25 @@ def test_threads_share_a_model() -> None:
             check(found, x)
 
 
+def test_runs_in_different_streams_have_scratch_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Runs of one dispatch into two streams would use its scratch at the same time."""
+    bound: list[Any] = []
+    bind = PreparedGraph.bind
+
+    def noted(*arguments: Any) -> Any:
+        bound.append(bind(*arguments))
+        return bound[-1]
+
+    monkeypatch.setattr(PreparedGraph, "bind", noted)
+    gpu = CudaDevice(seam_over(Machine(), monkeypatch, tmp_path))
+    relu = onnx.load(model([make_node("Relu", ["x"], ["y"])], {"x": [4, 3]}, ["y"])).compile(gpu)
+    streams = [sys.modules["cupy"].cuda.Stream(non_blocking=True) for _ in range(2)]
+    for stream in (*streams, *streams, streams[0]):
+        with stream:
+            relu({"x": given(0)})
+    assert len(bound) == 2
+
+
 def test_results_of_earlier_runs_stay() -> None:
     compiled = chain().compile("numpy")
     first = compiled({"x": given(0)})
@@ -81,7 +106,7 @@ def test_outputs_may_stay_on_the_device(any_device: dml.Device) -> None:
     found = compiled.run({"x": given(0)}, outputs="device")
     assert isinstance(found["u"], np.ndarray), "what a node on the host gives is there"
     if any_device.memory_kind == "cuda":
-        assert any_device.view(found["y"]).device == any_device.view(found["large"]).device == "cuda"
+        assert any_device.view(found["y"]).device == any_device.view(found["large"]).device == any_device.name
     assert found["large"].dtype == np.bool_
     check({name: any_device.to_host(array) for name, array in found.items()}, given(0))
 

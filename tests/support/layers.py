@@ -30,7 +30,7 @@ LAYERS = [
     {"devices.numpy", "devices.cuda"},
     {"devices.cpu"},
     {"compiler", "directml", "inspection.catalog"},
-    {"x", "comparison", "warmup"},
+    {"x", "comparison", "info", "warmup"},
     {"onnx"},
     {"dask", "dxdispatch", "torch", "keras", "stubs", "pydirectml"},
     {"__init__", "description.__init__", "validation.__init__", "inspection.__init__"},

@@ -18,8 +18,11 @@ import numpy as np
 
 from dmlpy.arrays import ArrayView
 from dmlpy.description.enums import HResult
+from dmlpy.devices.cuda.absence import without_cupy, without_gpu
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.devices.cuda.streams import LEGACY_STREAMS, PER_THREAD_STREAM, Wait, arena, identity
+from dmlpy.devices.cuda.synchronous import hint
 from dmlpy.validation.problems import DeviceError
 
 Array = np.ndarray[Any, Any]
@@ -34,10 +37,12 @@ _MINIMAL_SINCE = (12, 9)
 _MAX_THREADS_PER_BLOCK, _SHARED_BYTES, _LOCAL_BYTES, _REGISTERS, _MAX_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
 _COMPUTE_CAPABILITY_MAJOR = 75
 """A cudaDeviceAttr that CuPy has no name for."""
+_PAGEABLE_MEMORY_ACCESS = 88
+"""A cudaDeviceAttr, too: whether kernels can access all memory of the host."""
 _MEMORY_ALLOCATION = 2
 """cudaError_t and CUresult."""
-_LEGACY_STREAMS = (0, 1)
-"""Handles of the default stream that orders itself with all others; it cannot be captured."""
+_UNREGISTERED, _DEVICE = 0, 2
+"""cudaMemoryType: memory that CUDA does not know, and memory of one GPU. Page-locked (1) and managed memory (3) is every GPU's."""
 
 
 def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
@@ -63,7 +68,16 @@ def _translated(function: Method) -> Method:
 def _device_error(what: str, error: Exception) -> DeviceError:
     status = getattr(error, "status", None)
     out_of_memory = isinstance(error, MemoryError) or status == _MEMORY_ALLOCATION
-    return DeviceError(f"{what}: {error or type(error).__name__}", hresult=HResult.E_OUTOFMEMORY if out_of_memory else None)
+    text = f"{what}: {error or type(error).__name__}{hint(status)}"
+    return DeviceError(text, hresult=HResult.E_OUTOFMEMORY if out_of_memory else None)
+
+
+class _Names(dict[int, str]):
+    """The names of GPUs by ordinal."""
+
+    def __missing__(self, ordinal: int) -> str:
+        name = self[ordinal] = f"cuda:{ordinal}"
+        return name
 
 
 @dataclass(frozen=True)
@@ -114,12 +128,19 @@ class CupyMemory:
         self.pointer = int(owner.ptr)
         self.size = size
         self.owner = owner
-        self._seam, self._device, self._stream = seam, device, stream
+        self._seam, self._device, self._stream = seam, device, identity(stream)
+        self._handle = stream if stream != PER_THREAD_STREAM else -1  # what `used_in` need not look at
         self._last_uses: dict[int, Any] = {}  # by stream: an event behind the last work that uses the memory
 
     def used_in(self, stream: int) -> None:
-        if stream != self._stream and not self._seam.is_capturing(stream):
-            self._last_uses[stream] = self._seam.record(self._device, stream, self._last_uses.get(stream))
+        if stream != self._handle and (own := identity(stream)) != self._stream:
+            self.record_use(own, stream)
+
+    @_translated
+    def record_use(self, own: int, stream: int) -> None:
+        """`used_in` of another stream, whose identity is `own`."""
+        if not self._seam.is_capturing(stream):
+            self._last_uses[own] = self._seam.record(self._device, stream, self._last_uses.get(own))
 
     def __del__(self) -> None:
         if self._last_uses:
@@ -147,15 +168,20 @@ class CupySeam:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cublas: dict[int, Cublas] = {}
+        self._names = _Names()
         self.returning: deque[tuple[Any, tuple[Any, ...]]] = deque()
 
     @functools.cached_property
     def _cupy(self) -> Any:
         try:
             import cupy
-        except ImportError as error:
-            raise DeviceError(f"CuPy cannot be imported (pip install dmlpy[cuda13] or dmlpy[cuda12] brings it): {error}") from error
+        except Exception as error:  # CuPy and its CUDA libraries fail in many ways
+            raise DeviceError(without_cupy(error)) from error
         return cupy
+
+    @functools.cached_property
+    def _array_type(self) -> Any:
+        return self._cupy.ndarray
 
     @property
     def _runtime(self) -> Any:
@@ -173,9 +199,7 @@ class CupySeam:
         except DeviceError:
             raise
         except Exception as error:
-            raise DeviceError(f"no GPU answers: {error or type(error).__name__}") from error
-        if count == 0:
-            raise DeviceError("no GPU answers: CUDA finds none")
+            raise DeviceError(without_gpu(self._runtime, error)) from error
         return count
 
     @_translated
@@ -250,7 +274,6 @@ class CupySeam:
     @_translated
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> CupyFunction:
         with self.use(device):
-            self._blas(device)  # made now, since a stream that is being captured later on may not allow it
             module = self._cupy.cuda.function.Module()
             module.load(image)
             launcher = module.get_function(symbol)
@@ -314,18 +337,24 @@ class CupySeam:
         return launch
 
     def _blas(self, device: int) -> Cublas:
-        """The device's cuBLAS handle."""
+        """The device's cuBLAS handle; it takes some hundred MB of libraries and of the GPU's memory, so it is made for products only."""
         found = self._cublas.get(device)
         if found is not None:
             return found
         with self._lock, self.use(device):
             if device not in self._cublas:
+                if self.is_capturing(self.current_stream(device)):  # the handle's memory would break the capture
+                    raise DeviceError("cuBLAS cannot be started while the current stream is being captured: compile before the capture")
                 self._cublas[device] = Cublas()
             return self._cublas[device]
 
     @_translated
     def workspace_size(self, device: int) -> int:
-        """The workspace that lets cuBLAS choose among all its kernels: 32 MiB from Hopper on, 4 MiB before."""
+        """The workspace that lets cuBLAS choose among all its kernels: 32 MiB from Hopper on, 4 MiB before.
+
+        Whoever plans a product asks for it, long before the product is bound or captured: so the handle is made here.
+        """
+        self._blas(device)
         major = self._runtime.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
         return (32 if major >= 9 else 4) << 20
 
@@ -364,7 +393,7 @@ class CupySeam:
     @contextmanager
     def _on(self, device: int, stream: int) -> Iterator[None]:
         """Makes the device and the stream CuPy's current ones: its memory pool returns a freed block to the stream that asked for it."""
-        cuda = self._cupy.cuda
+        cuda, stream = self._cupy.cuda, arena(stream)
         with self.use(device):
             if cuda.get_current_stream().ptr == stream:
                 yield
@@ -434,9 +463,13 @@ class CupySeam:
         with self._on(device, stream):
             made = self._cupy.empty(packed.shape, packed.dtype)
             if packed.nbytes:
-                self._runtime.memcpyAsync(made.data.ptr, packed.ctypes.data, packed.nbytes, self._runtime.memcpyHostToDevice, stream)
-                self._runtime.streamSynchronize(stream)  # the GPU reads pinned memory itself, so `packed` must live until then
+                self.write(made.data.ptr, packed, stream)
         return made
+
+    @_translated
+    def write(self, pointer: int, data: Array, stream: int) -> None:
+        self._runtime.memcpyAsync(pointer, data.ctypes.data, data.nbytes, self._runtime.memcpyHostToDevice, stream)
+        self._runtime.streamSynchronize(stream)  # the GPU reads pinned memory itself, so `data` must live until then
 
     @_translated
     def to_host(self, array: Any, stream: int) -> Array:
@@ -454,9 +487,21 @@ class CupySeam:
 
     def view(self, value: Any) -> ArrayView | None:
         # __cuda_array_interface__ makes a dictionary each time, and asks for the current stream.
-        if type(value) is not self._cupy.ndarray:
+        if type(value) is not self._array_type:
             return None
-        return ArrayView(int(value.data.ptr), value.shape, value.strides, value.dtype, "cuda", False, value)
+        data = value.data
+        fields = data.ptr, value.shape, value.strides, value.dtype, self._names[data.device_id], False, value, None
+        return tuple.__new__(ArrayView, fields)  # half the time of the class's own, once for each array of a call
+
+    @_translated
+    def place_of(self, device: int, pointer: int) -> str | None:
+        with self.use(device):
+            found = self._runtime.pointerGetAttributes(pointer)
+            if found.type == _DEVICE:
+                return None if found.device == device else self._names[found.device]
+            if found.type == _UNREGISTERED and not self._runtime.deviceGetAttribute(_PAGEABLE_MEMORY_ACCESS, device):
+                return "cpu"
+        return None
 
     @_translated
     def from_dlpack(self, value: Any) -> Any:
@@ -476,7 +521,16 @@ class CupySeam:
 
     @_translated
     def is_capturing(self, stream: int) -> bool:
-        return stream not in _LEGACY_STREAMS and bool(self._runtime.streamIsCapturing(stream))
+        return stream not in LEGACY_STREAMS and bool(self._runtime.streamIsCapturing(stream))
+
+    @_translated
+    def wait_for(self, device: int, producer: int) -> Callable[[int], bool]:
+        return Wait(self, device, producer)
+
+    @_translated
+    def wait_event(self, stream: int, event: Any) -> None:
+        """Makes a stream wait for an event."""
+        self._runtime.streamWaitEvent(stream, event.ptr)
 
     @_translated
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:

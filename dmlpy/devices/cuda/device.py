@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
-from dmlpy.devices.device import Device, Memory, shared, show_bytes
+from dmlpy.devices.cuda.streams import identity
+from dmlpy.devices.cuda.synchronous import is_asked, synchronous
+from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -27,6 +31,10 @@ if TYPE_CHECKING:
 
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h: memory that a kernel can use."""
+OLDEST_CAPABILITY = 75
+"""The first compute capability that the kernels are written for."""
+_MOST_USABLE = 4096
+"""Addresses that are remembered as usable; an arena may be cut into any number of them."""
 
 
 class CudaDevice(Device):
@@ -51,6 +59,10 @@ class CudaDevice(Device):
         self.limits = seam.limits(ordinal)
         self.library = KernelLibrary(seam, ordinal)
         self.strategy = strategy
+        self._usable: set[int] = set()
+        """Addresses that `place_of` has found usable: CUDA is asked about each once."""
+        self._is_synchronous = is_asked()
+        self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
 
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         tf32 = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION in flags and self.limits.compute_capability >= TF32_CAPABILITY
@@ -98,8 +110,12 @@ class CudaDevice(Device):
         return self.seam.to_host(array, self.current_stream() if stream is None else stream)
 
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
-        array = self.seam.to_device(self.ordinal, data, stream)
-        return Memory(self.view(array).pointer, data.nbytes, array)
+        packed = np.ascontiguousarray(data)
+        memory = self._allocate(packed.nbytes, stream)
+        if packed.nbytes:
+            with self.seam.use(self.ordinal):
+                self.seam.write(memory.pointer, packed, stream)
+        return memory
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         with self.seam.use(self.ordinal):
@@ -114,14 +130,50 @@ class CudaDevice(Device):
             self.seam.memset(pointer, 0, size, stream)
 
     def view(self, value: Any) -> ArrayView:
-        own = self.seam.view(value)
-        if own is not None:
-            return own
-        try:
-            only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
-        except Exception:
-            only_dlpack = False  # no such method, or another library's failure, which `arrays.view` reports
-        return arrays.view(self.seam.from_dlpack(value) if only_dlpack else value)
+        seen = self.seam.view(value)
+        if seen is not None and seen.device == self.name:
+            return seen
+        if seen is None:
+            try:
+                only_dlpack = not hasattr(value, "__cuda_array_interface__") and value.__dlpack_device__()[0] in _DLPACK_CUDA
+            except Exception:
+                only_dlpack = False  # no such method, or another library's failure, which `arrays.view` reports
+            seen = self._view_dlpack(value) if only_dlpack else arrays.view(value)
+            if seen.stream is not None and not (only_dlpack or self._waits_for_producers):
+                seen = seen._replace(stream=None)
+        if seen.device in (self.name, "cpu"):
+            return seen
+        place = self.place_of(seen.pointer) if seen.pointer else None
+        if place == "cpu":
+            raise TypeError(f"its memory is the host's, which {self.name} cannot access")
+        found = place or self.memory_kind
+        return seen if seen.device == found else seen._replace(device=found)
+
+    def _view_dlpack(self, value: Any) -> ArrayView:
+        """An array that only DLPack knows: its producer orders its work before CuPy's current stream."""
+        array = self.seam.from_dlpack(value)
+        seen = self.seam.view(array) or arrays.view(array)
+        return seen._replace(stream=self.seam.current_stream(int(value.__dlpack_device__()[1])))
+
+    def place_of(self, pointer: int) -> str | None:
+        if pointer in self._usable:
+            return None
+        place = self.seam.place_of(self.ordinal, pointer)
+        if place is None:
+            if len(self._usable) >= _MOST_USABLE:
+                self._usable.clear()
+            self._usable.add(pointer)
+        return place
+
+    def stream_identity(self, stream: int) -> int:
+        return identity(stream)
+
+    def wait_for(self, producer: int) -> Callable[[int], bool]:
+        return self.seam.wait_for(self.ordinal, producer)
+
+    def order(self, producer: int, stream: int) -> None:
+        if identity(producer) != identity(stream):
+            self.wait_for(producer)(stream)
 
     def current_stream(self) -> int:
         return self.seam.current_stream(self.ordinal)
@@ -144,17 +196,28 @@ class CudaDevice(Device):
         seam, ordinal = self.seam, self.ordinal
         uses = [item.used_in for item in memory if item.used_in is not None]
 
+        launch = self.part(launch, lambda: name)
+
         def dispatch(stream: int) -> None:
             with seam.use(ordinal):
                 try:
                     launch(stream)
-                finally:  # work enqueued before an error or an interrupt still runs
-                    for used_in in uses:
-                        used_in(stream)
+                except BaseException:  # work enqueued before an error or an interrupt still runs
+                    with suppress(DeviceError):  # of a broken context: the first error tells more
+                        for used_in in uses:
+                            used_in(stream)
+                    raise
+                for used_in in uses:
+                    used_in(stream)
 
         return in_range(seam, name, dispatch)
 
+    def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
+        return synchronous(self.seam, launch, name()) if self._is_synchronous else launch
+
     def replayed(self, launch: Launch) -> Launch:
+        if self._is_synchronous:
+            return launch
         seam = self.seam
         graph = seam.capture(self.ordinal, launch)
 
@@ -177,5 +240,11 @@ def cuda_device(index: int) -> CudaDevice | str:
     try:
         count = seam.device_count()
     except DeviceError as error:
-        return f"{error}; a GPU needs dmlpy[cuda12] or dmlpy[cuda13] and NVIDIA's driver, device='cpu' needs neither"
-    return CudaDevice(seam, index) if index < count else f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'}"
+        return str(error)
+    if index >= count:
+        return f"there {'is 1 GPU' if count == 1 else f'are {count} GPUs'}"
+    limits = seam.limits(index)
+    if limits.compute_capability < OLDEST_CAPABILITY:
+        given, needed = limits.compute_capability / 10, OLDEST_CAPABILITY / 10
+        return Unusable(f"{limits.name} has compute capability {given}, and dmlpy needs {needed} or newer")
+    return CudaDevice(seam, index)

@@ -191,8 +191,17 @@ class Seam(Protocol):
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         """Reads bytes of device memory; waits for the stream."""
 
+    def write(self, pointer: int, data: np.ndarray[Any, Any], stream: int) -> None:
+        """Writes a packed array to device memory; waits for the stream, so that the array may be changed afterwards."""
+
     def view(self, value: Any) -> ArrayView | None:
         """An array of this implementation's own kind as memory, without a copy; None of anything else."""
+
+    def place_of(self, device: int, pointer: int) -> str | None:
+        """Where memory lies that the device cannot use: `cpu`, or another GPU's name, `cuda:1`. None of memory that it can use.
+
+        Memory of another GPU counts as unusable even where peer access is enabled.
+        """
 
     def from_dlpack(self, value: Any) -> Any:
         """Wraps a DLPack object's memory as an array with `__cuda_array_interface__`, without a copy."""
@@ -201,6 +210,13 @@ class Seam(Protocol):
     def current_stream(self, device: int) -> int: ...
     def synchronize(self, stream: int) -> None: ...
     def is_capturing(self, stream: int) -> bool: ...
+    def wait_for(self, device: int, producer: int) -> Callable[[int], bool]:
+        """Returns a function that makes a stream wait for the work which is on the stream `producer` now.
+
+        A wait cannot lead into a capture or out of it: where only one of the two streams is being captured, the function does nothing and
+        returns False.
+        """
+
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
         """Runs `issue` on a capturing stream that the seam creates, and returns the instantiated graph."""
 

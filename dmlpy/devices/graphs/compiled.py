@@ -155,8 +155,9 @@ class CompiledGraph:
         bound, wrong = self._place(given, wanted, self._input_order(), "input", handle if copy else None)
         problems = wrong + problems
         area = None
+        producers: list[int] = []
         if persistent is not None:
-            area, wrong = self._resource("persistent", persistent, self._program.persistent_size)
+            area, wrong = self._resource("persistent", persistent, self._program.persistent_size, producers)
             problems += wrong
         problems = problems or shared_memory(bound, [], {"persistent": area} if area else {}, packing=True)
         if problems:
@@ -164,6 +165,7 @@ class CompiledGraph:
         memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
 
         def enqueue(temporary: Memory | None) -> PreparedGraph:
+            binding.order_after_producers(self.device, bound, handle, producers)
             filled = self._packing.pack(bound, memory, handle, temporary)
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
             return PreparedGraph(self, filled, kept)
@@ -229,33 +231,42 @@ class CompiledGraph:
             DeviceError: not enough memory for the scratch.
         """
         problems: list[Problem] = []
+        producers: list[int] = []
         memory = None
         if persistent is not None:
-            area, problems = self._resource("persistent", persistent, self._program.persistent_size)
+            area, problems = self._resource("persistent", persistent, self._program.persistent_size, producers)
             memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
         elif self.prepared_inputs:
             names = ", ".join(self.prepared_inputs)
             remedy = "bind what g.prepare(...) returns, or give the memory that it has filled as persistent"
             why = (f"{names}: flagged OWNED_BY_DML",)
             problems = [Problem("bind.unprepared", "persistent", "not given", "memory with the owned inputs of the graph", why, remedy)]
-        return self._bind(inputs, outputs, temporary, memory, problems)
+        return self._bind(inputs, outputs, temporary, memory, problems, producers)
 
-    def _bind(self, inputs: Values, outputs: Values, temporary: Any, persistent: Memory | None, problems: list[Problem]) -> GraphDispatch:
-        """Binds as `bind` does; `problems` are those found so far."""
+    def _bind(
+        self,
+        inputs: Values,
+        outputs: Values,
+        temporary: Any,
+        persistent: Memory | None,
+        problems: Sequence[Problem] = (),
+        producers: Sequence[int] = (),
+    ) -> GraphDispatch:
+        """Binds as `bind` does; `problems` are those found so far, `producers` the streams that fill `persistent`."""
         wanted = {name: tensor for name, tensor in self.inputs.items() if name not in self.prepared_inputs}
         bound, wrong = self._place(inputs, wanted, self._input_order(), "input")
         written, wrong_outputs = self._place(outputs, self.outputs, list(self.outputs), "output")
-        problems = problems + wrong + wrong_outputs
+        found, streams = [*problems, *wrong, *wrong_outputs], [*producers]
         area = None
         if temporary is not None:
-            area, wrong = self._resource("temporary", temporary, self._program.plan.size)
-            problems += wrong
+            area, wrong = self._resource("temporary", temporary, self._program.plan.size, streams)
+            found += wrong
         areas = {"temporary": area, "persistent": None if persistent is None else persistent.area}
-        problems = problems or shared_memory(bound, written, {name: taken for name, taken in areas.items() if taken})
-        if problems:
-            raise BindError(self.name, problems)
+        found = found or shared_memory(bound, written, {name: taken for name, taken in areas.items() if taken})
+        if found:
+            raise BindError(self.name, found)
         scratch = None if area is None else Memory(area[0], area[1] - area[0], temporary)
-        return self._dispatch(bound, written, scratch, persistent, self.device.current_stream(), repeated=True)
+        return self._dispatch(bound, written, scratch, persistent, self.device.current_stream(), streams, repeated=True)
 
     def _dispatch(
         self,
@@ -264,12 +275,13 @@ class CompiledGraph:
         scratch: Memory | None,
         persistent: Memory | None,
         stream: int,
+        producers: Sequence[int] = (),
         *,
         repeated: bool,
     ) -> GraphDispatch:
         scratch = scratch or self._allocate(self._program.plan.size, stream, f"the tensors and scratch of {self.name}")
         persistent = persistent or self._own_constants()
-        return GraphDispatch(self, bound, written, self._constants, scratch, persistent, repeated=repeated)
+        return GraphDispatch(self, bound, written, self._constants, scratch, persistent, producers, repeated=repeated)
 
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool) -> Outputs:
         handle = self.device.stream_handle(stream)
@@ -290,6 +302,7 @@ class CompiledGraph:
             if value is None:
                 results[name] = self.device.empty(self.outputs[name], handle)
                 written.append(binding.placed(self.device, name, self.outputs[name], results[name]))
+        binding.order_after_producers(self.device, [*bound, *written], handle)
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
         others = [item for item in bound if item.name not in self.prepared_inputs]
@@ -318,8 +331,8 @@ class CompiledGraph:
         """The names of all inputs in the graph's order, those that feed no node included."""
         return list(self.graph.input_names or (f"input_{index}" for index in range(self.graph.input_count)))
 
-    def _resource(self, name: str, value: Any, needed: int) -> tuple[tuple[int, int] | None, list[Problem]]:
-        return binding.resource(self.device, name, value, needed, self._program.alignment)
+    def _resource(self, name: str, value: Any, needed: int, producers: list[int]) -> tuple[tuple[int, int] | None, list[Problem]]:
+        return binding.resource(self.device, name, value, needed, producers, self._program.alignment)
 
     def _place(
         self,

@@ -39,6 +39,7 @@ class GraphDispatch(Rebindable):
         constants: the data of its constant nodes that are read as they are.
         scratch: the block of memory of the plan.
         persistent: owned inputs and packed constants; None if there are none.
+        producers: as for `Rebindable`.
         repeated: whether the launches are put into the form that is cheapest to repeat.
     """
 
@@ -50,6 +51,7 @@ class GraphDispatch(Rebindable):
         constants: Mapping[Source, Memory],
         scratch: Memory,
         persistent: Memory | None,
+        producers: Sequence[int],
         *,
         repeated: bool,
     ) -> None:
@@ -57,7 +59,8 @@ class GraphDispatch(Rebindable):
         program = graph._program
         memories = [memory for memory in (scratch, persistent, *constants.values()) if memory is not None]
         is_replayed = repeated and bool(program.steps or program.copies)
-        super().__init__(graph.name, graph.device, (*inputs, *outputs), graph._layouts, areas, memories, replayed=is_replayed)
+        bound = (*inputs, *outputs)
+        super().__init__(graph.name, graph.device, bound, graph._layouts, areas, memories, producers, replayed=is_replayed)
         self.graph = graph
         self._program = program
         self._packed = 0 if persistent is None else persistent.pointer
@@ -92,6 +95,8 @@ class GraphDispatch(Rebindable):
     def _enqueue(self, stream: int) -> None:
         if self._limits:
             check_limits(self._name, self._limits)
+        if self._waits:
+            self._wait(stream)
         (self._launch or self._ready())(stream)
 
     def _made(self) -> Launch:
@@ -148,10 +153,10 @@ class GraphDispatch(Rebindable):
         pointers = {place: bases[root] + byte for place, (root, byte) in step.tensors.items()}
         scratch = self._scratch + self._program.scratch.get(at, 0)
         launch = step.operator._plan.bind(pointers, scratch, None if step.packed is None else self._packed + step.packed)
-        if not step.cleared:
-            return launch
-        clears = [self._clear(bases[source], self._program.layout.reached(source)) for source in step.cleared]
-        return in_order([*clears, launch])
+        if step.cleared:
+            clears = [self._clear(bases[source], self._program.layout.reached(source)) for source in step.cleared]
+            launch = in_order([*clears, launch])
+        return self._device.part(launch, lambda: self.graph.graph.label(step.node))
 
     def _clear(self, pointer: int, size: int) -> Launch:
         clear = self._device.clear

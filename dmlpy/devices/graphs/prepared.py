@@ -61,7 +61,7 @@ class PreparedGraph:
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""
-        return self.graph._bind(inputs, outputs, temporary, self._memory, [])
+        return self.graph._bind(inputs, outputs, temporary, self._memory)
 
     def __reduce__(self) -> tuple[Any, ...]:
         packing = self.graph._packing

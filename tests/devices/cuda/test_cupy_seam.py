@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,26 @@ def test_a_cooperative_grid_that_is_too_large_is_refused(seam: CupySeam, machine
     assert len(machine.launches) == 1
 
 
+def test_cublas_is_started_by_the_first_product(seam: CupySeam) -> None:
+    """Its libraries and its memory are some hundred MB."""
+    seam.launch(seam.load(0, b"image", "symbol", 0), (1, 1, 1), 128, 0, ARGUMENT, 0)
+    assert seam._cublas == {}
+    seam.workspace_size(1)
+    assert list(seam._cublas) == [1], "whoever plans a product asks for its workspace, before any capture"
+
+
+def test_cublas_is_not_started_in_a_capture(seam: CupySeam, machine: Machine) -> None:
+    with sys.modules["cupy"].cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        with pytest.raises(DeviceError, match="current stream is being captured: compile before the capture"):
+            seam.bind_gemm(0, matrix(), matrix(), matrix())
+        stream.end_capture()
+        seam.bind_gemm(0, matrix(), matrix(), matrix())
+        stream.begin_capture()
+        seam.bind_gemm(0, matrix(), matrix(), matrix())(stream.ptr)
+        stream.end_capture()
+
+
 def test_each_device_has_a_handle_of_its_own(seam: CupySeam) -> None:
     for device in (1, 0, 1):
         with seam.use(device):
@@ -236,6 +257,33 @@ def test_freed_memory_waits_for_every_stream_that_used_it(device: int, seam: Cup
     found = [seam.allocate(device, 4096, 0) for _ in range(3)]
     assert pointer in {block.pointer for block in found}
     assert machine.device() == 0
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
+def test_both_handles_of_the_legacy_stream_share_their_memory(first: int, second: int, seam: CupySeam, machine: Machine) -> None:
+    memory = seam.allocate(0, 4096, first)
+    pointer = memory.pointer
+    memory.used_in(second)
+    assert not machine.recorded, "it is the same stream"
+    del memory
+    assert seam.allocate(0, 4096, second).pointer == pointer
+
+
+def test_the_default_stream_of_another_thread_is_another_stream(seam: CupySeam, machine: Machine) -> None:
+    memory = seam.allocate(0, 4096, 2)
+    pointer = memory.pointer
+    memory.used_in(2)
+    assert not machine.recorded
+    for _ in range(2):
+        in_a_fresh_thread(partial(memory.used_in, 2))
+    assert len(set(machine.recorded)) == 2, "an event for each of the threads"
+    machine.busy.add(2)
+    del memory
+    assert seam.allocate(0, 4096, 2).pointer != pointer
+    machine.busy.clear()
+    seam.allocate(0, 1024, 2)
+    assert seam.allocate(0, 4096, 2).pointer == pointer
+    assert in_a_fresh_thread(lambda: seam.allocate(0, 4096, 2).pointer) != pointer, "each thread has an arena"
 
 
 def test_memory_that_waits_is_waited_for_rather_than_missing(seam: CupySeam, machine: Machine) -> None:
@@ -287,7 +335,7 @@ def test_strided_arrays_are_as_large_as_they_reach(seam: CupySeam, machine: Mach
 
 def test_own_arrays_are_seen_as_they_describe_themselves(seam: CupySeam) -> None:
     made = seam.empty(0, (2, 3), (8, 1), np.dtype(np.float32), 0)
-    assert seam.view(made) == view(made)
+    assert seam.view(made) == view(made)._replace(device="cuda:0", stream=None), "CuPy's arrays are ordered by CuPy's current stream"
     assert seam.view(np.zeros(3)) is None
 
 
@@ -336,6 +384,7 @@ def test_a_graph_repeats_what_was_captured(device: int, seam: CupySeam, machine:
         seam.launch(function, (1, 1, 1), 128, 0, ARGUMENT, stream)
         seam.gemm(device, matrix(), matrix(), matrix(), stream, workspace=4096)
 
+    seam.workspace_size(device)
     blocks = dict(machine.blocks)
     graph = seam.capture(device, issue)
     blas: Any = seam._cublas[device]
@@ -360,6 +409,7 @@ def test_a_capture_that_fails_is_ended(seam: CupySeam, machine: Machine) -> None
         seam.gemm(0, matrix(), matrix(), matrix(), stream)
         seam.synchronize(stream)
 
+    seam.workspace_size(0)
     with pytest.raises(DeviceError, match="StreamCaptureUnsupported"):
         seam.capture(0, issue)
     assert not machine.recordings

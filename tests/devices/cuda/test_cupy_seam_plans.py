@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlpy as dml
@@ -18,6 +19,7 @@ from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
 from tests.support.dispatch_cases import CASES
 from tests.support.rnn_runs import inputs, rnn
+from tests.support.tensors import tensor
 
 
 @pytest.fixture
@@ -149,6 +151,16 @@ def call_bound_graph(gpu: CudaDevice, stream: int) -> None:
     graph.bind(arrays, {name: gpu.empty(tensor, 0) for name, tensor in graph.outputs.items()})(stream)
 
 
+def call_bound_graph_with_constant(gpu: CudaDevice, stream: int) -> None:
+    """Of the blocks one is the graph's constant, which a node reads as it is."""
+    builder = dml.GraphBuilder()
+    sizes = tensor(4, 5, 6)
+    constant = builder.constant("c", np.ones(sizes.sizes, np.float32))
+    builder.output("y", builder.add(dml.ElementWiseAdd1Desc, a_tensor=builder.input("x", sizes), b_tensor=constant))
+    graph = dml.compile(builder.build(), gpu)
+    graph.bind({"x": gpu.empty(sizes, 0)}, {"y": gpu.empty(sizes, 0)})(stream)
+
+
 def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work on the current stream may still use what the pool would give for that one."""
     streams: list[int] = []
@@ -171,6 +183,7 @@ def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(seam: CupySeam,
         pytest.param(call_prepared, 1, id="constants"),
         pytest.param(call_bound, 2, id="constants and scratch"),
         pytest.param(call_bound_graph, 1, id="scratch, and what flows between nodes"),
+        pytest.param(call_bound_graph_with_constant, 1, id="constants of a graph"),
     ],
 )
 def test_what_is_dropped_while_it_runs_keeps_its_memory(
@@ -178,17 +191,20 @@ def test_what_is_dropped_while_it_runs_keeps_its_memory(
 ) -> None:
     """Work in another stream than the one that `blocks` blocks of memory were allocated for."""
     given: list[tuple[int, int]] = []
-    allocate = CudaDevice._allocate
 
-    def noted(device: CudaDevice, size: int, stream: int) -> Any:
-        memory = allocate(device, size, stream)
-        if stream == 0:
-            given.append((memory.pointer, memory.size))
-        return memory
+    def noting(method: Any) -> Any:
+        def noted(device: CudaDevice, what: Any, stream: int) -> Any:
+            memory = method(device, what, stream)
+            if stream == 0 and (memory.pointer, memory.size) not in given:
+                given.append((memory.pointer, memory.size))
+            return memory
+
+        return noted
 
     stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
     machine.busy.add(stream.ptr)
-    monkeypatch.setattr(CudaDevice, "_allocate", noted)
+    for method in ("_allocate", "upload"):
+        monkeypatch.setattr(CudaDevice, method, noting(getattr(CudaDevice, method)))
     run(CudaDevice(seam), stream.ptr)
     gc.collect()
     assert len(given) == blocks

@@ -137,6 +137,50 @@ def test_threads_share_an_operator(device: Any) -> None:
             check(desc, arrays_of(desc, number), found)
 
 
+@pytest.mark.cupy
+def test_cuda_tells_where_memory_lies(device: Any) -> None:
+    import cupy
+
+    pool, managed, pinned = cupy.empty(4096, np.uint8), cupy.cuda.malloc_managed(4096), cupy.cuda.alloc_pinned_memory(4096)
+    host = np.zeros(4096, np.uint8)
+    assert [device.seam.place_of(0, pointer) for pointer in (pool.data.ptr, pool.data.ptr + 4095, managed.ptr, pinned.ptr)] == [None] * 4
+    reaches_all = cupy.cuda.runtime.deviceGetAttribute(88, 0)  # cudaDevAttrPageableMemoryAccess
+    assert device.seam.place_of(0, host.ctypes.data) == (None if reaches_all else "cpu")
+    if cupy.cuda.runtime.getDeviceCount() > 1:
+        assert device.seam.place_of(1, pool.data.ptr) == "cuda:0"
+
+
+@pytest.mark.cupy
+@pytest.mark.parametrize("bound", [False, True])
+def test_work_waits_for_the_stream_that_an_array_names(bound: bool, device: Any) -> None:
+    import cupy
+
+    class Produced:
+        """An array whose producer is still at work."""
+
+        def __init__(self, array: Any, stream: Any) -> None:
+            self.array = array
+            self.__cuda_array_interface__ = {**array.__cuda_array_interface__, "stream": stream.ptr}
+
+    sizes = tensor(1, 1, 512, 512)
+    op = dml.compile(dml.ActivationReluDesc(input_tensor=sizes, output_tensor=sizes), device)
+    array, output = cupy.zeros(sizes.sizes, np.float32), cupy.zeros(sizes.sizes, np.float32)
+    product = cupy.ones((8192, 8192), np.float32)
+    producer, consumer = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    cupy.cuda.Device().synchronize()
+    with producer:
+        for _ in range(4):  # some milliseconds
+            product = product @ product / 8192
+        array[...] = product[:512, :512]
+    given = Produced(array, producer)
+    if bound:
+        op.bind([given], [output])(consumer)
+    else:
+        op(input_tensor=given, output_tensor=output, stream=consumer)
+    consumer.synchronize()
+    assert (device.to_host(output) == 1).all()
+
+
 def test_timer(device: Any) -> None:
     stream = device.current_stream()
     stop = device.start_timer(stream)

@@ -397,10 +397,18 @@ class CpuSeam:
         self._memory.check_range(pointer, size)
         return ctypes.string_at(pointer, size)
 
+    def write(self, pointer: int, data: Array, stream: int) -> None:
+        self._count_outside_capture("write")
+        self._memory.check_range(pointer, data.nbytes)
+        ctypes.memmove(pointer, data.ctypes.data, data.nbytes)
+
+    def place_of(self, device: int, pointer: int) -> str | None:
+        return None
+
     def view(self, value: Any) -> ArrayView | None:
         if type(value) is not DeviceArray:
             return None
-        return ArrayView(value.pointer, value.shape, value.strides, value.dtype, "cuda", False, value)
+        return ArrayView(value.pointer, value.shape, value.strides, value.dtype, "cuda:0", False, value)
 
     def from_dlpack(self, value: Any) -> DeviceArray:
         kind, device = value.__dlpack_device__()
@@ -438,6 +446,11 @@ class CpuSeam:
 
     def is_capturing(self, stream: int) -> bool:
         return stream in self._recordings
+
+    def wait_for(self, device: int, producer: int) -> Callable[[int], bool]:
+        """Work is done when it is enqueued: there is nothing to wait for."""
+        self.counts["wait_for"] += 1
+        return lambda stream: True
 
     def begin_capture(self) -> int:
         """A new stream, and what is issued into it from now on is recorded and not executed."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.cuda.fake_cupy import Machine, fake_cupy
+from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, PER_THREAD, REGISTERED, UNREGISTERED, Machine, fake_cupy
 
 
 def compare(cupy: Any) -> int:
@@ -50,6 +50,14 @@ def _check_the_rest(cupy: Any) -> None:
     memory = cupy.cuda.UnownedMemory(0x10000, 4096, None, 0)
     made = cupy.ndarray((2, 3), np.dtype(np.float16), memptr=cupy.cuda.MemoryPointer(memory, 0), strides=(16, 2))
     assert made.strides == (16, 2)
+    assert type(made.data.ptr) is int
+    assert made.data.device_id == made.device.id == 0
+    kinds = {"Unregistered": UNREGISTERED, "Host": REGISTERED, "Device": ON_DEVICE, "Managed": MANAGED}
+    for name, kind in kinds.items():
+        assert getattr(cupy.cuda.runtime, f"memoryType{name}") == kind, name
+    attributes = cupy.cuda.runtime.PointerAttributes(1, 0x10000, 0, MANAGED)
+    assert (attributes.device, attributes.type) == (1, MANAGED)
+    assert cupy.cuda.runtime.streamPerThread == PER_THREAD
     assert callable(cupy.asnumpy)
     for name in ("Stream", "Event", "alloc", "get_current_stream", "get_elapsed_time"):
         assert callable(getattr(cupy.cuda, name)), name

@@ -21,6 +21,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 INVALID_VALUE, MEMORY_ALLOCATION, INVALID_CONTEXT, CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED = 1, 2, 201, 900, 901
+INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_HANDLE, CAPTURE_ISOLATION, CAPTURED_EVENT = 35, 100, 400, 905, 907
+UNREGISTERED, REGISTERED, ON_DEVICE, MANAGED = 0, 1, 2, 3
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
 DEFAULT_SHARED_BYTES = 48 << 10
 LEGACY, PER_THREAD = (0, 1), 2
@@ -44,7 +46,11 @@ class NVRTCError(RuntimeError):
 
 class MemoryPointer:
     def __init__(self, ptr: int, device: int) -> None:
-        self.ptr, self.device = ptr, device
+        self.ptr, self.device_id = ptr, device
+
+    @property
+    def device(self) -> Any:
+        return SimpleNamespace(id=self.device_id)
 
 
 class Machine:
@@ -55,6 +61,13 @@ class Machine:
         compiled: options of each compilation.
         synchronized: streams that were waited for.
         broken: raised by every call from now on, as after a kernel's illegal access.
+        faulty: parts of the symbols of kernels that break the context when they run, which their launch does not tell.
+        asked: the addresses that CUDA was asked about.
+        recorded: the events that were recorded, in order.
+        waits: the streams that were made to wait for an event, in order.
+        capability: of the GPUs: 10 * major + minor.
+        driver: the version that the driver supports, 0 where there is none; `runtime` is the version that CuPy was built for.
+        pageable: whether kernels can access all memory of the host.
         parameter_bytes: the size of every kernel's parameters.
         ranges: names of NVTX ranges as they are pushed, None as they are popped.
         busy: streams whose work is not done, however little of that shows otherwise: events in them wait.
@@ -66,15 +79,21 @@ class Machine:
         self.compiled: list[tuple[str, ...]] = []
         self.synchronized: list[int] = []
         self.broken: CUDARuntimeError | None = None
+        self.faulty: set[str] = set()
+        self.asked: list[int] = []
+        self.recorded: list[int] = []
+        self.waits: list[int] = []
+        self.capability, self.driver, self.runtime, self.pageable = 90, 13000, 13000, False
         self.parameter_bytes = 16
         self.ranges: list[str | None] = []
         self.busy: set[int] = set()
         self.local = threading.local()
         self.blocks: dict[int, tuple[int, Array]] = {}  # address: device, storage
+        self.kinds: dict[int, int] = {}  # address of a block: what cudaMemoryType it is, where it is not a GPU's own
         self.arenas: dict[tuple[int, int, int], list[int]] = defaultdict(list)  # device, stream, size: free blocks
         self.pending: dict[int, list[Callable[[], object]]] = defaultdict(list)  # copies that a stream has not come to
         self.recordings: dict[int, list[Callable[[], object]]] = {}
-        self.streams = {0, 1, 2}
+        self.streams: dict[int, int | None] = {0: None, 1: None, 2: None}  # handle: device; those of all devices have the current one
         self.handles = itertools.count(0x7000, 0x100)
 
     def device(self) -> int:
@@ -102,10 +121,17 @@ class Machine:
         if stream in self.recordings:
             raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported")
 
+    def device_of(self, stream: int) -> int:
+        """The device of a stream; those that each device has are the current one's."""
+        if stream not in self.streams:
+            raise CUDARuntimeError(INVALID_HANDLE, "cudaErrorInvalidResourceHandle")
+        device = self.streams[stream]
+        return self.device() if device is None else device
+
     def issue(self, stream: int, work: Callable[[], object], *, deferred: bool = False) -> None:
         self.check()
-        if stream not in self.streams:
-            raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
+        self.device_of(stream)
+        stream = one_handle(stream)
         if stream in self.recordings:
             self.recordings[stream].append(work)
         elif deferred:
@@ -115,8 +141,30 @@ class Machine:
             work()
 
     def drain(self, stream: int) -> None:
-        for work in self.pending.pop(stream, []):
+        for work in self.pending.pop(one_handle(stream), []):
             work()
+
+    def reach(self, event: Any) -> None:
+        """Does the work of an event's stream that lies before the event."""
+        work = self.pending[one_handle(event.stream)]
+        while work and not event.recorded:
+            work.pop(0)()
+
+    def new_memory(self, kind: int, size: int = 4096, device: int = 0) -> int:
+        """The address of new memory of a kind, from another allocator than CuPy's pool: a GPU's, managed, or the host's."""
+        storage = np.full(size + 512, 0xFF, np.uint8)
+        pointer = int(storage.ctypes.data + -storage.ctypes.data % 512)
+        self.blocks[pointer] = device, storage
+        self.kinds[pointer] = kind
+        return pointer
+
+    def found(self, address: int) -> tuple[int, int]:
+        """The device and the kind of the memory at an address; of memory that CUDA does not know device -2, cudaInvalidDeviceId."""
+        for pointer, (device, storage) in self.blocks.items():
+            if pointer <= address < pointer + storage.nbytes - 512:
+                kind = self.kinds.get(pointer, ON_DEVICE)
+                return (device, kind) if kind != UNREGISTERED else (-2, UNREGISTERED)
+        return -2, UNREGISTERED
 
     def allocate(self, device: int, stream: int, size: int) -> int:
         free = self.arenas[device, stream, size]
@@ -132,6 +180,11 @@ class Machine:
         return pointer
 
 
+def one_handle(stream: int) -> int:
+    """The legacy default stream has two handles."""
+    return 0 if stream in LEGACY else stream
+
+
 def fake_cupy(machine: Machine) -> Any:
     """The module, to be put into `sys.modules["cupy"]`."""
     runtime, current = Runtime(machine), threading.local()
@@ -141,8 +194,8 @@ def fake_cupy(machine: Machine) -> Any:
             self.ptr, self.device_id, self.non_blocking, self.foreign = 0, -1, non_blocking, None
             if not null:
                 self.ptr, self.device_id = next(machine.handles), machine.device()
-                machine.streams.add(self.ptr)
-                weakref.finalize(self, machine.streams.discard, self.ptr)
+                machine.streams[self.ptr] = machine.device()
+                weakref.finalize(self, machine.streams.pop, self.ptr, None)
 
         @classmethod
         def from_external(cls, obj: Any) -> Any:
@@ -208,13 +261,21 @@ def fake_cupy(machine: Machine) -> Any:
             # A kernel knows how large its parameters are.
             argument = ctypes.string_at(ctypes.c_uint64.from_address(kernel_params).value, machine.parameter_bytes)
             run = (stream, machine.device(), argument, shared_mem)
-            machine.issue(stream, lambda: machine.launches.append(run))
+            if machine.device_of(stream) != machine.device():
+                raise CUDARuntimeError(INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE: invalid resource handle")
+            machine.issue(stream, lambda: self.execute(run))
+
+        def execute(self, run: tuple[int, int, bytes, int]) -> None:
+            machine.launches.append(run)
+            if any(part in self.name for part in machine.faulty):
+                machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
 
     functions: dict[int, Any] = {}
 
     class Event:
         def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
             self.ptr, self.device, self.recorded, self.stream = id(self), machine.device(), False, 0
+            self.recording: list[Callable[[], object]] | None = None  # the capture that it was recorded in
             runtime.events[self.ptr] = self
 
         @property
@@ -224,6 +285,9 @@ def fake_cupy(machine: Machine) -> Any:
             return self.stream not in machine.busy
 
         def synchronize(self) -> None:
+            if self.recording is not None:
+                raise CUDARuntimeError(CAPTURED_EVENT, "cudaErrorCapturedEvent")
+            machine.reach(self)
             if not self.recorded:
                 raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
             machine.busy.discard(self.stream)
@@ -234,6 +298,7 @@ def fake_cupy(machine: Machine) -> Any:
     def alloc(size: int) -> Any:
         machine.check()
         device, stream = machine.device(), get_current_stream().ptr
+        stream = -threading.get_ident() if stream == PER_THREAD else stream  # 0 and 1 are two arenas, though one stream
         pointer = machine.allocate(device, stream, size) if size else 0
         memory = MemoryPointer(pointer, device)
         if size:
@@ -244,7 +309,7 @@ def fake_cupy(machine: Machine) -> Any:
         def __init__(self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C") -> None:
             self.shape, self.dtype, self.data = tuple(shape), np.dtype(dtype), memptr
             self.strides = tuple(strides) if strides is not None else np.empty(self.shape, self.dtype).strides
-            self.device = SimpleNamespace(id=memptr.device)
+            self.device = memptr.device
 
         @property
         def host(self) -> Array:
@@ -368,6 +433,10 @@ class Runtime:
         self.graphs: dict[int, Callable[[], object]] = {}
 
     def getDeviceCount(self) -> int:  # noqa: N802
+        if self._machine.driver // 1000 < self._machine.runtime // 1000:
+            raise CUDARuntimeError(INSUFFICIENT_DRIVER, "cudaErrorInsufficientDriver: CUDA driver version is insufficient")
+        if not self._machine.devices:
+            raise CUDARuntimeError(NO_DEVICE, "cudaErrorNoDevice: no CUDA-capable device is detected")
         return self._machine.devices
 
     def getDevice(self) -> int:  # noqa: N802
@@ -380,16 +449,25 @@ class Runtime:
         self._machine.bind_context()
 
     def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
-        return {"name": b"Fake GPU", "major": 9, "minor": 0, "totalGlobalMem": self._machine.memory}
+        major, minor = divmod(self._machine.capability, 10)
+        return {"name": b"Fake GPU", "major": major, "minor": minor, "totalGlobalMem": self._machine.memory}
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
-        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 95: 1, 97: self._machine.optin, 75: 9}[attrib]
+        of_machine = {75: self._machine.capability // 10, 88: int(self._machine.pageable), 97: self._machine.optin}
+        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 95: 1, **of_machine}[attrib]
 
     def driverGetVersion(self) -> int:  # noqa: N802
-        return 13000
+        return self._machine.driver
 
     def runtimeGetVersion(self) -> int:  # noqa: N802
-        return 13000
+        return self._machine.runtime
+
+    def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
+        self._machine.check()
+        self._machine.bind_context()
+        self._machine.asked.append(ptr)
+        device, kind = self._machine.found(ptr)
+        return SimpleNamespace(device=device, type=kind)
 
     def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
         self._machine.check()
@@ -407,8 +485,8 @@ class Runtime:
 
     def streamSynchronize(self, stream: int) -> None:  # noqa: N802
         self._machine.not_capturing(stream)
-        self._machine.check()
         self._machine.drain(stream)
+        self._machine.check()
         self._machine.synchronized.append(stream)
 
     def streamIsCapturing(self, stream: int) -> bool:  # noqa: N802
@@ -422,10 +500,27 @@ class Runtime:
 
     def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802
         found = self.events[event]
-        if found.device != self._machine.device():
-            raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
-        found.stream = stream
-        self._machine.issue(stream, lambda: setattr(found, "recorded", True))
+        if found.device != self._machine.device_of(stream):
+            raise CUDARuntimeError(INVALID_HANDLE, "cudaErrorInvalidResourceHandle")
+        found.stream, found.recording = stream, self._machine.recordings.get(stream)
+        found.recorded = False
+        self._machine.recorded.append(event)
+        self._machine.issue(stream, lambda: setattr(found, "recorded", True), deferred=bool(self._machine.pending[one_handle(stream)]))
+
+    def streamWaitEvent(self, stream: int, event: int, flags: int = 0) -> None:  # noqa: N802
+        assert flags == 0
+        found, recordings = self.events[event], self._machine.recordings
+        own = recordings.get(stream)
+        if own is not None and found.recording is not own:
+            recordings[stream] = []  # the capture is lost
+            raise CUDARuntimeError(CAPTURE_ISOLATION, "cudaErrorStreamCaptureIsolation")
+        self._machine.waits.append(stream)
+        if own is not None:
+            return
+        if found.recording is not None:
+            recordings[stream] = found.recording  # the stream takes part in that capture from now on
+            return
+        self._machine.issue(stream, lambda: self._machine.reach(found), deferred=True)
 
 
 class Nvrtc:

@@ -13,6 +13,7 @@ import pytest
 from dmlpy.devices.cuda import cupy_seam
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.fake_cupy import Machine, fake_cupy
 
 
@@ -22,6 +23,8 @@ class FakeCublas:
     machine: Machine
 
     def __init__(self) -> None:
+        if self.machine.recordings:  # a handle allocates memory
+            raise DeviceError("cublasCreate_v2 failed with cublasStatus_t 1")
         self.device = self.machine.device()
         self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
 

@@ -1,0 +1,65 @@
+"""`DMLPY_SYNCHRONIZE=1`: the host waits for each operator, so that an error of a kernel is raised by the operator that launched it.
+
+CUDA runs kernels after the call that launches them has returned. An error in one is told by some later call, of dmlpy or another library,
+and from then on by every one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import HResult
+from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.seam import Seam
+    from dmlpy.devices.plan import Launch
+
+VARIABLE = "DMLPY_SYNCHRONIZE"
+
+_OF_KERNELS = {700, 702, 710, *range(714, 720)}
+"""cudaError_t and CUresult of kernels: illegal addresses and instructions, failed assertions, traps, time limits."""
+
+
+def is_asked() -> bool:
+    """Whether the variable is set.
+
+    Raises:
+        DeviceError: it is neither 0 nor 1.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if text not in ("", "0", "1"):
+        raise DeviceError(f"{VARIABLE} is {text!r}, expected 0 or 1", hresult=HResult.E_INVALIDARG)
+    return text == "1"
+
+
+def hint(status: object) -> str:
+    """What to add to the text of an error that an earlier launch may have caused."""
+    if status not in _OF_KERNELS or os.environ.get(VARIABLE) == "1":
+        return ""
+    return f"; a kernel that was launched earlier may have caused it: {VARIABLE}=1 tells which operator"
+
+
+def synchronous(seam: Seam, launch: Launch, name: str) -> Launch:
+    """A launch whose work is done when it returns, unless the stream is being captured; its errors name the operator."""
+
+    def run(stream: int) -> None:
+        waits = not seam.is_capturing(stream)
+        if waits:
+            _wait(seam, stream, f"work before {name} on its stream")
+        try:
+            launch(stream)
+        except DeviceError as error:
+            raise DeviceError(f"{name}: {error}", hresult=error.hresult) from error
+        if waits:
+            _wait(seam, stream, name)
+
+    return run
+
+
+def _wait(seam: Seam, stream: int, name: str) -> None:
+    try:
+        seam.synchronize(stream)
+    except DeviceError as error:
+        raise DeviceError(f"{name} failed: {error}", hresult=error.hresult) from error
