@@ -15,12 +15,13 @@ import pytest
 
 from dmlpy.arrays import view
 from dmlpy.description.enums import HResult
-from dmlpy.devices.cuda import cupy_seam
+from dmlpy.devices.cuda import cupy_pool, cupy_seam
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cupy_likeness import compare
-from tests.support.cuda.fake_cupy import CUDARuntimeError, Machine
+from tests.support.cuda.fake_captures import CUDARuntimeError
+from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
 from tests.support.dispatch_cases import CASES
 from tests.support.folders import ROOT
@@ -215,8 +216,11 @@ def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) 
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_freed_memory_waits_for_every_stream_that_used_it(device: int, seam: CupySeam, machine: Machine) -> None:
+def test_freed_memory_waits_for_every_stream_that_used_it(
+    device: int, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And nothing is asked of CUDA where it is freed: the thread may be capturing just then."""
+    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
     cuda = sys.modules["cupy"].cuda
     with seam.use(device):
         streams = [cuda.Stream(non_blocking=True) for _ in range(2)]
@@ -250,13 +254,22 @@ def test_memory_that_waits_is_waited_for_rather_than_missing(seam: CupySeam, mac
     assert not machine.busy, "it waited"
 
 
-def test_memory_used_in_a_capture_is_for_the_caller_to_keep(seam: CupySeam, machine: Machine) -> None:
-    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    memory = seam.allocate(0, 4096, 0)
-    stream.begin_capture()
-    memory.used_in(stream.ptr)
-    assert machine.recordings[stream.ptr] == [], "an event of a capture cannot be waited for outside"
-    stream.end_capture()
+def test_few_blocks_that_wait_are_not_asked_about(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are queried where many blocks wait, or where memory lacks."""
+    queries: list[int] = []
+
+    def query(event: int) -> int:
+        queries.append(event)
+        return 0
+
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "eventQuery", query)
+    stream = sys.modules["cupy"].cuda.Stream()
+    for count in range(cupy_pool.MOST_RETURNING + 1):
+        seam.allocate(0, 512 * (count + 1), 0).used_in(stream.ptr)
+    assert not queries
+    seam.allocate(0, 256, 0)
+    assert len(queries) == cupy_pool.MOST_RETURNING + 1
+    assert not seam.pool.returning
 
 
 @pytest.mark.parametrize("device", [0, 1])

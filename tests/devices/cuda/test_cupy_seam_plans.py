@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda import cupy_pool
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.fake_cupy import Machine
@@ -186,6 +187,7 @@ def test_what_is_dropped_while_it_runs_keeps_its_memory(
             given.append((memory.pointer, memory.size))
         return memory
 
+    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
     stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
     machine.busy.add(stream.ptr)
     monkeypatch.setattr(CudaDevice, "_allocate", noted)

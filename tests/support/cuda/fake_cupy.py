@@ -2,7 +2,11 @@
 
 It knows contexts by thread, current devices and streams, CuPy's pool with its arenas by stream, deferred copies, capture, and the shared
 memory that a function may ask for. Whatever CUDA refuses raises as CuPy does. Functions have the names and parameters of CuPy's; a test
-compares them where CuPy is installed.
+compares them where CuPy is installed. `fake_captures` says what is known of captures; beside those:
+
+- An event that was never recorded counts as done.
+- Where memory lacks, the pool gives its free blocks back to CUDA and tries again. CUDA calls all memory used that an allocator holds.
+- Another allocator below CuPy may raise errors of its own.
 """
 
 from __future__ import annotations
@@ -18,20 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.cuda.fake_captures import CAPTURE_INVALIDATED, CAPTURED_EVENT, RELAXED, Capture, Captures, CUDARuntimeError
+
 Array = np.ndarray[Any, Any]
 
-INVALID_VALUE, MEMORY_ALLOCATION, INVALID_CONTEXT, CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED = 1, 2, 201, 900, 901
-COOPERATIVE_LAUNCH_TOO_LARGE = 720
+INVALID_VALUE, MEMORY_ALLOCATION, INVALID_CONTEXT = 1, 2, 201
+COOPERATIVE_LAUNCH_TOO_LARGE, NOT_READY = 720, 600
 DEFAULT_SHARED_BYTES = 48 << 10
-LEGACY, PER_THREAD = (0, 1), 2
-
-
-class CUDARuntimeError(RuntimeError):
-    """As CuPy's: the code, and the name in the text."""
-
-    def __init__(self, status: int, name: str) -> None:
-        super().__init__(name)
-        self.status = status
 
 
 class OutOfMemoryError(MemoryError):
@@ -47,7 +44,7 @@ class MemoryPointer:
         self.ptr, self.device = ptr, device
 
 
-class Machine:
+class Machine(Captures):
     """The GPUs and what the threads and streams of this process do with them.
 
     Attributes:
@@ -58,9 +55,13 @@ class Machine:
         parameter_bytes: the size of every kernel's parameters.
         ranges: names of NVTX ranges as they are pushed, None as they are popped.
         busy: streams whose work is not done, however little of that shows otherwise: events in them wait.
+        stream_ordered: whether CuPy's allocator is one like cudaMallocAsync.
+        held_elsewhere: bytes that an allocator below CuPy holds and would give, and that CUDA calls used.
+        out_of_memory: makes the error of the allocator below CuPy.
     """
 
     def __init__(self, devices: int = 2, optin: int = 227 << 10, static_shared: int = 0, memory: int = 1 << 30) -> None:
+        super().__init__()
         self.devices, self.optin, self.static_shared, self.memory = devices, optin, static_shared, memory
         self.launches: list[tuple[int, int, bytes, int]] = []
         self.compiled: list[tuple[str, ...]] = []
@@ -69,11 +70,11 @@ class Machine:
         self.parameter_bytes = 16
         self.ranges: list[str | None] = []
         self.busy: set[int] = set()
-        self.local = threading.local()
         self.blocks: dict[int, tuple[int, Array]] = {}  # address: device, storage
         self.arenas: dict[tuple[int, int, int], list[int]] = defaultdict(list)  # device, stream, size: free blocks
         self.pending: dict[int, list[Callable[[], object]]] = defaultdict(list)  # copies that a stream has not come to
-        self.recordings: dict[int, list[Callable[[], object]]] = {}
+        self.stream_ordered, self.held_elsewhere = False, 0
+        self.out_of_memory: Callable[[str], Exception] = OutOfMemoryError
         self.streams = {0, 1, 2}
         self.handles = itertools.count(0x7000, 0x100)
 
@@ -98,16 +99,15 @@ class Machine:
         if self.broken is not None:
             raise self.broken
 
-    def not_capturing(self, stream: int) -> None:
-        if stream in self.recordings:
-            raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported")
-
     def issue(self, stream: int, work: Callable[[], object], *, deferred: bool = False) -> None:
         self.check()
         if stream not in self.streams:
             raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
+        self.legacy_use(stream)
         if stream in self.recordings:
-            self.recordings[stream].append(work)
+            if not self.recordings[stream].is_valid:
+                raise CUDARuntimeError(CAPTURE_INVALIDATED, "cudaErrorStreamCaptureInvalidated")
+            self.recordings[stream].work.append(work)
         elif deferred:
             self.pending[stream].append(work)
         else:
@@ -119,17 +119,36 @@ class Machine:
             work()
 
     def allocate(self, device: int, stream: int, size: int) -> int:
+        if self.stream_ordered:
+            self.issue(stream, lambda: None)
         free = self.arenas[device, stream, size]
         if free:
             return free.pop()
-        if sum(block.nbytes for owner, block in self.blocks.values() if owner == device) + size > self.memory:
-            raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
-        if self.recordings:
-            raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported: cudaMalloc")
+        if not self.stream_ordered:
+            self.unsafe("cudaMalloc")
+        if self._used(device) + size > self.memory:
+            self._empty_arenas(device)
+        if self._used(device) + size > self.memory:
+            raise self.out_of_memory(f"Out of memory allocating {size:,} bytes")
         storage = np.full(size + 512, 0xFF, np.uint8)
         pointer = storage.ctypes.data + -storage.ctypes.data % 512
         self.blocks[pointer] = device, storage
         return pointer
+
+    def free(self, device: int, stream: int, size: int, pointer: int) -> None:
+        """Gives a block back to the arena that it is from."""
+        if self.stream_ordered and stream in self.recordings:
+            self.issue(stream, lambda: None)
+        else:
+            self.arenas[device, stream, size].append(pointer)
+
+    def _used(self, device: int) -> int:
+        return sum(block.nbytes for owner, block in self.blocks.values() if owner == device)
+
+    def _empty_arenas(self, device: int) -> None:
+        for (owner, _, _), free in self.arenas.items():
+            while owner == device and free:
+                del self.blocks[free.pop()]
 
 
 def fake_cupy(machine: Machine) -> Any:
@@ -162,15 +181,21 @@ def fake_cupy(machine: Machine) -> Any:
             stack().pop()
 
         def begin_capture(self, mode: Any = None) -> None:
-            assert self.non_blocking, "a blocking stream would forbid all work on the default stream meanwhile"
-            machine.recordings[self.ptr] = []
+            machine.begin_capture(self.ptr, RELAXED if mode is None else mode, is_blocking=not self.non_blocking)
 
         def end_capture(self) -> Any:
-            work = machine.recordings.pop(self.ptr)
-            graph: Any = SimpleNamespace(launch=lambda stream: runtime.graphLaunch(graph.graphExec, stream.ptr))
-            graph.graphExec = id(graph)
-            runtime.graphs[graph.graphExec] = lambda: [step() for step in work]
-            return graph
+            captured = machine.end_capture(self.ptr)
+            machine.unsafe("cudaGraphInstantiate")
+            return Graph(captured)
+
+    class Graph:
+        def __init__(self, captured: Capture) -> None:
+            self.graphExec = captured.number
+            runtime.graphs[captured.number] = captured
+            weakref.finalize(self, runtime.graphExecDestroy, captured.number)
+
+        def launch(self, stream: Any = None) -> None:
+            runtime.graphLaunch(self.graphExec, (stream or get_current_stream()).ptr)
 
     def stack() -> list[Any]:
         stacks = current.__dict__.setdefault("stacks", {})
@@ -187,6 +212,7 @@ def fake_cupy(machine: Machine) -> Any:
         def load(self, cubin: bytes) -> None:
             assert type(cubin) is bytes
             machine.check()
+            machine.unsafe("cuModuleLoadData")
             machine.bind_context()
             self.device = machine.device()
 
@@ -215,17 +241,18 @@ def fake_cupy(machine: Machine) -> Any:
     class Event:
         def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
             self.ptr, self.device, self.recorded, self.stream = id(self), machine.device(), False, 0
+            self.capture: Capture | None = None
             runtime.events[self.ptr] = self
 
         @property
         def done(self) -> bool:
-            if machine.recordings:  # as while another thread captures in the global mode
-                raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported: cudaEventQuery")
-            return self.stream not in machine.busy
+            return runtime.eventQuery(self.ptr) == 0
 
         def synchronize(self) -> None:
-            if not self.recorded:
-                raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
+            machine.unsafe("cudaEventSynchronize")
+            if self.capture is not None:
+                self.capture.is_valid = False
+                raise CUDARuntimeError(CAPTURED_EVENT, "cudaErrorCapturedEvent")
             machine.busy.discard(self.stream)
 
     def get_elapsed_time(start_event: Any, end_event: Any) -> float:
@@ -237,7 +264,7 @@ def fake_cupy(machine: Machine) -> Any:
         pointer = machine.allocate(device, stream, size) if size else 0
         memory = MemoryPointer(pointer, device)
         if size:
-            weakref.finalize(memory, machine.arenas[device, stream, size].append, pointer)
+            weakref.finalize(memory, machine.free, device, stream, size, pointer).atexit = False
         return memory
 
     class ndarray:  # noqa: N801 - CuPy's name
@@ -264,6 +291,7 @@ def fake_cupy(machine: Machine) -> Any:
     def asnumpy(a: Any, stream: Any = None, order: str = "C", out: Any = None, *, blocking: bool = True) -> Array:
         pointer = get_current_stream().ptr
         machine.not_capturing(pointer)
+        machine.unsafe("cudaStreamSynchronize")
         machine.drain(pointer)
         if blocking:
             machine.synchronized.append(pointer)
@@ -365,7 +393,7 @@ class Runtime:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self.graphs: dict[int, Callable[[], object]] = {}
+        self.graphs: dict[int, Capture] = {}
 
     def getDeviceCount(self) -> int:  # noqa: N802
         return self._machine.devices
@@ -396,7 +424,7 @@ class Runtime:
         self._machine.bind_context()
         device = self._machine.device()
         used = sum(block.nbytes - 512 for owner, block in self._machine.blocks.values() if owner == device)
-        return self._machine.memory - used, self._machine.memory
+        return max(self._machine.memory - used - self._machine.held_elsewhere, 0), self._machine.memory
 
     def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
         # A copy from pinned memory reads its source when the stream comes to it.
@@ -407,25 +435,40 @@ class Runtime:
 
     def streamSynchronize(self, stream: int) -> None:  # noqa: N802
         self._machine.not_capturing(stream)
+        self._machine.unsafe("cudaStreamSynchronize")
         self._machine.check()
         self._machine.drain(stream)
         self._machine.synchronized.append(stream)
 
     def streamIsCapturing(self, stream: int) -> bool:  # noqa: N802
-        if stream in LEGACY and self._machine.recordings:
-            raise CUDARuntimeError(906, "cudaErrorStreamCaptureImplicit")
-        return stream in self._machine.recordings
+        self._machine.legacy_use(stream)
+        capture = self._machine.recordings.get(stream)
+        if capture is not None and not capture.is_valid:
+            raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
+        return capture is not None
 
     def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
         self._machine.not_capturing(stream)
-        self._machine.issue(stream, self.graphs[graphExec])
+        graph = self.graphs[graphExec]
+        graph.launched.add(stream)
+        self._machine.issue(stream, lambda: [step() for step in graph.work])
+
+    def graphExecDestroy(self, graphExec: int) -> None:  # noqa: N802, N803
+        self.graphs.pop(graphExec).is_destroyed = True
 
     def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802
         found = self.events[event]
         if found.device != self._machine.device():
             raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
-        found.stream = stream
+        found.stream, found.capture = stream, self._machine.recordings.get(stream)
         self._machine.issue(stream, lambda: setattr(found, "recorded", True))
+
+    def eventQuery(self, event: int) -> int:  # noqa: N802
+        found, status = self.events[event], self._machine.query()
+        if status == 0 and found.capture is not None:
+            found.capture.is_valid = False
+            return CAPTURED_EVENT
+        return status or (NOT_READY if found.stream in self._machine.busy else 0)
 
 
 class Nvrtc:
