@@ -10,9 +10,12 @@ import ctypes
 import sys
 import threading
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _INT, _POINTER, _UNSIGNED = ctypes.c_int, ctypes.c_void_p, ctypes.c_uint
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -36,6 +39,9 @@ _NOW = 0
 class CaptureDriver:
     """The driver's functions. Threads may share it.
 
+    Attributes:
+        exchange_mode: cuThreadExchangeStreamCaptureMode.
+
     Args:
         library: the loaded driver; None finds the one that CuPy uses.
 
@@ -47,23 +53,11 @@ class CaptureDriver:
         self._library = _load() if library is None else library
         for name, types in _SIGNATURES.items():
             getattr(self._library, name).argtypes = types
-        self._exchange = self._library.cuThreadExchangeStreamCaptureMode
-
-    def exchange_mode(self, mode: int) -> int:
-        """Sets the calling thread's mode, which says what it may do while streams are captured, and returns the one before.
-
-        In the default mode a thread must not allocate, query events and the like as long as another one captures in the mode `global`,
-        PyTorch's default: the call fails, and CUDA invalidates the other thread's capture. With `RELAXED` it may.
-        """
-        exchanged = _INT(mode)
-        status = self._exchange(ctypes.byref(exchanged))
-        if status:
-            raise _failure("cuThreadExchangeStreamCaptureMode", status)
-        return exchanged.value
+        self.exchange_mode: Callable[[Any], int] = self._library.cuThreadExchangeStreamCaptureMode
 
     def relaxed(self) -> Relaxed:
-        """Sets the mode `RELAXED` for the calling thread within a `with` statement."""
-        return Relaxed(self)
+        """Lets the calling thread do within a `with` statement what CUDA otherwise forbids it while streams are captured."""
+        return Relaxed(self.exchange_mode)
 
     def capture(self, stream: int) -> tuple[int, int]:
         """The id of the capture that a stream takes part in, which no other one has in this process, and the graph that it makes.
@@ -101,18 +95,25 @@ class CaptureDriver:
 
 
 class Relaxed:
-    """Sets the mode `RELAXED` for the calling thread, and restores the previous one afterwards."""
+    """Sets the calling thread's capture mode to `RELAXED`, and back afterwards.
 
-    __slots__ = ("_before", "_driver")
+    In the default mode a thread must not allocate, query events and the like as long as another one captures in the mode `global`,
+    PyTorch's default: the call fails, and CUDA invalidates the other thread's capture.
+    """
 
-    def __init__(self, driver: CaptureDriver) -> None:
-        self._driver = driver
+    __slots__ = ("_exchange", "_mode")
+
+    def __init__(self, exchange: Callable[[Any], int]) -> None:
+        self._exchange = exchange
+        self._mode = ctypes.byref(_INT(RELAXED))
 
     def __enter__(self) -> None:
-        self._before = self._driver.exchange_mode(RELAXED)
+        status = self._exchange(self._mode)  # the mode before is there now
+        if status:
+            raise _failure("cuThreadExchangeStreamCaptureMode", status)
 
     def __exit__(self, *error: object) -> None:
-        self._driver.exchange_mode(self._before)
+        self._exchange(self._mode)
 
 
 class GraphEnd:

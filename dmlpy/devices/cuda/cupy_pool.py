@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cuda.captures import CaptureDriver, GraphMemory
 from dmlpy.devices.cuda.cupy_errors import device_error, lacks_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 _LEGACY_STREAMS = (0, 1)
 """Handles of the default stream that orders itself with all others; it cannot be captured."""
@@ -40,11 +40,13 @@ class Use:
             self._runtime.setDevice(self._before)
 
 
-@dataclass(frozen=True)
 class _Stream:
     """A stream handle as CuPy's functions take it."""
 
-    ptr: int
+    __slots__ = ("ptr",)
+
+    def __init__(self, ptr: int) -> None:
+        self.ptr = ptr
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.ptr
@@ -79,6 +81,8 @@ class CupyMemory:
         self._last_uses: dict[int, Any] = {}  # by stream: an event behind the last work that uses the memory
 
     def used_in(self, stream: int) -> None:
+        if stream == self._stream and stream in _LEGACY_STREAMS:
+            return  # nearly all calls: nothing to wait for, and not captured
         pool = self._pool
         if pool.is_capturing(stream):
             if not self._is_node:
@@ -113,13 +117,12 @@ class CupyPool:
         except Exception as error:
             raise device_error("is_capturing", error) from error
 
-    @contextmanager
-    def current(self, stream: int) -> Iterator[None]:
+    def current(self, stream: int) -> AbstractContextManager[Any]:
         """Makes a stream CuPy's current one: its memory pool returns a freed block to the stream that asked for it."""
         cuda = self._cupy.cuda
         wrap = getattr(cuda.Stream, "from_external", None)
-        with cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream)):
-            yield
+        found: AbstractContextManager[Any] = cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream))
+        return found
 
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
         """Memory for a stream; if that is being captured, for as long as the CUDA graph."""

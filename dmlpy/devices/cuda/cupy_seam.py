@@ -299,10 +299,13 @@ class CupySeam:
 
     @translated
     def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
-        item = np.dtype(data_type).itemsize
-        span = 0 if 0 in sizes else 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-        memory = self.allocate(device, span * item, stream)
-        return self._cupy.ndarray(tuple(sizes), data_type, memptr=memory.owner, strides=tuple(stride * item for stride in strides))
+        data_type = np.dtype(data_type)
+        byte_strides = tuple([stride * data_type.itemsize for stride in strides])
+        span = 0 if 0 in sizes else data_type.itemsize
+        for size, stride in zip(sizes, byte_strides, strict=True) if span else ():
+            span += (size - 1) * stride
+        memory = self.pool.allocate(device, span, stream)
+        return self._cupy.ndarray(tuple(sizes), data_type, memptr=memory.owner, strides=byte_strides)
 
     @translated
     def to_device(self, device: int, array: Array, stream: int) -> Any:

@@ -89,19 +89,26 @@ def held_block(memory: GraphMemory) -> weakref.ref[Block]:
     return weakref.ref(block)
 
 
+def exchanged(library: ctypes.CDLL, mode: int) -> int:
+    """Sets the thread's mode, and returns the one before."""
+    value = ctypes.c_int(mode)
+    assert library.cuThreadExchangeStreamCaptureMode(ctypes.byref(value)) == 0
+    return value.value
+
+
 def test_the_mode_is_the_threads_and_is_given_back(library: ctypes.CDLL) -> None:
     driver = CaptureDriver(library)
-    assert driver.exchange_mode(THREAD_LOCAL) == GLOBAL
+    assert exchanged(library, THREAD_LOCAL) == GLOBAL
     with driver.relaxed():
         with driver.relaxed():
             pass
-        assert driver.exchange_mode(RELAXED) == RELAXED
+        assert exchanged(library, RELAXED) == RELAXED
         others: list[int] = []
-        thread = threading.Thread(target=lambda: others.append(driver.exchange_mode(GLOBAL)))
+        thread = threading.Thread(target=lambda: others.append(exchanged(library, GLOBAL)))
         thread.start()
         thread.join()
         assert others == [GLOBAL]
-    assert driver.exchange_mode(GLOBAL) == THREAD_LOCAL
+    assert exchanged(library, GLOBAL) == THREAD_LOCAL
 
 
 def fail(driver: CaptureDriver) -> None:
@@ -110,10 +117,16 @@ def fail(driver: CaptureDriver) -> None:
 
 
 def test_the_mode_is_given_back_after_an_error(library: ctypes.CDLL) -> None:
-    driver = CaptureDriver(library)
     with pytest.raises(ZeroDivisionError):
-        fail(driver)
-    assert driver.exchange_mode(GLOBAL) == GLOBAL
+        fail(CaptureDriver(library))
+    assert exchanged(library, GLOBAL) == GLOBAL
+
+
+def test_a_mode_that_cuda_refuses_is_told(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = CaptureDriver(library)
+    monkeypatch.setattr(driver, "exchange_mode", lambda mode: 3)
+    with pytest.raises(DeviceError, match="cuThreadExchangeStreamCaptureMode failed with CUresult 3"), driver.relaxed():
+        pass
 
 
 def test_a_capture_and_its_nodes(library: ctypes.CDLL) -> None:

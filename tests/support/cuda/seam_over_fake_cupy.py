@@ -56,12 +56,12 @@ class FakeCaptures(CaptureDriver):
     machine: Machine
 
     def __init__(self) -> None:
-        pass
+        self.exchange_mode = self._exchange
 
-    def exchange_mode(self, mode: int) -> int:
-        before = getattr(self.machine.local, "mode", GLOBAL)
-        self.machine.local.mode = mode
-        return before
+    def _exchange(self, pointer: Any) -> int:
+        local, mode = self.machine.local, pointer._obj
+        local.mode, mode.value = mode.value, getattr(local, "mode", GLOBAL)
+        return 0
 
     def capture(self, stream: int) -> tuple[int, int]:
         found = self.machine.recordings.get(stream)
