@@ -150,21 +150,19 @@ def test_work_beside_a_capture_of_another_thread(device: Any) -> None:
     cupy.cuda.Device().synchronize()
 
     def work() -> dict[str, Any]:
-        cupy.get_default_memory_pool().free_all_blocks()
         memory = device.seam.allocate(0, 1 << 20, 0)
         memory.used_in(other.ptr)
         found: dict[str, Any] = op(**on(device, arrays), stream=other).as_dict()
+        del memory
         device.seam.pool._take_back(everything=True)
-        other.synchronize()
+        device.seam.synchronize(other.ptr)
         return found
 
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(cupy.cuda.Device().use).result()
-        with stream:
-            stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
-            value += 1
-            found = pool.submit(work).result()
-            graph = stream.end_capture()
+    with ThreadPoolExecutor(1) as threads, stream:
+        stream.begin_capture(cupy.cuda.runtime.streamCaptureModeGlobal)
+        value += 1
+        found = threads.submit(work).result()
+        graph = stream.end_capture()
     graph.launch(stream)
     stream.synchronize()
     assert cupy.asnumpy(value).tolist() == [2] * 4
