@@ -10,7 +10,7 @@ import ctypes
 import sys
 import threading
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dmlpy.validation.problems import DeviceError
 
@@ -148,8 +148,10 @@ class GraphMemory:
     """Memory that captured work uses, held until the CUDA graph of it is destroyed. Threads may share it.
 
     A graph keeps addresses, and whoever captures a call has no object that owns its scratch. So the memory is held here, and an object of
-    CUDA's in the graph tells when it ends.
+    CUDA's in the graph tells when it ends. While it holds memory it does not go, even if the seam does that it belongs to.
     """
+
+    _holding: ClassVar[set[GraphMemory]] = set()
 
     def __init__(self, driver: CaptureDriver) -> None:
         self._driver = driver
@@ -172,6 +174,7 @@ class GraphMemory:
             if held is None:
                 held = self._held[capture] = self._driver.watch(graph), {}
             held[1][id(block)] = block
+            self._holding.add(self)
 
     def let_go(self, most: int | None = None) -> bool:
         """Lets go of the memory of graphs that have ended, of at most so many graphs, and returns whether there were any.
@@ -186,6 +189,8 @@ class GraphMemory:
                     ended.append(held)
                 else:
                     self._held[capture] = held
+            if not self._held:
+                self._holding.discard(self)
         return bool(ended)  # the blocks go here, without the lock
 
 

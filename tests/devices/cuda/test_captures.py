@@ -162,6 +162,22 @@ def test_memory_is_held_until_the_graph_is_destroyed(python_waits: bool, library
     assert all(block() is None for block in blocks)
 
 
+def test_memory_is_held_by_nobody_else(library: ctypes.CDLL) -> None:
+    memory, graph = GraphMemory(CaptureDriver(library)), library.begin(0)
+    here, block = weakref.ref(memory), held_block(memory)
+    del memory
+    gc.collect()
+    found = here()
+    assert found is not None
+    assert block() is not None
+    library.destroy(graph)
+    assert found.let_go()
+    del found
+    gc.collect()
+    assert here() is None
+    assert block() is None
+
+
 def test_graphs_are_looked_at_in_turns(library: ctypes.CDLL) -> None:
     memory = GraphMemory(CaptureDriver(library))
     graphs, blocks = [], []
