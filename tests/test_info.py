@@ -17,7 +17,8 @@ from dmlpy import cli
 from dmlpy.devices.cuda import absence
 from dmlpy.devices.cuda.device import CudaDevice, cuda_device
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.support.cuda.fake_cupy import CUDARuntimeError, Machine
+from tests.support.cuda.fake_captures import CUDARuntimeError
+from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"

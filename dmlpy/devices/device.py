@@ -19,7 +19,7 @@ from dmlpy.devices.plan import Joined
 from dmlpy.validation.problems import DeviceError, RenamedWarning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -67,9 +67,10 @@ class Device(ABC):
     replays = False
     """Whether `replayed` records launches, so that many of them are repeated as one."""
 
-    sizes_to_check = 1 << 24
-    """Requests of this many bytes or more are compared with the available memory by `require`; for less the allocator's failure suffices.
-    """
+    sizes_to_check: int | None = 1 << 24
+    """Requests of this many bytes or more are compared with the available memory by `require`, since an operating system promises more than
+    there is. For less the allocator's failure suffices, and with None for all: a GPU's allocators give only what they have, and may have
+    more than the device tells."""
 
     @abstractmethod
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
@@ -189,14 +190,40 @@ class Device(ABC):
         if size == 0:
             return _NO_MEMORY
         self.require(size, purpose)
-        return self._allocate(size, stream)
+        try:
+            return self._allocate(size, stream)
+        except DeviceError as error:
+            raise self.with_sizes(error, size, purpose) from error
+
+    def outputs(self, descs: Mapping[str, TensorDesc], stream: int, purpose: str) -> dict[str, Any]:
+        """Allocates arrays as `empty` does, by name.
+
+        Raises:
+            DeviceError: they will not fit; `purpose` says what they are for.
+        """
+        try:
+            return {name: self.empty(desc, stream) for name, desc in descs.items()}
+        except DeviceError as error:
+            raise self.with_sizes(error, sum([desc.reached_bytes for desc in descs.values()]), purpose) from error
 
     def require(self, size: int, purpose: str) -> None:
-        """Raises DeviceError (E_OUTOFMEMORY) if this many bytes cannot be allocated now."""
-        if size >= self.sizes_to_check and size > (available := self.available_memory()):
-            raise DeviceError(
-                f"{purpose} needs {show_bytes(size)}; {show_bytes(available)} are available on {self.name}", hresult=HResult.E_OUTOFMEMORY
-            )
+        """Raises DeviceError (E_OUTOFMEMORY) if it is known that this many bytes cannot be allocated now."""
+        if self.sizes_to_check is not None and size >= self.sizes_to_check and size > (available := self.available_memory()):
+            raise self._lacking(size, available, purpose)
+
+    def with_sizes(self, error: DeviceError, size: int, purpose: str) -> DeviceError:
+        """An allocator's error, or if it lacks memory, one that tells for what, how much was asked for, and how much there is."""
+        if error.hresult != HResult.E_OUTOFMEMORY:
+            return error
+        try:
+            available = self.available_memory()
+        except DeviceError:
+            return error
+        return self._lacking(size, available, purpose, f" ({error})")
+
+    def _lacking(self, size: int, available: int, purpose: str, why: str = "") -> DeviceError:
+        sizes = f"{show_bytes(size)}; {show_bytes(available)} are available on {self.name}"
+        return DeviceError(f"{purpose} needs {sizes}{why}", hresult=HResult.E_OUTOFMEMORY)
 
     def stream_handle(self, stream: Any) -> int:
         """The integer handle of a stream, given as None (the current one), an integer, or any object with `.ptr`.

@@ -300,7 +300,8 @@ class Dispatch(Rebindable):
     """One operator with all its memory: calling it launches and does nothing else.
 
     It allocates nothing and does not synchronise, so it can be repeated and captured in a CUDA graph. It keeps the arrays that
-    were bound alive, not the memory behind a `Buffer`; whoever captures it keeps it as long as the graph.
+    were bound alive, not the memory behind a `Buffer`. Its scratch and packed constants live as long as a graph that captures it; whoever
+    captures it keeps the arrays.
 
     It owns its scratch, so one thread at a time may call it: a second call at the same time raises `DispatchError`. On a GPU a call is
     over when its work is enqueued. Runs that one dispatch has enqueued into different streams must be ordered by the caller (with events):

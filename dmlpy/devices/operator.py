@@ -131,23 +131,26 @@ class CompiledOperator:
 
         return explain(self.desc, self.device, self._plan.cost())
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, **tensors: Any) -> Any:
+    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once.
+
+        In a stream that is being captured the call is captured, and the memory that it allocates is kept as long as the CUDA graph.
 
         Args:
             stream: as for `Dispatch`.
-            copy: whether arrays in host memory are copied to a CUDA operator's device (and passed outputs back).
-            validate: whether sequence lengths in GPU memory are read back and checked; this synchronises.
+            copy: whether arrays in host memory are copied to a CUDA operator's device (and passed outputs back); not while captured.
+            validate: whether sequence lengths in GPU memory are read back and checked; this synchronises, so not while captured.
+            temporary: scratch, as for `bind`; None allocates it. It may be used again as soon as the stream has come past this call.
             **tensors: inputs, and outputs that shall be filled, by field name in either spelling; for an array of tensors a list of them.
 
         Returns:
             Outputs: the described outputs; those that were not passed are allocated.
 
         Raises:
-            BindError: arrays that do not fit; nothing was written.
+            BindError: arrays or scratch that do not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
-        return self._run(tensors, None, stream, copy=copy, validate=validate)
+        return self._run(tensors, None, stream, copy=copy, validate=validate, temporary=temporary)
 
     @_without_memory_error("prepare")
     def prepare(
@@ -253,7 +256,9 @@ class CompiledOperator:
         return Dispatch(self, bound, launched, areas, used, (persistent, temporary), producers)
 
     @_without_memory_error()
-    def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool) -> Outputs:
+    def _run(
+        self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, validate: bool, temporary: Any
+    ) -> Outputs:
         device, tables, prepared = self.device, self._tables, persistent is not None
         handle = device.stream_handle(stream)
         values, problems = tables.all[prepared].by_place(tensors)
@@ -266,20 +271,24 @@ class CompiledOperator:
                 problems += wrong
                 if place is not None:
                     bound.append(place)
+        needed = self._plan.prepared_temporary_size if prepared else self._plan.temporary_size
+        producers: list[int] = []
+        area, scratch = self._area("temporary", temporary, needed, problems, producers)
         if not problems:
-            problems = binding.hazards(self.desc, bound, None, None if persistent is None else persistent.area)
+            problems = binding.hazards(self.desc, bound, area, None if persistent is None else persistent.area)
             if device.memory_kind != "cpu":
-                binding.order_after_producers(device, bound, handle)
+                binding.order_after_producers(device, bound, handle, producers)
             problems += self._length_problems(bound, handle, validate=validate)
         if problems:
             raise BindError(self.name, problems)
         absent = {name: desc for name, desc in tables.outputs.descs.items() if name not in values}
-        needed = self._plan.prepared_temporary_size if prepared else self._plan.temporary_size
-        device.require(needed + sum([desc.reached_bytes for desc in absent.values()]), f"{self.name} with its outputs and scratch")
-        for name, desc in absent.items():
-            values[name] = device.empty(desc, handle)
-            bound.append(binding.placed(device, name, desc, values[name]))
-        memory = device.allocate(needed, handle, f"scratch of {self.name}")
+        purpose = f"{self.name} with its outputs and scratch"
+        device.require((needed if scratch is None else 0) + sum([desc.reached_bytes for desc in absent.values()]), purpose)
+        if absent:
+            made = device.outputs(absent, handle, purpose)
+            values.update(made)
+            bound += [binding.placed(device, name, absent[name], array) for name, array in made.items()]
+        memory = scratch or device.allocate(needed, handle, f"scratch of {self.name}")
         launch = self._launch(bound, memory.pointer, None if persistent is None else persistent.pointer)
         device.dispatched(launch, self.name, [memory] if persistent is None else [memory, persistent])(handle)
         for host, item in copied_back:

@@ -68,9 +68,9 @@ class PreparedOperator:
         """Reports what `CompiledOperator.explain_plan` reports: packing constants changes nothing."""
         return self.operator.explain_plan()
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, **tensors: Any) -> Any:
+    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once, as `CompiledOperator.__call__` does, without the constant inputs."""
-        return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate)
+        return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate, temporary=temporary)
 
     def bind(
         self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any], temporary: Any = None

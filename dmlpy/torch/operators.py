@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from dmlpy.arrays import Buffer
 from dmlpy.compiler import compile as compile_operator
 from dmlpy.description.enums import DataType, RnnMode
 from dmlpy.description.tensors import TensorDesc
@@ -270,11 +271,16 @@ def _key(tensors: Mapping[str, torch.Tensor]) -> tuple[_Layout, ...]:
 
 
 class _Call:
-    """A compiled operator with the memory that its calls allocate. Equal calls share one."""
+    """A compiled operator with the memory that its calls allocate. Equal calls share one.
+
+    All of it, scratch too, comes from PyTorch: so one allocator has the GPU's memory, and what is allocated while PyTorch captures a CUDA
+    graph comes from the graph's own pool, which nobody else is given as long as the graph exists.
+    """
 
     def __init__(self, desc: CudnnRNNV3Desc | CudnnRNNBackpropV3Desc, device: torch.device) -> None:
         self._operator: CompiledOperator = compile_operator(desc, device_of(device))
         self._place = device
+        self._scratch = self._operator.binding_properties.temporary_resource_size
         self._outputs = [
             (field.name, tensor.sizes, tensor.element_strides, _TORCH_TYPES[tensor.data_type])
             for field in desc.outputs()
@@ -287,9 +293,11 @@ class _Call:
             name: torch.empty_strided(sizes, strides, dtype=dtype, device=self._place) for name, sizes, strides, dtype in self._outputs
         }
         stream = torch.cuda.current_stream(self._place).cuda_stream if self._place.type == "cuda" else None
+        scratch = torch.empty(self._scratch, dtype=torch.uint8, device=self._place) if self._scratch else None
+        temporary = None if scratch is None else Buffer(scratch.data_ptr(), self._scratch)
         arguments: dict[str, Any] = {**tensors, **outputs}
-        self._operator(stream=stream, **arguments)
-        return outputs
+        self._operator(stream=stream, temporary=temporary, **arguments)
+        return outputs  # the scratch goes back to PyTorch, which gives it to later work of this stream alone
 
 
 @cache

@@ -49,6 +49,15 @@ def test_every_node_is_traced_by_name(any_device: dml.Device) -> None:
         assert_close(traced[name], values, np.float32, terms=10)
 
 
+def test_inputs_may_have_the_names_of_options() -> None:
+    """Where they are given as a mapping."""
+    g = dml.GraphBuilder()
+    names = ("stream", "copy", "temporary")
+    g.output("y", g.add(dml.JoinDesc, "join", input_tensors=[g.input(name, tensor(1, 2)) for name in names], axis=1))
+    given = {name: np.full((1, 2), index, np.float32) for index, name in enumerate(names)}
+    np.testing.assert_array_equal(dml.compile(g.build(), "numpy").trace(given)["join"], [[0, 0, 1, 1, 2, 2]])
+
+
 def test_traced_inputs_are_checked() -> None:
     with pytest.raises(dml.BindError) as caught:
         dml.compile(network(), "numpy").trace(x=np.zeros(3))

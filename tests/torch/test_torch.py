@@ -475,3 +475,92 @@ def test_streams_and_devices(torch_device: str) -> None:
         found.sum().backward()
     stream.synchronize()
     assert torch.equal(found, expected)
+
+
+# whose memory is used
+
+
+@pytest.fixture
+def only_torch_allocates(torch_device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dmlpy's device allocates nothing; the module is compiled, and its kernels are made, before."""
+    device = operators.device_of(torch.device(torch_device, None if torch_device == "cpu" else 0))
+
+    def refuse(*arguments: Any) -> Any:
+        raise AssertionError(f"dmlpy allocates: {arguments[1:]}")
+
+    for name in ("_allocate", "empty"):
+        monkeypatch.setattr(type(device), name, refuse)
+
+
+@pytest.mark.usefixtures("only_torch_allocates")
+@pytest.mark.parametrize("cell", CELLS)
+def test_scratch_and_results_are_pytorchs(cell: str, torch_device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So there is one cache of a GPU's memory, and a graph that PyTorch captures has all of it in its own pool."""
+    taken: list[int] = []
+    empty = torch.empty
+
+    def noted(*sizes: Any, **options: Any) -> torch.Tensor:
+        made = empty(*sizes, **options)
+        if made.dtype is torch.uint8:
+            taken.append(made.numel())
+            made.fill_(0xFF)
+        return made
+
+    module = CELLS[cell](device=torch_device)
+    x = torch.randn(STEPS, BATCH, INPUT, device=torch_device, requires_grad=True)
+    expected = module.to_torch()(x.detach())[0]
+    monkeypatch.setattr(torch, "empty", noted)
+    output = module(x)[0]
+    assert len(taken) == 1
+    output.sum().backward()
+    assert len(taken) == 2
+    torch.testing.assert_close(output, expected)
+
+
+def warmed_up(run: Callable[[], Any]) -> None:
+    """Runs in another stream, as PyTorch asks before a capture."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+@pytest.mark.gpu
+@pytest.mark.cupy
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_module_in_a_graph_of_pytorch(cell: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    module = CELLS[cell](device="cuda")
+    x = torch.randn(STEPS, BATCH, INPUT, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        warmed_up(lambda: module(x))
+        with torch.cuda.graph(graph):
+            output = module(x)[0]
+        spoilers = [torch.full((count,), torch.nan, device="cuda") for count in (64, 1024, 1 << 20, 1 << 23)]
+        for _ in range(2):
+            x.normal_()
+            graph.replay()
+            torch.testing.assert_close(output, module(x)[0])
+    assert all(bool(spoiler.isnan().all()) for spoiler in spoilers)
+
+
+@pytest.mark.gpu
+@pytest.mark.cupy
+def test_graphed_callables_train() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch sees no GPU")
+    module, plain = dt.LSTM(INPUT, HIDDEN, device="cuda"), dt.LSTM(INPUT, HIDDEN, device="cuda")
+    plain.load_state_dict(module.state_dict())
+    x = torch.randn(STEPS, BATCH, INPUT, device="cuda", requires_grad=True)
+    graphed: Any = torch.cuda.make_graphed_callables(module, (x,))
+    for _ in range(3):
+        given = torch.randn(STEPS, BATCH, INPUT, device="cuda", requires_grad=True)
+        twin = given.detach().clone().requires_grad_()
+        for run, start in ((graphed, given), (plain, twin)):
+            run(start)[0].sum().backward()
+        torch.testing.assert_close(given.grad, twin.grad)
+        torch.testing.assert_close(module.params.grad, plain.params.grad)

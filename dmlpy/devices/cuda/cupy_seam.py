@@ -8,25 +8,26 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.arrays import ArrayView
-from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.absence import without_cupy, without_gpu
+from dmlpy.devices.cuda.captures import CaptureDriver
 from dmlpy.devices.cuda.cublas import Cublas
+from dmlpy.devices.cuda.cupy_errors import device_error, translated
+from dmlpy.devices.cuda.cupy_pool import CupyMemory, CupyPool, Use
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
-from dmlpy.devices.cuda.streams import LEGACY_STREAMS, PER_THREAD_STREAM, Wait, arena, identity
-from dmlpy.devices.cuda.synchronous import hint
+from dmlpy.devices.cuda.streams import Wait, arena
 from dmlpy.validation.problems import DeviceError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 Array = np.ndarray[Any, Any]
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 _COMPILE_OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
 """Without the second, NVRTC before 13.2 compiles the kernels' generic lambdas as host functions, and lambdas cannot be annotated there."""
@@ -39,8 +40,6 @@ _COMPUTE_CAPABILITY_MAJOR = 75
 """A cudaDeviceAttr that CuPy has no name for."""
 _PAGEABLE_MEMORY_ACCESS = 88
 """A cudaDeviceAttr, too: whether kernels can access all memory of the host."""
-_MEMORY_ALLOCATION = 2
-"""cudaError_t and CUresult."""
 _UNREGISTERED, _DEVICE = 0, 2
 """cudaMemoryType: memory that CUDA does not know, and memory of one GPU. Page-locked (1) and managed memory (3) is every GPU's."""
 
@@ -50,101 +49,12 @@ def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
     return (*_COMPILE_OPTIONS, "--minimal") if version >= _MINIMAL_SINCE else _COMPILE_OPTIONS
 
 
-def _translated(function: Method) -> Method:
-    """Wraps a method so that errors of CuPy and CUDA become `DeviceError`."""
-
-    @functools.wraps(function)
-    def method(*arguments: Any, **named: Any) -> Any:
-        try:
-            return function(*arguments, **named)
-        except DeviceError:
-            raise
-        except Exception as error:
-            raise _device_error(function.__name__, error) from error
-
-    return cast("Method", method)
-
-
-def _device_error(what: str, error: Exception) -> DeviceError:
-    status = getattr(error, "status", None)
-    out_of_memory = isinstance(error, MemoryError) or status == _MEMORY_ALLOCATION
-    text = f"{what}: {error or type(error).__name__}{hint(status)}"
-    return DeviceError(text, hresult=HResult.E_OUTOFMEMORY if out_of_memory else None)
-
-
 class _Names(dict[int, str]):
     """The names of GPUs by ordinal."""
 
     def __missing__(self, ordinal: int) -> str:
         name = self[ordinal] = f"cuda:{ordinal}"
         return name
-
-
-@dataclass(frozen=True)
-class _Stream:
-    """A stream handle as CuPy's functions take it."""
-
-    ptr: int
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.ptr
-
-
-class _Use:
-    """Makes a device current for the thread, and restores the previous one afterwards."""
-
-    __slots__ = ("_before", "_device", "_runtime")
-
-    def __init__(self, runtime: Any, device: int) -> None:
-        self._runtime, self._device = runtime, device
-
-    def __enter__(self) -> None:
-        runtime = self._runtime
-        try:
-            self._before = runtime.getDevice()
-            runtime.setDevice(self._device)  # even if it is current: in a fresh thread this binds the context that driver calls need
-        except Exception as error:
-            raise _device_error("use", error) from error
-
-    def __exit__(self, *error: object) -> None:
-        if self._before != self._device:
-            self._runtime.setDevice(self._before)
-
-
-class CupyMemory:
-    """A block of CuPy's memory pool, returned to the pool when this object is deleted.
-
-    The pool gives a block that came back to the stream that asked for it, at once. If other streams have used it, it has to wait for them
-    first: `CupySeam.allocate` looks whether they are done, since whoever drops the object may be in the middle of a capture, where CUDA
-    must not be asked.
-
-    Attributes:
-        pointer: its address.
-        size: the size in bytes.
-        owner: CuPy's `MemoryPointer`.
-    """
-
-    def __init__(self, seam: CupySeam, device: int, size: int, stream: int, owner: Any) -> None:
-        self.pointer = int(owner.ptr)
-        self.size = size
-        self.owner = owner
-        self._seam, self._device, self._stream = seam, device, identity(stream)
-        self._handle = stream if stream != PER_THREAD_STREAM else -1  # what `used_in` need not look at
-        self._last_uses: dict[int, Any] = {}  # by stream: an event behind the last work that uses the memory
-
-    def used_in(self, stream: int) -> None:
-        if stream != self._handle and (own := identity(stream)) != self._stream:
-            self.record_use(own, stream)
-
-    @_translated
-    def record_use(self, own: int, stream: int) -> None:
-        """`used_in` of another stream, whose identity is `own`."""
-        if not self._seam.is_capturing(stream):
-            self._last_uses[own] = self._seam.record(self._device, stream, self._last_uses.get(own))
-
-    def __del__(self) -> None:
-        if self._last_uses:
-            self._seam.returning.append((self.owner, tuple(self._last_uses.values())))
 
 
 @dataclass(frozen=True)
@@ -159,8 +69,7 @@ class CupyFunction:
 class CupySeam:
     """The CUDA seam over CuPy 14 or newer. Threads may share it; see `Seam` for the methods.
 
-    Attributes:
-        returning: blocks of memory on their way back to the pool, each with the events that it waits for.
+    What CUDA may refuse while another thread captures a stream is done in the relaxed mode: to allocate, to load, to wait.
     """
 
     name = "CuPy"
@@ -169,7 +78,6 @@ class CupySeam:
         self._lock = threading.Lock()
         self._cublas: dict[int, Cublas] = {}
         self._names = _Names()
-        self.returning: deque[tuple[Any, tuple[Any, ...]]] = deque()
 
     @functools.cached_property
     def _cupy(self) -> Any:
@@ -183,9 +91,18 @@ class CupySeam:
     def _array_type(self) -> Any:
         return self._cupy.ndarray
 
-    @property
+    @functools.cached_property
     def _runtime(self) -> Any:
         return self._cupy.cuda.runtime
+
+    @functools.cached_property
+    def _captures(self) -> CaptureDriver:
+        return CaptureDriver()
+
+    @functools.cached_property
+    def pool(self) -> CupyPool:
+        """Where memory comes from."""
+        return CupyPool(self._cupy, self._captures)
 
     @property
     def _driver(self) -> Any:
@@ -202,7 +119,7 @@ class CupySeam:
             raise DeviceError(without_gpu(self._runtime, error)) from error
         return count
 
-    @_translated
+    @translated
     def limits(self, device: int) -> Limits:
         runtime = self._runtime
         properties = runtime.getDeviceProperties(device)
@@ -222,23 +139,23 @@ class CupySeam:
             cooperative=bool(runtime.deviceGetAttribute(runtime.cudaDevAttrCooperativeLaunch, device)),
         )
 
-    @_translated
+    @translated
     def free_memory(self, device: int) -> int:
         with self.use(device):
             free, _ = self._runtime.memGetInfo()
             return int(free) + int(self._cupy.get_default_memory_pool().free_bytes())
 
     def use(self, device: int) -> AbstractContextManager[None]:
-        return _Use(self._runtime, device)
+        return Use(self._runtime, device)
 
     # kernels
 
-    @_translated
+    @translated
     def compiler_version(self) -> str:
         major, minor = self._cupy.cuda.nvrtc.getVersion()
         return " ".join([f"NVRTC {major}.{minor}", *compile_options((major, minor))])
 
-    @_translated
+    @translated
     def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
         known = [int(supported) for supported in self._cupy.cuda.nvrtc.getSupportedArchs()]
         if architecture < min(known):
@@ -271,9 +188,9 @@ class CupySeam:
         finally:
             nvrtc.destroyProgram(program)
 
-    @_translated
+    @translated
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> CupyFunction:
-        with self.use(device):
+        with self.use(device), self._captures.relaxed():
             module = self._cupy.cuda.function.Module()
             module.load(image)
             launcher = module.get_function(symbol)
@@ -282,7 +199,7 @@ class CupySeam:
                 self._driver.funcSetAttribute(launcher.ptr, _MAX_DYNAMIC_SHARED_BYTES, shared_bytes - own)
             return CupyFunction(launcher, device, int(self._driver.funcGetAttribute(_MAX_THREADS_PER_BLOCK, launcher.ptr)))
 
-    @_translated
+    @translated
     def attributes(self, function: CupyFunction) -> FunctionAttributes:
         def read(attribute: int) -> int:
             return int(self._driver.funcGetAttribute(attribute, function.launcher.ptr))
@@ -290,7 +207,7 @@ class CupySeam:
         with self.use(function.device):
             return FunctionAttributes(read(_REGISTERS), read(_LOCAL_BYTES), read(_SHARED_BYTES), function.max_threads)
 
-    @_translated
+    @translated
     def occupancy(self, function: CupyFunction, threads: int, shared_bytes: int) -> int:
         with self.use(function.device):
             return int(self._driver.occupancyMaxActiveBlocksPerMultiprocessor(function.launcher.ptr, threads, shared_bytes))
@@ -307,7 +224,7 @@ class CupySeam:
     ) -> None:
         self.bind_launch(function, grid, threads, shared_bytes, argument, cooperative)(stream)
 
-    @_translated
+    @translated
     def bind_launch(
         self,
         function: CupyFunction,
@@ -332,7 +249,7 @@ class CupySeam:
             try:
                 call(*fixed, stream, *pointers)
             except Exception as error:
-                raise _device_error("launch", error) from error
+                raise device_error("launch", error) from error
 
         return launch
 
@@ -341,14 +258,12 @@ class CupySeam:
         found = self._cublas.get(device)
         if found is not None:
             return found
-        with self._lock, self.use(device):
+        with self._lock, self.use(device), self._captures.relaxed():
             if device not in self._cublas:
-                if self.is_capturing(self.current_stream(device)):  # the handle's memory would break the capture
-                    raise DeviceError("cuBLAS cannot be started while the current stream is being captured: compile before the capture")
                 self._cublas[device] = Cublas()
             return self._cublas[device]
 
-    @_translated
+    @translated
     def workspace_size(self, device: int) -> int:
         """The workspace that lets cuBLAS choose among all its kernels: 32 MiB from Hopper on, 4 MiB before.
 
@@ -371,7 +286,7 @@ class CupySeam:
     ) -> None:
         self.bind_gemm(device, a, b, c, accumulate, tf32, workspace)(stream)
 
-    @_translated
+    @translated
     def bind_gemm(
         self, device: int, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False, tf32: bool = False, workspace: int = 0
     ) -> Callable[[int], None]:
@@ -384,106 +299,73 @@ class CupySeam:
             except DeviceError:
                 raise
             except Exception as error:
-                raise _device_error("gemm", error) from error
+                raise device_error("gemm", error) from error
 
         return multiply
 
     # memory
 
-    @contextmanager
-    def _on(self, device: int, stream: int) -> Iterator[None]:
-        """Makes the device and the stream CuPy's current ones: its memory pool returns a freed block to the stream that asked for it."""
-        cuda, stream = self._cupy.cuda, arena(stream)
-        with self.use(device):
-            if cuda.get_current_stream().ptr == stream:
-                yield
-                return
-            wrap = getattr(cuda.Stream, "from_external", None)
-            with cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream)):
-                yield
-
-    @_translated
+    @translated
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
-        self._take_back()
-        with self._on(device, stream):
-            try:
-                memory = self._cupy.cuda.alloc(size)
-            except MemoryError:
-                if not self._take_back(wait=True):
-                    raise
-                memory = self._cupy.cuda.alloc(size)
-        return CupyMemory(self, device, size, stream, memory)
+        return self.pool.allocate(device, size, stream)
 
-    def _take_back(self, *, wait: bool = False) -> int:
-        """Frees the returning blocks whose work is done, or with `wait` all of them, and returns how many were freed."""
-        taken = 0
-        for _ in range(len(self.returning)):
-            try:
-                block, events = self.returning.popleft()
-            except IndexError:  # another thread took it
-                break
-            done = False
-            with suppress(Exception):  # while a stream is being captured, the query may fail
-                if wait:
-                    for event in events:
-                        event.synchronize()
-                done = all(event.done for event in events)
-            if done:
-                taken += 1
-            else:
-                self.returning.append((block, events))
-        return taken
-
-    def record(self, device: int, stream: int, event: Any = None) -> Any:
-        """Records an event, the given or a new one, after all work that is now on the stream."""
-        with self.use(device):
-            if event is None:
-                event = self._cupy.cuda.Event(disable_timing=True)
-            self._runtime.eventRecord(event.ptr, stream)
-        return event
-
-    @_translated
+    @translated
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         self._runtime.memcpyAsync(destination, source, size, self._runtime.memcpyDeviceToDevice, stream)
 
-    @_translated
+    @translated
     def memset(self, pointer: int, value: int, size: int, stream: int) -> None:
         self._runtime.memsetAsync(pointer, value, size, stream)
 
-    @_translated
+    @translated
     def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
-        item = np.dtype(data_type).itemsize
-        span = 0 if 0 in sizes else 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-        memory = self.allocate(device, span * item, stream)
-        return self._cupy.ndarray(tuple(sizes), data_type, memptr=memory.owner, strides=tuple(stride * item for stride in strides))
+        data_type = np.dtype(data_type)
+        byte_strides = tuple([stride * data_type.itemsize for stride in strides])
+        span = 0 if 0 in sizes else data_type.itemsize
+        for size, stride in zip(sizes, byte_strides, strict=True) if span else ():
+            span += (size - 1) * stride
+        memory = self.pool.allocate(device, span, stream)
+        return self._cupy.ndarray(tuple(sizes), data_type, memptr=memory.owner, strides=byte_strides)
 
-    @_translated
+    @translated
     def to_device(self, device: int, array: Array, stream: int) -> Any:
         packed = np.ascontiguousarray(array)
-        with self._on(device, stream):
-            made = self._cupy.empty(packed.shape, packed.dtype)
-            if packed.nbytes:
-                self.write(made.data.ptr, packed, stream)
-        return made
+        return self._cupy.ndarray(packed.shape, packed.dtype, memptr=self.upload(device, packed, stream).owner)
 
-    @_translated
-    def write(self, pointer: int, data: Array, stream: int) -> None:
-        self._runtime.memcpyAsync(pointer, data.ctypes.data, data.nbytes, self._runtime.memcpyHostToDevice, stream)
-        self._runtime.streamSynchronize(stream)  # the GPU reads pinned memory itself, so `data` must live until then
+    @translated
+    def upload(self, device: int, data: Array, stream: int) -> CupyMemory:
+        self._refuse_capture(stream)
+        memory = self.pool.allocate(device, data.nbytes, stream)
+        if data.nbytes:
+            with self.use(device), self._captures.relaxed():
+                self._runtime.memcpyAsync(memory.pointer, data.ctypes.data, data.nbytes, self._runtime.memcpyHostToDevice, stream)
+                self._runtime.streamSynchronize(stream)  # the GPU reads pinned memory itself, so `data` must live until then
+        return memory
 
-    @_translated
+    @translated
     def to_host(self, array: Any, stream: int) -> Array:
+        self._refuse_capture(stream)
         given = self._cupy.asarray(array)
-        with self._on(given.device.id, stream):
+        with self.use(given.device.id), self._captures.relaxed(), self.pool.current(arena(stream)):
             result: Array = self._cupy.asnumpy(given)
         return result
 
-    @_translated
+    @translated
     def read(self, pointer: int, size: int, stream: int) -> bytes:
+        self._refuse_capture(stream)
         data = np.empty(size, np.uint8)
-        self._runtime.memcpyAsync(data.ctypes.data, pointer, size, self._runtime.memcpyDeviceToHost, stream)
-        self._runtime.streamSynchronize(stream)
+        with self._captures.relaxed():
+            self._runtime.memcpyAsync(data.ctypes.data, pointer, size, self._runtime.memcpyDeviceToHost, stream)
+            self._runtime.streamSynchronize(stream)
         return data.tobytes()
+
+    def _refuse_capture(self, stream: int) -> None:
+        """Raises DeviceError in a stream that is being captured, where waiting would invalidate the capture."""
+        if self.is_capturing(stream):
+            raise DeviceError(
+                f"a copy between host and GPU waits for its stream, and stream {stream:#x} is being captured in a CUDA graph: copy before "
+                "the capture begins, or after its end"
+            )
 
     def view(self, value: Any) -> ArrayView | None:
         # __cuda_array_interface__ makes a dictionary each time, and asks for the current stream.
@@ -493,7 +375,7 @@ class CupySeam:
         fields = data.ptr, value.shape, value.strides, value.dtype, self._names[data.device_id], False, value, None
         return tuple.__new__(ArrayView, fields)  # half the time of the class's own, once for each array of a call
 
-    @_translated
+    @translated
     def place_of(self, device: int, pointer: int) -> str | None:
         with self.use(device):
             found = self._runtime.pointerGetAttributes(pointer)
@@ -503,7 +385,7 @@ class CupySeam:
                 return "cpu"
         return None
 
-    @_translated
+    @translated
     def from_dlpack(self, value: Any) -> Any:
         _, device = value.__dlpack_device__()
         with self.use(device):
@@ -511,30 +393,34 @@ class CupySeam:
 
     # order
 
-    @_translated
+    @translated
     def current_stream(self, device: int) -> int:
         return int(self._cupy.cuda.get_current_stream(device).ptr)
 
-    @_translated
+    @translated
     def synchronize(self, stream: int) -> None:
-        self._runtime.streamSynchronize(stream)
+        with self._captures.relaxed():
+            self._runtime.streamSynchronize(stream)
 
-    @_translated
     def is_capturing(self, stream: int) -> bool:
-        return stream not in LEGACY_STREAMS and bool(self._runtime.streamIsCapturing(stream))
+        return self.pool.is_capturing(stream)
 
-    @_translated
+    @translated
     def wait_for(self, device: int, producer: int) -> Callable[[int], bool]:
         return Wait(self, device, producer)
 
-    @_translated
+    def record(self, device: int, stream: int) -> Any:
+        """Records a new event after all work that is now on the stream."""
+        return self.pool.record(device, stream)
+
+    @translated
     def wait_event(self, stream: int, event: Any) -> None:
         """Makes a stream wait for an event."""
         self._runtime.streamWaitEvent(stream, event.ptr)
 
-    @_translated
+    @translated
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
-        with self.use(device):
+        with self.use(device), self._captures.relaxed():
             stream = self._cupy.cuda.Stream(non_blocking=True)
             stream.begin_capture()
             try:
@@ -545,19 +431,20 @@ class CupySeam:
                 raise
             return stream.end_capture()
 
-    @_translated
+    @translated
     def launch_graph(self, graph: Any, stream: int) -> None:
         self._runtime.graphLaunch(graph.graphExec, stream)
 
-    @_translated
+    @translated
     def record_event(self, stream: int) -> Any:
         event = self._cupy.cuda.Event()
         self._runtime.eventRecord(event.ptr, stream)
         return event
 
-    @_translated
+    @translated
     def elapsed_ms(self, start: Any, end: Any) -> float:
-        end.synchronize()
+        with self._captures.relaxed():
+            end.synchronize()
         return float(self._cupy.cuda.get_elapsed_time(start, end))
 
     # profiling

@@ -49,7 +49,7 @@ class CudaDevice(Device):
 
     memory_kind = "cuda"
     replays = True
-    sizes_to_check = 1 << 26  # more than the workspace of matrix products, which each call of an operator asks for
+    sizes_to_check = None
 
     def __init__(self, seam: Seam, ordinal: int = 0, strategy: str | None = None) -> None:
         check_strategy(strategy)
@@ -110,12 +110,8 @@ class CudaDevice(Device):
         return self.seam.to_host(array, self.current_stream() if stream is None else stream)
 
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
-        packed = np.ascontiguousarray(data)
-        memory = self._allocate(packed.nbytes, stream)
-        if packed.nbytes:
-            with self.seam.use(self.ordinal):
-                self.seam.write(memory.pointer, packed, stream)
-        return memory
+        memory = self.seam.upload(self.ordinal, np.ascontiguousarray(data), stream)
+        return Memory(memory.pointer, memory.size, memory, memory.used_in)
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         with self.seam.use(self.ordinal):
@@ -172,8 +168,12 @@ class CudaDevice(Device):
         return self.seam.wait_for(self.ordinal, producer)
 
     def order(self, producer: int, stream: int) -> None:
-        if identity(producer) != identity(stream):
-            self.wait_for(producer)(stream)
+        if identity(producer) == identity(stream):
+            return
+        seam = self.seam
+        with seam.use(self.ordinal):
+            if seam.is_capturing(producer) == seam.is_capturing(stream):  # else a mere event in the legacy stream may spoil the capture
+                seam.wait_for(self.ordinal, producer)(stream)
 
     def current_stream(self) -> int:
         return self.seam.current_stream(self.ordinal)

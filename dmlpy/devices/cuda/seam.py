@@ -76,10 +76,10 @@ class Memory(Protocol):
     @property
     def size(self) -> int: ...
     def used_in(self, stream: int) -> None:
-        """Records that work on this stream uses the memory, if it is not the stream that the memory was allocated for.
+        """Records that work on this stream uses the memory.
 
-        Nobody else is given the memory before that work is done, even if this object is gone by then. In a stream that is being captured
-        this does nothing: who captures keeps the object as long as the graph.
+        Nobody else is given the memory before that work is done, even if this object is gone by then. In a stream that is being captured,
+        be it the one of the allocation, the memory is kept until the graph is destroyed.
         """
 
 
@@ -176,23 +176,33 @@ class Seam(Protocol):
         """Binds everything of `gemm` but the stream."""
 
     # memory
-    def allocate(self, device: int, size: int, stream: int) -> Memory: ...
+    def allocate(self, device: int, size: int, stream: int) -> Memory:
+        """Allocates memory for work on a stream; if that is being captured, until the graph is destroyed.
+
+        Raises:
+            DeviceError: with E_OUTOFMEMORY if there is none left.
+        """
+
     def copy(self, destination: int, source: int, size: int, stream: int) -> None: ...
     def memset(self, pointer: int, value: int, size: int, stream: int) -> None: ...
     def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
-        """An array in device memory (CuPy's) of these sizes and element strides."""
+        """An array in device memory (CuPy's) of these sizes and element strides, allocated as `allocate` does."""
 
     def to_device(self, device: int, array: np.ndarray[Any, Any], stream: int) -> Any:
-        """Copies an array to device memory; waits for the stream, so that the array may be changed afterwards."""
+        """Copies an array to device memory; waits for the stream, so that the array may be changed afterwards.
+
+        Raises:
+            DeviceError: the stream is being captured, as for `upload`, `to_host` and `read`.
+        """
+
+    def upload(self, device: int, data: np.ndarray[Any, Any], stream: int) -> Memory:
+        """Copies a packed array as `to_device` does, to memory that `allocate` would give."""
 
     def to_host(self, array: Any, stream: int) -> np.ndarray[Any, Any]:
         """Copies an array in device memory to NumPy; waits for the stream."""
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         """Reads bytes of device memory; waits for the stream."""
-
-    def write(self, pointer: int, data: np.ndarray[Any, Any], stream: int) -> None:
-        """Writes a packed array to device memory; waits for the stream, so that the array may be changed afterwards."""
 
     def view(self, value: Any) -> ArrayView | None:
         """An array of this implementation's own kind as memory, without a copy; None of anything else."""

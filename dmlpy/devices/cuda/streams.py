@@ -57,13 +57,17 @@ class Wait:
             except Exception as error:
                 if getattr(error, "status", None) != _INVALID_HANDLE:
                     raise
-                # Another GPU's stream fills memory that all GPUs can use. The host can wait for it whichever device is current.
-                seam.synchronize(producer)
+                # Another GPU's stream fills memory that all GPUs can use. The host can wait for it whichever device is current, but for a
+                # capture nobody can wait.
+                if not self._is_captured:
+                    seam.synchronize(producer)
                 self._event = None
 
     def __call__(self, stream: int) -> bool:
-        if self._event is None or identity(stream) == self._producer:
+        if identity(stream) == self._producer:
             return True
+        if self._event is None:
+            return not self._is_captured
         with self._seam.use(self._device):
             if self._seam.is_capturing(stream) != self._is_captured:
                 return False

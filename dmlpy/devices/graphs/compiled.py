@@ -172,22 +172,25 @@ class CompiledGraph:
 
         return enqueue
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, **tensors: Any) -> Any:
+    def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
+
+        In a stream that is being captured the call is captured, and the memory that it allocates is kept as long as the CUDA graph.
 
         Args:
             stream: as for `Dispatch`.
-            copy: whether arrays in host memory are copied to a GPU (and passed outputs back).
+            copy: whether arrays in host memory are copied to a GPU (and passed outputs back); not while captured.
+            temporary: scratch, as for `bind`; None allocates it. It may be used again as soon as the stream has come past this call.
             **tensors: arrays or `Buffer`s of the inputs, and of outputs that shall be filled, by name.
 
         Returns:
             Outputs: those that were not passed are allocated.
 
         Raises:
-            BindError: arrays that do not fit; nothing was written.
+            BindError: arrays or scratch that do not fit; nothing was written.
             DeviceError: not enough memory, a failed launch.
         """
-        return self._run(tensors, None, stream, copy=copy)
+        return self._run(tensors, None, stream, copy=copy, temporary=temporary)
 
     def trace(self, inputs: Values = None, /, *, stream: Any = None, **tensors: Any) -> dict[str, Any]:
         """Runs once and returns what each node gives, to find the node that goes wrong.
@@ -208,7 +211,7 @@ class CompiledGraph:
         """
         traced = self._traced()
         wiring = traced._program.wiring
-        found = traced(stream=stream, **(tensors if inputs is None else inputs)).as_dict()
+        found = traced._run(tensors if inputs is None else inputs, None, stream, copy=False, temporary=None).as_dict()
         order = {index: step for step, index in enumerate(wiring.order())}
         sources = sorted(wiring.tensors, key=lambda source: (order[source[0] or 0], source[1]))
         return {label: found[f"{index}.{at}"] for (index, at), label in zip(sources, wiring.labels(sources), strict=True)}
@@ -257,15 +260,10 @@ class CompiledGraph:
         bound, wrong = self._place(inputs, wanted, self._input_order(), "input")
         written, wrong_outputs = self._place(outputs, self.outputs, list(self.outputs), "output")
         found, streams = [*problems, *wrong, *wrong_outputs], [*producers]
-        area = None
-        if temporary is not None:
-            area, wrong = self._resource("temporary", temporary, self._program.plan.size, streams)
-            found += wrong
-        areas = {"temporary": area, "persistent": None if persistent is None else persistent.area}
-        found = found or shared_memory(bound, written, {name: taken for name, taken in areas.items() if taken})
+        scratch, wrong = self._scratch(temporary, streams)
+        found = found + wrong or shared_memory(bound, written, _areas(scratch, persistent))
         if found:
             raise BindError(self.name, found)
-        scratch = None if area is None else Memory(area[0], area[1] - area[0], temporary)
         return self._dispatch(bound, written, scratch, persistent, self.device.current_stream(), streams, repeated=True)
 
     def _dispatch(
@@ -283,7 +281,7 @@ class CompiledGraph:
         persistent = persistent or self._own_constants()
         return GraphDispatch(self, bound, written, self._constants, scratch, persistent, producers, repeated=repeated)
 
-    def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool) -> Outputs:
+    def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, temporary: Any) -> Outputs:
         handle = self.device.stream_handle(stream)
         copied_on = handle if copy else None
         copied_back: list[tuple[np.ndarray[Any, Any], Bound]] = []
@@ -294,19 +292,20 @@ class CompiledGraph:
         bound, problems = self._place(given, wanted, self._input_order(), "input", copied_on)
         passed = {name: value for name, value in results.items() if value is not None}
         written, wrong = self._place(passed, {name: self.outputs[name] for name in passed}, list(passed), "output", copied_on, copied_back)
-        problems += wrong
-        problems = problems or shared_memory(bound, written, {"persistent": persistent.area} if persistent else {})
+        producers: list[int] = []
+        scratch, wrong_scratch = self._scratch(temporary, producers)
+        problems = problems + wrong + wrong_scratch or shared_memory(bound, written, _areas(scratch, persistent))
         if problems:
             raise BindError(self.name, problems)
-        for name, value in results.items():
-            if value is None:
-                results[name] = self.device.empty(self.outputs[name], handle)
-                written.append(binding.placed(self.device, name, self.outputs[name], results[name]))
-        binding.order_after_producers(self.device, [*bound, *written], handle)
+        absent = {name: self.outputs[name] for name, value in results.items() if value is None}
+        made = self.device.outputs(absent, handle, f"outputs of {self.name}")
+        results.update(made)
+        written += [binding.placed(self.device, name, absent[name], array) for name, array in made.items()]
+        binding.order_after_producers(self.device, [*bound, *written], handle, producers)
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
         others = [item for item in bound if item.name not in self.prepared_inputs]
-        self._dispatch(others, written, None, persistent, handle, repeated=False)(handle)
+        self._dispatch(others, written, scratch, persistent, handle, repeated=False)(handle)
         for host, item in copied_back:
             data = np.frombuffer(self.device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
             binding.copy_back(data, item.desc, host)
@@ -330,6 +329,13 @@ class CompiledGraph:
     def _input_order(self) -> list[str]:
         """The names of all inputs in the graph's order, those that feed no node included."""
         return list(self.graph.input_names or (f"input_{index}" for index in range(self.graph.input_count)))
+
+    def _scratch(self, temporary: Any, producers: list[int]) -> tuple[Memory | None, list[Problem]]:
+        """Scratch that was given, or the problems with it; None where it has to be allocated. `producers` is as for `binding.resource`."""
+        if temporary is None:
+            return None, []
+        area, problems = self._resource("temporary", temporary, self._program.plan.size, producers)
+        return None if area is None else Memory(area[0], area[1] - area[0], temporary), problems
 
     def _resource(self, name: str, value: Any, needed: int, producers: list[int]) -> tuple[tuple[int, int] | None, list[Problem]]:
         return binding.resource(self.device, name, value, needed, producers, self._program.alignment)
@@ -389,3 +395,7 @@ class CompiledGraph:
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
+
+
+def _areas(temporary: Memory | None, persistent: Memory | None) -> dict[str, tuple[int, int]]:
+    return {name: memory.area for name, memory in (("temporary", temporary), ("persistent", persistent)) if memory is not None}

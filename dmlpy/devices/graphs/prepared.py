@@ -55,9 +55,9 @@ class PreparedGraph:
         """Reports what `CompiledGraph.explain_plan` reports."""
         return self.graph.explain_plan()
 
-    def __call__(self, *, stream: Any = None, copy: bool = False, **tensors: Any) -> Any:
+    def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
-        return self.graph._run(tensors, self._memory, stream, copy=copy)
+        return self.graph._run(tensors, self._memory, stream, copy=copy, temporary=temporary)
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""

@@ -16,12 +16,13 @@ import pytest
 
 from dmlpy.arrays import view
 from dmlpy.description.enums import HResult
-from dmlpy.devices.cuda import cupy_seam
+from dmlpy.devices.cuda import cupy_pool, cupy_seam
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cupy_likeness import compare
-from tests.support.cuda.fake_cupy import CUDARuntimeError, Machine
+from tests.support.cuda.fake_captures import CUDARuntimeError
+from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
 from tests.support.dispatch_cases import CASES
 from tests.support.folders import ROOT
@@ -201,18 +202,6 @@ def test_cublas_is_started_by_the_first_product(seam: CupySeam) -> None:
     assert list(seam._cublas) == [1], "whoever plans a product asks for its workspace, before any capture"
 
 
-def test_cublas_is_not_started_in_a_capture(seam: CupySeam, machine: Machine) -> None:
-    with sys.modules["cupy"].cuda.Stream(non_blocking=True) as stream:
-        stream.begin_capture()
-        with pytest.raises(DeviceError, match="current stream is being captured: compile before the capture"):
-            seam.bind_gemm(0, matrix(), matrix(), matrix())
-        stream.end_capture()
-        seam.bind_gemm(0, matrix(), matrix(), matrix())
-        stream.begin_capture()
-        seam.bind_gemm(0, matrix(), matrix(), matrix())(stream.ptr)
-        stream.end_capture()
-
-
 def test_each_device_has_a_handle_of_its_own(seam: CupySeam) -> None:
     for device in (1, 0, 1):
         with seam.use(device):
@@ -236,8 +225,11 @@ def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) 
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_freed_memory_waits_for_every_stream_that_used_it(device: int, seam: CupySeam, machine: Machine) -> None:
+def test_freed_memory_waits_for_every_stream_that_used_it(
+    device: int, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And nothing is asked of CUDA where it is freed: the thread may be capturing just then."""
+    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
     cuda = sys.modules["cupy"].cuda
     with seam.use(device):
         streams = [cuda.Stream(non_blocking=True) for _ in range(2)]
@@ -269,7 +261,8 @@ def test_both_handles_of_the_legacy_stream_share_their_memory(first: int, second
     assert seam.allocate(0, 4096, second).pointer == pointer
 
 
-def test_the_default_stream_of_another_thread_is_another_stream(seam: CupySeam, machine: Machine) -> None:
+def test_the_default_stream_of_another_thread_is_another_stream(seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
     memory = seam.allocate(0, 4096, 2)
     pointer = memory.pointer
     memory.used_in(2)
@@ -298,13 +291,22 @@ def test_memory_that_waits_is_waited_for_rather_than_missing(seam: CupySeam, mac
     assert not machine.busy, "it waited"
 
 
-def test_memory_used_in_a_capture_is_for_the_caller_to_keep(seam: CupySeam, machine: Machine) -> None:
-    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    memory = seam.allocate(0, 4096, 0)
-    stream.begin_capture()
-    memory.used_in(stream.ptr)
-    assert machine.recordings[stream.ptr] == [], "an event of a capture cannot be waited for outside"
-    stream.end_capture()
+def test_few_blocks_that_wait_are_not_asked_about(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are queried where many blocks wait, or where memory lacks."""
+    queries: list[int] = []
+
+    def query(event: int) -> int:
+        queries.append(event)
+        return 0
+
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "eventQuery", query)
+    stream = sys.modules["cupy"].cuda.Stream()
+    for count in range(cupy_pool.MOST_RETURNING + 1):
+        seam.allocate(0, 512 * (count + 1), 0).used_in(stream.ptr)
+    assert not queries
+    seam.allocate(0, 256, 0)
+    assert len(queries) == cupy_pool.MOST_RETURNING + 1
+    assert not seam.pool.returning
 
 
 @pytest.mark.parametrize("device", [0, 1])

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda import cupy_pool
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
 from tests.support.dispatch_cases import CASES
@@ -81,13 +83,75 @@ def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam
 
 
 def test_a_call_does_not_ask_for_the_free_memory(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its scratch is mostly the workspace of matrix products."""
+    """However much it needs: the allocator knows best."""
+    gpu = CudaDevice(seam)
+    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
+    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 80 << 20)
+    op = dml.compile(rnn(), gpu)
+    assert op.binding_properties.temporary_resource_size > 80 << 20
+    monkeypatch.delattr(type(sys.modules["cupy"].cuda.runtime), "memGetInfo")
+    op(**given)
+
+
+def test_memory_that_only_the_allocator_knows_of_is_there(seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's, RMM's and stream-ordered allocators keep what was freed, and CUDA calls it used."""
+    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 80 << 20)
     gpu = CudaDevice(seam)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
     op = dml.compile(rnn(), gpu)
-    assert op.binding_properties.temporary_resource_size > seam.workspace_size(0) == 32 << 20
-    monkeypatch.delattr(type(sys.modules["cupy"].cuda.runtime), "memGetInfo")
+    machine.held_elsewhere = machine.memory
+    assert seam.free_memory(0) == 0
     op(**given)
+    op.prepare(**{name: given[name] for name in op.prepared_inputs})
+
+
+class TorchOutOfMemoryError(RuntimeError):
+    """As PyTorch's, which is no MemoryError."""
+
+
+TorchOutOfMemoryError.__name__ = "OutOfMemoryError"
+
+
+@pytest.mark.parametrize("error", [None, TorchOutOfMemoryError], ids=["CuPy's", "PyTorch's"])
+@pytest.mark.parametrize("what", ["outputs", "scratch", "scratch of bind", "packed constants", "outputs of a graph", "scratch of a graph"])
+def test_missing_memory_is_told_with_the_sizes(
+    what: str, error: type[Exception] | None, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = CudaDevice(seam)
+    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
+    op = dml.compile(rnn(), gpu)
+    graph, arrays = layer_and_relu(gpu)
+    outputs = {name: gpu.empty(op.desc.tensors()[name], 0) for name in ("output_sequence_tensor", "output_single_tensor")}
+    y = gpu.empty(graph.outputs["y"], 0)
+    attempts: dict[str, tuple[Callable[[], object], str]] = {
+        "outputs": (lambda: op(**given), "DML_RNN_OPERATOR_DESC with its outputs and scratch"),
+        "scratch": (lambda: op(**given, **outputs), "scratch of DML_RNN_OPERATOR_DESC"),
+        "scratch of bind": (lambda: op.bind(given, outputs), "scratch of DML_RNN_OPERATOR_DESC"),
+        "packed constants": (
+            lambda: op.prepare(**{name: given[name] for name in op.prepared_inputs}),
+            "packed constants of DML_RNN_OPERATOR_DESC",
+        ),
+        "outputs of a graph": (lambda: graph(**arrays), "outputs of graph"),
+        "scratch of a graph": (lambda: graph(**arrays, y=y), "the tensors and scratch of graph"),
+    }
+    if error is not None:
+        machine.out_of_memory = error
+    machine.memory = 0
+    attempt, purpose = attempts[what]
+    sizes = r"needs [0-9.]+ \w+; 0 bytes are available on cuda:0"
+    with pytest.raises(dml.DeviceError, match=rf"^{purpose} {sizes} \(\w+: Out of memory allocating") as told:
+        attempt()
+    assert told.value.hresult == dml.HResult.E_OUTOFMEMORY
+
+
+def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(seam: CupySeam, machine: Machine) -> None:
+    gpu = CudaDevice(seam)
+    given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
+    op = dml.compile(rnn(), gpu)
+    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    with pytest.raises(dml.DeviceError, match="cudaErrorIllegalAddress") as told:
+        op(**given)
+    assert told.value.hresult != dml.HResult.E_OUTOFMEMORY
 
 
 @pytest.mark.parametrize("device", [0, 1])
@@ -201,6 +265,7 @@ def test_what_is_dropped_while_it_runs_keeps_its_memory(
 
         return noted
 
+    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
     stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
     machine.busy.add(stream.ptr)
     for method in ("_allocate", "upload"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,51 @@ def test_a_dispatch_can_be_captured_by_its_caller(device: Any) -> None:
     for _ in range(2):
         seam.launch_graph(graph, 0)
         check(device, rnn(), arrays, outputs)
+
+
+def called(device: Any) -> tuple[Any, dict[str, Any]]:
+    """An operator that needs scratch, and its inputs."""
+    op = dml.compile(rnn(), device)
+    assert op.binding_properties.temporary_resource_size
+    return op, on(device, inputs(rnn()))
+
+
+def called_prepared(device: Any) -> tuple[Any, dict[str, Any]]:
+    """The packed constants are dropped with the operator."""
+    op, given = called(device)
+    return op.prepare(**{name: given.pop(name) for name in ("weight_tensor", "recurrence_tensor")}), given
+
+
+def called_graph(device: Any) -> tuple[Any, dict[str, Any]]:
+    """A layer whose constants the graph packs, and a tensor between it and its last node."""
+    builder, arrays = dml.GraphBuilder(), inputs(rnn())
+    members: dict[str, Any] = {"activation_descs": [dml.ActivationTanhDesc()], "direction": "FORWARD"}
+    members |= {name: builder.constant(name, arrays.pop(name)) for name in ("weight_tensor", "recurrence_tensor")}
+    members |= {name: builder.input(name, dml.TensorDesc.of(array)) for name, array in arrays.items()}
+    hidden = builder.add(dml.RNNDesc, "layer", outputs=["output_sequence_tensor"], **members)
+    builder.output("output_sequence_tensor", builder.add(dml.ElementWiseIdentityDesc, "copy", input_tensor=hidden))
+    return dml.compile(builder.build(), device), on(device, arrays)
+
+
+@pytest.mark.parametrize("make", [called, called_prepared, called_graph])
+@EACH_STRATEGY
+def test_a_call_can_be_captured_by_its_caller(device: Any, make: Callable[[Any], tuple[Any, dict[str, Any]]]) -> None:
+    """Its memory lives as long as the graph: a launch that reads or writes memory that was freed fails here."""
+    seam, arrays = device.seam, inputs(rnn())
+    op, given = make(device)
+    op(**given)
+    stream = seam.begin_capture()
+    found = op(**given, stream=stream).as_dict()
+    graph = seam.end_capture(stream)
+    del op
+    gc.collect()
+    results = {name: array for name, array in found.items() if name == "output_sequence_tensor"}
+    for _ in range(2):
+        for array in results.values():
+            array.set(np.full(array.shape, np.nan, np.float32))
+        seam.launch_graph(graph, 0)
+        wanted = dml.reference(rnn(), arrays).output_sequence_tensor
+        assert_close(device.to_host(results["output_sequence_tensor"]), wanted, np.float32, terms=H)
 
 
 def test_work_goes_to_the_given_stream(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:

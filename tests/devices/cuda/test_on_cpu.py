@@ -296,7 +296,6 @@ def test_what_a_capturing_stream_refuses(seam: CpuSeam) -> None:
     memory, image = array.pointer, seam.compile(SOURCE, ["widen"], 90)[0]
     stream = seam.begin_capture()
     for forbidden in (
-        lambda: seam.allocate(0, 4, stream),
         lambda: seam.synchronize(stream),
         lambda: seam.read(memory, 4, stream),
         lambda: seam.to_host(array, stream),

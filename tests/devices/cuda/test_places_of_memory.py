@@ -98,6 +98,7 @@ class Given:
 DOORS: dict[str, tuple[str, Callable[[Given, Any], object]]] = {
     "call, input": ("array.device", lambda given, wrong: given.relu(input_tensor=wrong)),
     "call, output": ("array.device", lambda given, wrong: given.relu(input_tensor=given.own(), output_tensor=wrong)),
+    "call, temporary": ("resource.kind", lambda given, wrong: given.rnn(**given.rnn_memory()[0], temporary=wrong)),
     "bind, input": ("array.device", lambda given, wrong: given.relu.bind([wrong], [given.own()])),
     "bind, output": ("array.device", lambda given, wrong: given.relu.bind([given.own()], [wrong])),
     "rebind": ("array.device", lambda given, wrong: given.relu.bind([given.own()], [given.own()]).rebind(output_tensor=wrong)),
@@ -119,6 +120,7 @@ DOORS: dict[str, tuple[str, Callable[[Given, Any], object]]] = {
     "bind, persistent": ("resource.kind", lambda given, wrong: given.rnn.bind(*given.rnn_memory(), persistent=wrong)),
     "graph, call": ("array.device", lambda given, wrong: given.graph(a=wrong, b=given.own())),
     "graph, output": ("array.device", lambda given, wrong: given.graph(a=given.own(), b=given.own(), y=wrong)),
+    "graph, call, temporary": ("resource.kind", lambda given, wrong: given.graph(a=given.own(), b=given.own(), temporary=wrong)),
     "graph, prepare": ("array.device", lambda given, wrong: given.graph.prepare(b=wrong)),
     "graph, prepare, persistent": ("resource.kind", lambda given, wrong: given.graph.prepare(b=given.own(), persistent=wrong)),
     "graph, bind": ("array.device", lambda given, wrong: given.graph.prepare(b=given.own()).bind({"a": wrong}, [given.own()])),

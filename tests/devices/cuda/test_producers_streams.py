@@ -67,8 +67,11 @@ class Machinery:
     def is_done(self, stream: int) -> bool:
         return not self.machine.pending[one_handle(stream)]
 
+    def given(self) -> dict[str, Any]:
+        return {name: self.gpu.from_host(array) for name, array in inputs(rnn()).items()}
+
     def packed(self) -> dict[str, Any]:
-        return {name: self.gpu.from_host(array) for name, array in inputs(rnn()).items() if name in self.rnn.prepared_inputs}
+        return {name: array for name, array in self.given().items() if name in self.rnn.prepared_inputs}
 
     def scratch(self) -> Any:
         return self.gpu.empty(tensor(self.rnn.binding_properties.temporary_resource_size // 4 + 1), 0)
@@ -96,6 +99,7 @@ def rnn_dispatch(at: Machinery, **memory: Any) -> Any:
 USES: dict[str, Callable[[Machinery, int], object]] = {
     "call, input": lambda at, stream: at.relu(input_tensor=at.produced(stream), stream=at.stream),
     "call, output": lambda at, stream: at.relu(input_tensor=at.array(), output_tensor=at.produced(stream), stream=at.stream),
+    "call, scratch": lambda at, stream: at.rnn(**at.given(), temporary=at.produced(stream, at.scratch()), stream=at.stream),
     "bind": lambda at, stream: at.relu.bind([at.produced(stream)], [at.array()])(at.stream),
     "rebind": lambda at, stream: rebound(at.relu.bind([at.array()], [at.array()]), input_tensor=at.produced(stream))(at.stream),
     "bind, scratch": lambda at, stream: rnn_dispatch(at, temporary=at.produced(stream, at.scratch()))(at.stream),
@@ -105,6 +109,9 @@ USES: dict[str, Callable[[Machinery, int], object]] = {
     ),
     "prepare, constants": lambda at, stream: at.rnn.prepare(**at.packed(), persistent=at.produced(stream, at.scratch()), stream=at.stream),
     "graph, call": lambda at, stream: at.graph(a=at.produced(stream), b=at.array(), stream=at.stream),
+    "graph, call, scratch": lambda at, stream: at.graph(
+        a=at.array(), b=at.array(), temporary=at.produced(stream, at.scratch()), stream=at.stream
+    ),
     "graph, owned input": lambda at, stream: at.graph(a=at.array(), b=at.produced(stream), stream=at.stream),
     "graph, prepare": lambda at, stream: at.graph.prepare(b=at.produced(stream), stream=at.stream),
     "graph, bind": lambda at, stream: at.graph_dispatch(at.produced(stream))(at.stream),
@@ -219,12 +226,23 @@ def test_work_outside_does_not_join_the_capture_of_its_producer(at: Machinery) -
 
 def test_both_in_one_capture_are_ordered(at: Machinery) -> None:
     given, output = Produced(at.array(), at.producer.ptr), at.array()
+    runtime, fork = sys.modules["cupy"].cuda.runtime, sys.modules["cupy"].cuda.Event()
     at.producer.begin_capture()
-    at.machine.recordings[at.stream.ptr] = at.machine.recordings[at.producer.ptr]  # as after a fork of the capture
+    runtime.eventRecord(fork.ptr, at.producer.ptr)
+    runtime.streamWaitEvent(at.stream.ptr, fork.ptr)
+    at.machine.waits.clear()
     at.relu(input_tensor=given, output_tensor=output, stream=at.stream)
     assert at.machine.waits == [at.stream.ptr]
-    del at.machine.recordings[at.stream.ptr]
     at.producer.end_capture()
+
+
+def test_the_legacy_stream_is_left_alone_in_a_capture_that_it_would_wait_for(at: Machinery) -> None:
+    """Even to record an event in it spoils the capture, and there can be no wait."""
+    stream = sys.modules["cupy"].cuda.Stream()
+    given, output = Produced(at.array(), 1), at.array()
+    stream.begin_capture()
+    at.relu(input_tensor=given, output_tensor=output, stream=stream)
+    stream.end_capture()
 
 
 def test_the_host_waits_for_the_stream_of_another_gpu(seam: CupySeam, machine: Machine) -> None:
@@ -235,6 +253,22 @@ def test_the_host_waits_for_the_stream_of_another_gpu(seam: CupySeam, machine: M
     array = sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(machine.new_memory(MANAGED), 0))
     at.relu(input_tensor=Produced(array, producer.ptr), stream=at.stream)
     assert producer.ptr in machine.synchronized
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_nobody_waits_for_a_captured_stream_of_another_gpu(bound: bool, seam: CupySeam, machine: Machine) -> None:
+    at = Machinery(seam, machine)
+    with seam.use(1):
+        producer = at.new_stream()
+    given = Produced(sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(machine.new_memory(MANAGED), 0)), producer.ptr)
+    producer.begin_capture()
+    if bound:
+        at.relu.bind([given], [at.array()])(at.stream)
+    else:
+        at.relu(input_tensor=given, stream=at.stream)
+    producer.end_capture()
+    assert producer.ptr not in machine.synchronized
+    assert not machine.waits
 
 
 class ByDlpack:

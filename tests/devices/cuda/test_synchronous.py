@@ -13,7 +13,8 @@ import dmlpy as dml
 from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.fake_cupy import CUDARuntimeError, Machine
+from tests.support.cuda.fake_captures import CUDARuntimeError
+from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor

@@ -7,7 +7,7 @@ import ctypes
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,14 +38,19 @@ def packed_strides(sizes: Sequence[int]) -> list[int]:
 
 
 class CpuMemory:
-    """Device memory; freed with this object."""
+    """Device memory; freed with this object.
+
+    Attributes:
+        used: what is done about the memory where a stream uses it.
+    """
 
     def __init__(self, pointer: int, size: int) -> None:
         self.pointer = pointer
         self.size = size
+        self.used: Callable[[CpuMemory, int], None] = lambda memory, stream: None
 
     def used_in(self, stream: int) -> None:
-        """Work is done when it is enqueued: there is nothing to wait for."""
+        self.used(self, stream)
 
 
 class DeviceArray:

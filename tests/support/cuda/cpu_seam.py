@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.arrays import ArrayView
+from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import matrix_product
@@ -75,11 +76,18 @@ def approximates(seam: object) -> bool:
 
 
 @dataclass
-class _Recording:
-    """The operations issued into a capturing stream."""
+class Graph:
+    """The operations issued into a stream while it was captured, and the memory that is kept for them."""
 
     thread: int
     operations: list[Callable[[], object]] = field(default_factory=list)
+    held: list[CpuMemory] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def __iter__(self) -> Iterator[Callable[[], object]]:
+        return iter(self.operations)
 
 
 class CpuSeam:
@@ -141,7 +149,7 @@ class CpuSeam:
         self._memory = AddressMap()
         self._streams = set(DEFAULT_STREAMS)
         self._new_handles = itertools.count(0x1000, 0x10)
-        self._recordings: dict[int, _Recording] = {}
+        self._recordings: dict[int, Graph] = {}
         self._kernels: dict[Path, SharedKernel] = {}
 
     # the device
@@ -343,11 +351,19 @@ class CpuSeam:
     # memory
 
     def allocate(self, device: int, size: int, stream: int) -> CpuMemory:
-        self._count_outside_capture("allocate")
+        self.counts["allocate"] += 1
         free = self.free_memory(device)
         if size > free:
-            raise DeviceError(f"out of memory: {size} bytes asked for, {free} free")
-        return self._memory.allocate(size)
+            raise DeviceError(f"out of memory: {size} bytes asked for, {free} free", hresult=HResult.E_OUTOFMEMORY)
+        memory = self._memory.allocate(size)
+        memory.used = self._hold
+        memory.used_in(stream)
+        return memory
+
+    def _hold(self, memory: CpuMemory, stream: int) -> None:
+        """Keeps memory for the graph, if the stream is being captured. Other work is done when it is enqueued."""
+        if stream in self._recordings:
+            self._recordings[stream].held.append(memory)
 
     def check_guards(self) -> None:
         """Raises AssertionError if a byte beside any allocation was written, be it freed since or not."""
@@ -380,9 +396,21 @@ class CpuSeam:
 
     def to_device(self, device: int, array: Array, stream: int) -> DeviceArray:
         self.counts["to_device"] += 1
+        self._refuse_capture("to_device", stream)
         made = self.empty(device, array.shape, packed_strides(array.shape), array.dtype, stream)
         made.set(array)
         return made
+
+    def upload(self, device: int, data: Array, stream: int) -> CpuMemory:
+        self.counts["upload"] += 1
+        self._refuse_capture("upload", stream)
+        memory = self.allocate(device, data.nbytes, stream)
+        ctypes.memmove(memory.pointer, data.ctypes.data, data.nbytes)
+        return memory
+
+    def _refuse_capture(self, name: str, stream: int) -> None:
+        if stream in self._recordings:
+            raise DeviceError(f"`{name}` waits for its stream, which is being captured")
 
     def to_host(self, array: Any, stream: int) -> Array:
         self._count_outside_capture("to_host")
@@ -396,11 +424,6 @@ class CpuSeam:
         self._count_outside_capture("read")
         self._memory.check_range(pointer, size)
         return ctypes.string_at(pointer, size)
-
-    def write(self, pointer: int, data: Array, stream: int) -> None:
-        self._count_outside_capture("write")
-        self._memory.check_range(pointer, data.nbytes)
-        ctypes.memmove(pointer, data.ctypes.data, data.nbytes)
 
     def place_of(self, device: int, pointer: int) -> str | None:
         return None
@@ -457,12 +480,12 @@ class CpuSeam:
         if self._captures_here():
             raise DeviceError("this thread captures already")
         stream = self.new_stream()
-        self._recordings[stream] = _Recording(threading.get_ident())
+        self._recordings[stream] = Graph(threading.get_ident())
         return stream
 
-    def end_capture(self, stream: int) -> tuple[Callable[[], object], ...]:
+    def end_capture(self, stream: int) -> Graph:
         """The graph of what was issued since `begin_capture`."""
-        return tuple(self._recordings.pop(stream).operations)
+        return self._recordings.pop(stream)
 
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
         self.counts["capture"] += 1

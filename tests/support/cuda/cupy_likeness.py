@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, PER_THREAD, REGISTERED, UNREGISTERED, Machine, fake_cupy
+from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, RELAXED, THREAD_LOCAL
+from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, Machine, fake_cupy
 
 
 def compare(cupy: Any) -> int:
@@ -64,9 +65,32 @@ def _check_the_rest(cupy: Any) -> None:
     assert callable(cupy.cuda.Event.synchronize)
     assert hasattr(cupy.cuda.Event, "done")
     assert hasattr(cupy.cuda.Graph, "graphExec")
+    _check_captures(cupy)
     assert cupy.cuda.nvtx.available in (False, True)
     cupy.cuda.nvtx.RangePush("name")
     cupy.cuda.nvtx.RangePop()
+
+
+def _check_captures(cupy: Any) -> None:
+    """What `fake_captures` says of CuPy, as far as it shows without a GPU."""
+    runtime, event = cupy.cuda.runtime, cupy.cuda.Event.__new__(cupy.cuda.Event)
+    event.ptr = 0
+    assert runtime.eventQuery(event.ptr) != 0, "without a GPU it fails, and tells so by its status"
+    assert event.done is False, "a query that fails is not told"
+    assert runtime.streamCaptureModeGlobal == GLOBAL
+    assert runtime.streamCaptureModeThreadLocal == THREAD_LOCAL
+    assert runtime.streamCaptureModeRelaxed == RELAXED
+    assert runtime.streamBeginCapture.__doc__ == "streamBeginCapture(intptr_t stream, int mode=streamCaptureModeRelaxed)"
+    assert "Default is :data:`~cupy.cuda.runtime.streamCaptureModeRelaxed`" in " ".join(cupy.cuda.Stream.begin_capture.__doc__.split())
+    try:
+        cupy.cuda.Stream.null.begin_capture()
+    except RuntimeError as error:
+        assert str(error) == "cannot capture on the default (legacy) stream"  # noqa: PT017 - this is no test of pytest's
+    else:
+        raise AssertionError("CuPy captures the legacy stream")
+    assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
+    bound = {name for name in dir(runtime) + dir(cupy.cuda.driver) if "ExchangeStreamCaptureMode" in name or "serObject" in name}
+    assert not bound, "what `dmlpy.devices.cuda.captures` calls by itself is in CuPy now"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,11 @@
 
 It knows contexts by thread, current devices and streams, CuPy's pool with its arenas by stream, deferred copies, capture, and the shared
 memory that a function may ask for. Whatever CUDA refuses raises as CuPy does. Functions have the names and parameters of CuPy's; a test
-compares them where CuPy is installed.
+compares them where CuPy is installed. `fake_captures` says what is known of captures; beside those:
+
+- An event that was never recorded counts as done.
+- Where memory lacks, the pool gives its free blocks back to CUDA and tries again. CUDA calls all memory used that an allocator holds.
+- Another allocator below CuPy may raise errors of its own.
 """
 
 from __future__ import annotations
@@ -18,30 +22,30 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.cuda.fake_captures import (
+    CAPTURE_INVALIDATED,
+    CAPTURED_EVENT,
+    LEGACY,
+    PER_THREAD,
+    RELAXED,
+    Capture,
+    Captures,
+    CUDARuntimeError,
+)
+from tests.support.cuda.fake_runtime import INVALID_HANDLE, Nvrtc, Runtime
+
 Array = np.ndarray[Any, Any]
 
-INVALID_VALUE, MEMORY_ALLOCATION, INVALID_CONTEXT, CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED = 1, 2, 201, 900, 901
-INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_HANDLE, CAPTURE_ISOLATION, CAPTURED_EVENT = 35, 100, 400, 905, 907
+INVALID_VALUE, INVALID_CONTEXT = 1, 201
 UNREGISTERED, REGISTERED, ON_DEVICE, MANAGED = 0, 1, 2, 3
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
 DEFAULT_SHARED_BYTES = 48 << 10
-LEGACY, PER_THREAD = (0, 1), 2
-
-
-class CUDARuntimeError(RuntimeError):
-    """As CuPy's: the code, and the name in the text."""
-
-    def __init__(self, status: int, name: str) -> None:
-        super().__init__(name)
-        self.status = status
+NEVER = -1
+"""The stream of an event that was never recorded."""
 
 
 class OutOfMemoryError(MemoryError):
     """As CuPy's pool raises it."""
-
-
-class NVRTCError(RuntimeError):
-    pass
 
 
 class MemoryPointer:
@@ -53,7 +57,7 @@ class MemoryPointer:
         return SimpleNamespace(id=self.device_id)
 
 
-class Machine:
+class Machine(Captures):
     """The GPUs and what the threads and streams of this process do with them.
 
     Attributes:
@@ -71,9 +75,13 @@ class Machine:
         parameter_bytes: the size of every kernel's parameters.
         ranges: names of NVTX ranges as they are pushed, None as they are popped.
         busy: streams whose work is not done, however little of that shows otherwise: events in them wait.
+        stream_ordered: whether CuPy's allocator is one like cudaMallocAsync.
+        held_elsewhere: bytes that an allocator below CuPy holds and would give, and that CUDA calls used.
+        out_of_memory: makes the error of the allocator below CuPy.
     """
 
     def __init__(self, devices: int = 2, optin: int = 227 << 10, static_shared: int = 0, memory: int = 1 << 30) -> None:
+        super().__init__()
         self.devices, self.optin, self.static_shared, self.memory = devices, optin, static_shared, memory
         self.launches: list[tuple[int, int, bytes, int]] = []
         self.compiled: list[tuple[str, ...]] = []
@@ -87,12 +95,12 @@ class Machine:
         self.parameter_bytes = 16
         self.ranges: list[str | None] = []
         self.busy: set[int] = set()
-        self.local = threading.local()
         self.blocks: dict[int, tuple[int, Array]] = {}  # address: device, storage
         self.kinds: dict[int, int] = {}  # address of a block: what cudaMemoryType it is, where it is not a GPU's own
         self.arenas: dict[tuple[int, int, int], list[int]] = defaultdict(list)  # device, stream, size: free blocks
         self.pending: dict[int, list[Callable[[], object]]] = defaultdict(list)  # copies that a stream has not come to
-        self.recordings: dict[int, list[Callable[[], object]]] = {}
+        self.stream_ordered, self.held_elsewhere = False, 0
+        self.out_of_memory: Callable[[str], Exception] = OutOfMemoryError
         self.streams: dict[int, int | None] = {0: None, 1: None, 2: None}  # handle: device; those of all devices have the current one
         self.handles = itertools.count(0x7000, 0x100)
 
@@ -117,10 +125,6 @@ class Machine:
         if self.broken is not None:
             raise self.broken
 
-    def not_capturing(self, stream: int) -> None:
-        if stream in self.recordings:
-            raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported")
-
     def device_of(self, stream: int) -> int:
         """The device of a stream; those that each device has are the current one's."""
         if stream not in self.streams:
@@ -131,9 +135,12 @@ class Machine:
     def issue(self, stream: int, work: Callable[[], object], *, deferred: bool = False) -> None:
         self.check()
         self.device_of(stream)
+        self.legacy_use(stream)
         stream = one_handle(stream)
         if stream in self.recordings:
-            self.recordings[stream].append(work)
+            if not self.recordings[stream].is_valid:
+                raise CUDARuntimeError(CAPTURE_INVALIDATED, "cudaErrorStreamCaptureInvalidated")
+            self.recordings[stream].work.append(work)
         elif deferred:
             self.pending[stream].append(work)
         else:
@@ -144,9 +151,13 @@ class Machine:
         for work in self.pending.pop(one_handle(stream), []):
             work()
 
+    def has_pending(self, stream: int) -> bool:
+        """Whether there are copies that a stream has not come to."""
+        return bool(self.pending.get(one_handle(stream)))
+
     def reach(self, event: Any) -> None:
         """Does the work of an event's stream that lies before the event."""
-        work = self.pending[one_handle(event.stream)]
+        work = self.pending.get(one_handle(event.stream), [])
         while work and not event.recorded:
             work.pop(0)()
 
@@ -166,18 +177,38 @@ class Machine:
                 return (device, kind) if kind != UNREGISTERED else (-2, UNREGISTERED)
         return -2, UNREGISTERED
 
-    def allocate(self, device: int, stream: int, size: int) -> int:
-        free = self.arenas[device, stream, size]
-        if free:
+    def allocate(self, arena: tuple[int, int, int], stream: int) -> int:
+        """Memory of an arena: a device, a stream of the calling thread, the size of its blocks."""
+        device, _, size = arena
+        if self.stream_ordered:
+            self.issue(stream, lambda: None)
+        if free := self.arenas[arena]:
             return free.pop()
-        if sum(block.nbytes for owner, block in self.blocks.values() if owner == device) + size > self.memory:
-            raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
-        if self.recordings:
-            raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported: cudaMalloc")
+        if not self.stream_ordered:
+            self.unsafe("cudaMalloc")
+        if self._used(device) + size > self.memory:
+            self._empty_arenas(device)
+        if self._used(device) + size > self.memory:
+            raise self.out_of_memory(f"Out of memory allocating {size:,} bytes")
         storage = np.full(size + 512, 0xFF, np.uint8)
         pointer = storage.ctypes.data + -storage.ctypes.data % 512
         self.blocks[pointer] = device, storage
         return pointer
+
+    def free(self, arena: tuple[int, int, int], stream: int, pointer: int) -> None:
+        """Gives a block back to the arena that it is from."""
+        if self.stream_ordered and stream in self.recordings:
+            self.issue(stream, lambda: None)
+        else:
+            self.arenas[arena].append(pointer)
+
+    def _used(self, device: int) -> int:
+        return sum(block.nbytes for owner, block in self.blocks.values() if owner == device)
+
+    def _empty_arenas(self, device: int) -> None:
+        for (owner, _, _), free in self.arenas.items():
+            while owner == device and free:
+                del self.blocks[free.pop()]
 
 
 def one_handle(stream: int) -> int:
@@ -215,15 +246,21 @@ def fake_cupy(machine: Machine) -> Any:
             stack().pop()
 
         def begin_capture(self, mode: Any = None) -> None:
-            assert self.non_blocking, "a blocking stream would forbid all work on the default stream meanwhile"
-            machine.recordings[self.ptr] = []
+            machine.begin_capture(self.ptr, RELAXED if mode is None else mode, is_blocking=not self.non_blocking)
 
         def end_capture(self) -> Any:
-            work = machine.recordings.pop(self.ptr)
-            graph: Any = SimpleNamespace(launch=lambda stream: runtime.graphLaunch(graph.graphExec, stream.ptr))
-            graph.graphExec = id(graph)
-            runtime.graphs[graph.graphExec] = lambda: [step() for step in work]
-            return graph
+            captured = machine.end_capture(self.ptr)
+            machine.unsafe("cudaGraphInstantiate")
+            return Graph(captured)
+
+    class Graph:
+        def __init__(self, captured: Capture) -> None:
+            self.graphExec = captured.number
+            runtime.graphs[captured.number] = captured
+            weakref.finalize(self, runtime.graphExecDestroy, captured.number)
+
+        def launch(self, stream: Any = None) -> None:
+            runtime.graphLaunch(self.graphExec, (stream or get_current_stream()).ptr)
 
     def stack() -> list[Any]:
         stacks = current.__dict__.setdefault("stacks", {})
@@ -240,6 +277,7 @@ def fake_cupy(machine: Machine) -> Any:
         def load(self, cubin: bytes) -> None:
             assert type(cubin) is bytes
             machine.check()
+            machine.unsafe("cuModuleLoadData")
             machine.bind_context()
             self.device = machine.device()
 
@@ -274,22 +312,20 @@ def fake_cupy(machine: Machine) -> Any:
 
     class Event:
         def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
-            self.ptr, self.device, self.recorded, self.stream = id(self), machine.device(), False, 0
-            self.recording: list[Callable[[], object]] | None = None  # the capture that it was recorded in
+            self.ptr, self.device, self.recorded, self.stream = id(self), machine.device(), False, NEVER
+            self.capture: Capture | None = None  # the one that it was recorded in
             runtime.events[self.ptr] = self
 
         @property
         def done(self) -> bool:
-            if machine.recordings:  # as while another thread captures in the global mode
-                raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported: cudaEventQuery")
-            return self.stream not in machine.busy
+            return runtime.eventQuery(self.ptr) == 0
 
         def synchronize(self) -> None:
-            if self.recording is not None:
+            machine.unsafe("cudaEventSynchronize")
+            if self.capture is not None:
+                self.capture.is_valid = False
                 raise CUDARuntimeError(CAPTURED_EVENT, "cudaErrorCapturedEvent")
             machine.reach(self)
-            if not self.recorded:
-                raise CUDARuntimeError(400, "cudaErrorInvalidResourceHandle")
             machine.busy.discard(self.stream)
 
     def get_elapsed_time(start_event: Any, end_event: Any) -> float:
@@ -298,11 +334,11 @@ def fake_cupy(machine: Machine) -> Any:
     def alloc(size: int) -> Any:
         machine.check()
         device, stream = machine.device(), get_current_stream().ptr
-        stream = -threading.get_ident() if stream == PER_THREAD else stream  # 0 and 1 are two arenas, though one stream
-        pointer = machine.allocate(device, stream, size) if size else 0
+        arena = device, -threading.get_ident() if stream == PER_THREAD else stream, size  # 0 and 1 are two arenas, though one stream
+        pointer = machine.allocate(arena, stream) if size else 0
         memory = MemoryPointer(pointer, device)
         if size:
-            weakref.finalize(memory, machine.arenas[device, stream, size].append, pointer)
+            weakref.finalize(memory, machine.free, arena, stream, pointer).atexit = False
         return memory
 
     class ndarray:  # noqa: N801 - CuPy's name
@@ -329,6 +365,7 @@ def fake_cupy(machine: Machine) -> Any:
     def asnumpy(a: Any, stream: Any = None, order: str = "C", out: Any = None, *, blocking: bool = True) -> Array:
         pointer = get_current_stream().ptr
         machine.not_capturing(pointer)
+        machine.unsafe("cudaStreamSynchronize")
         machine.drain(pointer)
         if blocking:
             machine.synchronized.append(pointer)
@@ -413,157 +450,3 @@ def _set_attribute(machine: Machine, function: Any, attribute: int, value: int) 
     if attribute != 8 or value + machine.static_shared > machine.optin:
         raise CUDARuntimeError(INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE: invalid argument")
     function.dynamic_shared = value
-
-
-class Runtime:
-    """`cupy.cuda.runtime`."""
-
-    cudaDevAttrClockRate = 13  # noqa: N815
-    cudaDevAttrMultiProcessorCount = 16  # noqa: N815
-    cudaDevAttrMemoryClockRate = 36  # noqa: N815
-    cudaDevAttrGlobalMemoryBusWidth = 37  # noqa: N815
-    cudaDevAttrL2CacheSize = 38  # noqa: N815
-    cudaDevAttrCooperativeLaunch = 95  # noqa: N815
-    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97  # noqa: N815
-    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self.graphs: dict[int, Callable[[], object]] = {}
-
-    def getDeviceCount(self) -> int:  # noqa: N802
-        if self._machine.driver // 1000 < self._machine.runtime // 1000:
-            raise CUDARuntimeError(INSUFFICIENT_DRIVER, "cudaErrorInsufficientDriver: CUDA driver version is insufficient")
-        if not self._machine.devices:
-            raise CUDARuntimeError(NO_DEVICE, "cudaErrorNoDevice: no CUDA-capable device is detected")
-        return self._machine.devices
-
-    def getDevice(self) -> int:  # noqa: N802
-        return self._machine.device()
-
-    def setDevice(self, device: int) -> None:  # noqa: N802
-        if not 0 <= device < self._machine.devices:
-            raise CUDARuntimeError(101, "cudaErrorInvalidDevice: invalid device ordinal")
-        self._machine.local.device = device
-        self._machine.bind_context()
-
-    def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
-        major, minor = divmod(self._machine.capability, 10)
-        return {"name": b"Fake GPU", "major": major, "minor": minor, "totalGlobalMem": self._machine.memory}
-
-    def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
-        of_machine = {75: self._machine.capability // 10, 88: int(self._machine.pageable), 97: self._machine.optin}
-        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 95: 1, **of_machine}[attrib]
-
-    def driverGetVersion(self) -> int:  # noqa: N802
-        return self._machine.driver
-
-    def runtimeGetVersion(self) -> int:  # noqa: N802
-        return self._machine.runtime
-
-    def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
-        self._machine.check()
-        self._machine.bind_context()
-        self._machine.asked.append(ptr)
-        device, kind = self._machine.found(ptr)
-        return SimpleNamespace(device=device, type=kind)
-
-    def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
-        self._machine.check()
-        self._machine.bind_context()
-        device = self._machine.device()
-        used = sum(block.nbytes - 512 for owner, block in self._machine.blocks.values() if owner == device)
-        return self._machine.memory - used, self._machine.memory
-
-    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
-        # A copy from pinned memory reads its source when the stream comes to it.
-        self._machine.issue(stream, lambda: ctypes.memmove(dst, src, size), deferred=kind == self.memcpyHostToDevice)
-
-    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:  # noqa: N802
-        self._machine.issue(stream, lambda: ctypes.memset(ptr, value, size))
-
-    def streamSynchronize(self, stream: int) -> None:  # noqa: N802
-        self._machine.not_capturing(stream)
-        self._machine.drain(stream)
-        self._machine.check()
-        self._machine.synchronized.append(stream)
-
-    def streamIsCapturing(self, stream: int) -> bool:  # noqa: N802
-        if stream in LEGACY and self._machine.recordings:
-            raise CUDARuntimeError(906, "cudaErrorStreamCaptureImplicit")
-        return stream in self._machine.recordings
-
-    def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
-        self._machine.not_capturing(stream)
-        self._machine.issue(stream, self.graphs[graphExec])
-
-    def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802
-        found = self.events[event]
-        if found.device != self._machine.device_of(stream):
-            raise CUDARuntimeError(INVALID_HANDLE, "cudaErrorInvalidResourceHandle")
-        found.stream, found.recording = stream, self._machine.recordings.get(stream)
-        found.recorded = False
-        self._machine.recorded.append(event)
-        self._machine.issue(stream, lambda: setattr(found, "recorded", True), deferred=bool(self._machine.pending[one_handle(stream)]))
-
-    def streamWaitEvent(self, stream: int, event: int, flags: int = 0) -> None:  # noqa: N802
-        assert flags == 0
-        found, recordings = self.events[event], self._machine.recordings
-        own = recordings.get(stream)
-        if own is not None and found.recording is not own:
-            recordings[stream] = []  # the capture is lost
-            raise CUDARuntimeError(CAPTURE_ISOLATION, "cudaErrorStreamCaptureIsolation")
-        self._machine.waits.append(stream)
-        if own is not None:
-            return
-        if found.recording is not None:
-            recordings[stream] = found.recording  # the stream takes part in that capture from now on
-            return
-        self._machine.issue(stream, lambda: self._machine.reach(found), deferred=True)
-
-
-class Nvrtc:
-    """`cupy.cuda.nvrtc`; it compiles anything to a text that names it, but refuses what it is told to."""
-
-    NVRTCError = NVRTCError
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self.refused: dict[str, str] = {}  # instances, and what the log says of them
-        self._programs: dict[int, list[str]] = {}
-
-    def getVersion(self) -> tuple[int, int]:  # noqa: N802
-        return 13, 0
-
-    def getSupportedArchs(self) -> tuple[int, ...]:  # noqa: N802
-        return 75, 80, 90
-
-    def createProgram(self, src: str, name: str, headers: Any, include_names: Any) -> int:  # noqa: N802
-        number = len(self._programs) + 1
-        self._programs[number] = []
-        return number
-
-    def addNameExpression(self, prog: int, name: str) -> None:  # noqa: N802
-        self._programs[prog].append(name)
-
-    def compileProgram(self, prog: int, options: Any) -> None:  # noqa: N802
-        self._machine.compiled.append(tuple(options))
-        if self.refused.keys() & set(self._programs[prog]):
-            raise NVRTCError("NVRTC_ERROR_COMPILATION (6)")
-
-    def getProgramLog(self, prog: int) -> str:  # noqa: N802
-        return "".join(self.refused.get(name, "") for name in self._programs[prog])
-
-    def getCUBIN(self, prog: int) -> bytes:  # noqa: N802
-        return f"cubin of {', '.join(self._programs[prog])}".encode()
-
-    def getPTX(self, prog: int) -> bytes:  # noqa: N802
-        return f"ptx of {', '.join(self._programs[prog])}".encode()
-
-    def getLoweredName(self, prog: int, name: str) -> str:  # noqa: N802
-        assert name in self._programs[prog]
-        return f"_Z_{name}"
-
-    def destroyProgram(self, prog: int) -> None:  # noqa: N802
-        del self._programs[prog]

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from dmlpy.devices.cuda import cupy_seam
+from dmlpy.devices.cuda.captures import CaptureDriver, GraphEnd
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.validation.problems import DeviceError
+from tests.support.cuda.fake_captures import GLOBAL, Capture
 from tests.support.cuda.fake_cupy import Machine, fake_cupy
 
 
@@ -23,8 +25,7 @@ class FakeCublas:
     machine: Machine
 
     def __init__(self) -> None:
-        if self.machine.recordings:  # a handle allocates memory
-            raise DeviceError("cublasCreate_v2 failed with cublasStatus_t 1")
+        self.machine.unsafe("cudaMalloc")  # cublasCreate allocates
         self.device = self.machine.device()
         self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
 
@@ -39,10 +40,50 @@ class FakeCublas:
         return multiply
 
 
+class FakeEnd(GraphEnd):
+    """The end of a graph of the machine's."""
+
+    def __init__(self, machine: Machine, captured: Capture) -> None:
+        self.machine, self.captured = machine, captured
+
+    def come(self) -> bool:
+        return self.captured.is_destroyed and not self.captured.launched & self.machine.busy
+
+
+class FakeCaptures(CaptureDriver):
+    """The driver of a machine. A graph's handle is the number of its capture."""
+
+    machine: Machine
+
+    def __init__(self) -> None:
+        self.exchange_mode = self._exchange
+
+    def _exchange(self, pointer: Any) -> int:
+        local, mode = self.machine.local, pointer._obj
+        local.mode, mode.value = mode.value, getattr(local, "mode", GLOBAL)
+        return 0
+
+    def capture(self, stream: int) -> tuple[int, int]:
+        found = self.machine.recordings.get(stream)
+        if found is None or not found.is_valid:
+            raise DeviceError(f"stream {stream:#x} is not being captured")
+        return found.number, found.number
+
+    def node_count(self, graph: int) -> int:
+        return len(self._captured(graph).work)
+
+    def watch(self, graph: int) -> GraphEnd:
+        return FakeEnd(self.machine, self._captured(graph))
+
+    def _captured(self, graph: int) -> Capture:
+        return next(capture for capture in self.machine.recordings.values() if capture.number == graph)
+
+
 def seam_over(machine: Machine, monkeypatch: pytest.MonkeyPatch, folder: Path) -> CupySeam:
     """A seam whose CuPy runs on a machine, and which keeps its kernels in a folder."""
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(machine))
     monkeypatch.setattr(cupy_seam, "Cublas", type("Cublas", (FakeCublas,), {"machine": machine}))
+    monkeypatch.setattr(cupy_seam, "CaptureDriver", type("CaptureDriver", (FakeCaptures,), {"machine": machine}))
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(folder))
     return CupySeam()
 

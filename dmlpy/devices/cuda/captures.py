@@ -1,0 +1,206 @@
+"""What CUDA does about streams that are being captured in a CUDA graph: the driver's functions for it, which CuPy does not bind.
+
+The CUDA runtime that CuPy uses is linked into CuPy, so there is no library of it to call. The driver is one library for the process, and
+what the runtime asks of it here, it can be asked directly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_INT, _POINTER, _UNSIGNED = ctypes.c_int, ctypes.c_void_p, ctypes.c_uint
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuThreadExchangeStreamCaptureMode": (_POINTER,),
+    # stream, status, id, graph, dependencies, their number
+    "cuStreamGetCaptureInfo_v2": (_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER),
+    "cuGraphGetNodes": (_POINTER, _POINTER, _POINTER),
+    # object, pointer, destructor, references, flags
+    "cuUserObjectCreate": (_POINTER, _POINTER, _POINTER, _UNSIGNED, _UNSIGNED),
+    "cuUserObjectRelease": (_POINTER, _UNSIGNED),
+    "cuGraphRetainUserObject": (_POINTER, _POINTER, _UNSIGNED, _UNSIGNED),
+}
+RELAXED = 2
+"""CU_STREAM_CAPTURE_MODE_RELAXED of cuda.h."""
+_NO_DESTRUCTOR_SYNC, _MOVE = 1, 1
+"""CU_USER_OBJECT_NO_DESTRUCTOR_SYNC and CU_GRAPH_USER_OBJECT_MOVE."""
+_NOW = 0
+"""NOWAIT_LOCK of pythread.h."""
+
+
+class CaptureDriver:
+    """The driver's functions. Threads may share it.
+
+    Attributes:
+        exchange_mode: cuThreadExchangeStreamCaptureMode.
+
+    Args:
+        library: the loaded driver; None finds the one that CuPy uses.
+
+    Raises:
+        DeviceError: there is no driver.
+    """
+
+    def __init__(self, library: ctypes.CDLL | None = None) -> None:
+        self._library = _load() if library is None else library
+        for name, types in _SIGNATURES.items():
+            getattr(self._library, name).argtypes = types
+        self.exchange_mode: Callable[[Any], int] = self._library.cuThreadExchangeStreamCaptureMode
+
+    def relaxed(self) -> Relaxed:
+        """Lets the calling thread do within a `with` statement what CUDA otherwise forbids it while streams are captured."""
+        return Relaxed(self.exchange_mode)
+
+    def capture(self, stream: int) -> tuple[int, int]:
+        """The id of the capture that a stream takes part in, which no other one has in this process, and the graph that it makes.
+
+        Raises:
+            DeviceError: the stream is not being captured, or an error has invalidated the capture.
+        """
+        status, number, graph = _INT(), ctypes.c_uint64(), _POINTER()
+        self._call("cuStreamGetCaptureInfo_v2", stream, ctypes.byref(status), ctypes.byref(number), ctypes.byref(graph), None, None)
+        if status.value != 1 or graph.value is None:  # CU_STREAM_CAPTURE_STATUS_ACTIVE
+            raise DeviceError(f"stream {stream:#x} is not being captured")
+        return number.value, graph.value
+
+    def node_count(self, graph: int) -> int:
+        """The number of nodes that a graph has now."""
+        count = ctypes.c_size_t()
+        self._call("cuGraphGetNodes", graph, None, ctypes.byref(count))
+        return count.value
+
+    def watch(self, graph: int) -> GraphEnd:
+        """Tells when a graph, and all that was instantiated and cloned from it, is destroyed and has run for the last time."""
+        end, made = GraphEnd(), _POINTER()
+        self._call("cuUserObjectCreate", ctypes.byref(made), end.lock, GraphEnd.destructor, 1, _NO_DESTRUCTOR_SYNC)
+        try:
+            self._call("cuGraphRetainUserObject", graph, made, 1, _MOVE)
+        except DeviceError:
+            self._library.cuUserObjectRelease(made, 1)
+            raise
+        return end
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            raise _failure(name, status)
+
+
+class Relaxed:
+    """Sets the calling thread's capture mode to `RELAXED`, and back afterwards.
+
+    In the default mode a thread must not allocate, query events and the like as long as another one captures in the mode `global`,
+    PyTorch's default: the call fails, and CUDA invalidates the other thread's capture.
+    """
+
+    __slots__ = ("_exchange", "_mode")
+
+    def __init__(self, exchange: Callable[[Any], int]) -> None:
+        self._exchange = exchange
+        self._mode = ctypes.byref(_INT(RELAXED))
+
+    def __enter__(self) -> None:
+        status = self._exchange(self._mode)  # the mode before is there now
+        if status:
+            raise _failure("cuThreadExchangeStreamCaptureMode", status)
+
+    def __exit__(self, *error: object) -> None:
+        self._exchange(self._mode)
+
+
+class GraphEnd:
+    """Whether CUDA has called the destructor of a graph's user object.
+
+    A thread of CUDA's calls it, at any time, in which no Python may run: it would wait for the interpreter, and after the interpreter's end
+    for ever. So the destructor is a C function of Python's that needs neither: it releases a lock, and `come` tries to take that lock.
+    """
+
+    __slots__ = ("_come", "lock")
+
+    destructor = ctypes.cast(ctypes.pythonapi.PyThread_release_lock, _POINTER).value
+    _allocate = ctypes.PYFUNCTYPE(_POINTER)(("PyThread_allocate_lock", ctypes.pythonapi))
+    _acquire = ctypes.PYFUNCTYPE(_INT, _POINTER, _INT)(("PyThread_acquire_lock", ctypes.pythonapi))
+    _free = ctypes.PYFUNCTYPE(None, _POINTER)(("PyThread_free_lock", ctypes.pythonapi))
+
+    def __init__(self) -> None:
+        self._come = False
+        self.lock = self._allocate()
+        if not self.lock or not self._acquire(self.lock, _NOW):
+            raise MemoryError("there is no memory for a lock")
+
+    def come(self) -> bool:
+        """Whether it was called; the lock is freed only then, since until then CUDA has its address."""
+        if not self._come and self._acquire(self.lock, _NOW):
+            self._come = True
+            self._free(self.lock)
+        return self._come
+
+
+class GraphMemory:
+    """Memory that captured work uses, held until the CUDA graph of it is destroyed. Threads may share it.
+
+    A graph keeps addresses, and whoever captures a call has no object that owns its scratch. So the memory is held here, and an object of
+    CUDA's in the graph tells when it ends. While it holds memory it does not go, even if the seam does that it belongs to.
+    """
+
+    _holding: ClassVar[set[GraphMemory]] = set()
+
+    def __init__(self, driver: CaptureDriver) -> None:
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._held: dict[int, tuple[GraphEnd, dict[int, Any]]] = {}
+        """By the capture's id: the end of its graph, and blocks by identity, since one graph may use a block often."""
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def hold(self, stream: int, block: Any) -> None:
+        """Holds a block for the graph that a stream is being captured in.
+
+        Raises:
+            DeviceError: CUDA refuses.
+        """
+        capture, graph = self._driver.capture(stream)
+        with self._lock:
+            held = self._held.get(capture)
+            if held is None:
+                held = self._held[capture] = self._driver.watch(graph), {}
+            held[1][id(block)] = block
+            self._holding.add(self)
+
+    def let_go(self, most: int | None = None) -> bool:
+        """Lets go of the memory of graphs that have ended, of at most so many graphs, and returns whether there were any.
+
+        Repeated calls go round all graphs.
+        """
+        ended = []
+        with self._lock:
+            for capture in list(islice(self._held, most)):
+                held = self._held.pop(capture)
+                if held[0].come():
+                    ended.append(held)
+                else:
+                    self._held[capture] = held
+            if not self._held:
+                self._holding.discard(self)
+        return bool(ended)  # the blocks go here, without the lock
+
+
+def _failure(name: str, status: int) -> DeviceError:
+    return DeviceError(f"{name} failed with CUresult {status}")
+
+
+def _load() -> ctypes.CDLL:
+    """Loads the driver, under the name by which the CUDA runtime finds it."""
+    try:
+        return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError as error:
+        raise DeviceError(f"NVIDIA's driver cannot be loaded: {error}") from error

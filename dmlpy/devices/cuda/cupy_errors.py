@@ -1,0 +1,43 @@
+"""Errors of CuPy, and of allocators that CuPy was given, as `DeviceError`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from dmlpy.description.enums import HResult
+from dmlpy.devices.cuda.synchronous import hint
+from dmlpy.validation.problems import DeviceError
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_MEMORY_ALLOCATION = 2
+"""cudaError_t and CUresult."""
+
+
+def translated(function: Method) -> Method:
+    """Wraps a method so that errors of CuPy and CUDA become `DeviceError`."""
+
+    @functools.wraps(function)
+    def method(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except DeviceError:
+            raise
+        except Exception as error:
+            raise device_error(function.__name__, error) from error
+
+    return cast("Method", method)
+
+
+def device_error(what: str, error: Exception) -> DeviceError:
+    """An error as `DeviceError`; `what` says what was tried."""
+    text = f"{what}: {error or type(error).__name__}{hint(getattr(error, 'status', None))}"
+    return DeviceError(text, hresult=HResult.E_OUTOFMEMORY if lacks_memory(error) else None)
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether an allocator has no memory left, be it CuPy's or one that CuPy was given: PyTorch's raises a RuntimeError of that name."""
+    named_so = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
+    return isinstance(error, MemoryError) or getattr(error, "status", None) == _MEMORY_ALLOCATION or named_so

@@ -1,0 +1,479 @@
+"""Calls in streams that are being captured, and calls beside captures of other threads, over a CuPy that obeys CUDA's rules."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda import cupy_pool
+from dmlpy.devices.cuda.captures import RELAXED
+from dmlpy.devices.cuda.cupy_seam import CupySeam
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.seam import Matrix
+from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, THREAD_LOCAL
+from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.rnn_runs import inputs, rnn
+from tests.support.tensors import tensor
+
+SIZE = 4096
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+@pytest.fixture
+def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
+    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)  # tests hold many of them
+    return seam_over(machine, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def stream(seam: CupySeam) -> Any:
+    return sys.modules["cupy"].cuda.Stream(non_blocking=True)
+
+
+def block(seam: CupySeam, stream: Any, size: int = SIZE) -> int:
+    """The address of memory that is dropped at once."""
+    return seam.allocate(0, size, stream.ptr).pointer
+
+
+# memory of captured work
+
+
+def test_memory_allocated_in_a_capture_is_the_graphs(seam: CupySeam, machine: Machine, stream: Any) -> None:
+    """It comes from what other work has left, and goes back when the graph is destroyed and has run."""
+    warm = block(seam, stream)
+    stream.begin_capture()
+    assert block(seam, stream) == warm
+    graph = stream.end_capture()
+    others = [seam.allocate(0, SIZE, stream.ptr) for _ in range(3)]
+    assert warm not in {other.pointer for other in others}
+    graph.launch(stream)
+    machine.busy.add(stream.ptr)
+    del graph
+    gc.collect()
+    assert block(seam, stream) != warm, "its last launch runs yet"
+    machine.busy.clear()
+    assert warm in {seam.allocate(0, SIZE, stream.ptr).pointer, seam.allocate(0, SIZE, stream.ptr).pointer}
+
+
+def test_a_capture_that_fails_lets_go_of_its_memory(seam: CupySeam, machine: Machine, stream: Any) -> None:
+    stream.begin_capture()
+    taken = block(seam, stream)
+    with pytest.raises(RuntimeError, match="StreamCaptureUnsupported"):
+        sys.modules["cupy"].cuda.runtime.streamSynchronize(stream.ptr)
+    with pytest.raises(RuntimeError, match="StreamCaptureInvalidated"):
+        stream.end_capture()
+    assert block(seam, stream) == taken
+
+
+def test_missing_memory_is_taken_from_every_graph_that_has_ended(seam: CupySeam, machine: Machine, stream: Any) -> None:
+    machine.memory = 1 << 20
+    graphs = []
+    for _ in range(4):
+        stream.begin_capture()
+        block(seam, stream, machine.memory // 5)
+        graphs.append(stream.end_capture())
+    with pytest.raises(dml.DeviceError, match="Out of memory") as error:
+        seam.allocate(0, machine.memory // 2, 0)
+    assert error.value.hresult == dml.HResult.E_OUTOFMEMORY
+    graphs.clear()
+    gc.collect()
+    assert seam.allocate(0, machine.memory - SIZE, 0).size
+
+
+def test_a_stream_ordered_allocator_has_its_memory_back_within_the_capture(seam: CupySeam, machine: Machine, stream: Any) -> None:
+    """There allocations are nodes of the graph, and a graph whose memory was not freed within it cannot be launched twice."""
+    machine.stream_ordered = True
+    before = seam.allocate(0, SIZE, 0)
+    stream.begin_capture()
+    memory = seam.allocate(0, SIZE, stream.ptr)
+    memory.used_in(stream.ptr)
+    assert len(machine.recordings[stream.ptr].work) == 1
+    del memory
+    assert len(machine.recordings[stream.ptr].work) == 2, "its end is a node, too"
+    assert not seam.pool.graph_memory
+    before.used_in(stream.ptr)
+    assert seam.pool.graph_memory, "memory of before is kept"
+    stream.end_capture()
+
+
+@pytest.mark.parametrize("allocated_for", ["its stream", "another"])
+def test_memory_that_captured_work_uses_is_kept(allocated_for: str, seam: CupySeam, stream: Any) -> None:
+    owner = stream.ptr if allocated_for == "its stream" else 0
+    memory = seam.allocate(0, SIZE, owner)
+    pointer = memory.pointer
+    stream.begin_capture()
+    for _ in range(2):
+        memory.used_in(stream.ptr)
+    graph = stream.end_capture()
+    del memory
+    assert pointer not in {seam.allocate(0, SIZE, owner).pointer for _ in range(2)}
+    del graph
+    gc.collect()
+    assert pointer in [held.pointer for held in [seam.allocate(0, SIZE, owner) for _ in range(3)]]
+
+
+def test_memory_of_a_threads_default_stream_is_kept_by_its_captures(seam: CupySeam, machine: Machine) -> None:
+    """Though it is the stream that the memory was allocated for, and CUDA has one handle for that of every thread."""
+    memory = seam.allocate(0, SIZE, PER_THREAD)
+    machine.begin_capture(PER_THREAD, RELAXED, is_blocking=True)
+    memory.used_in(PER_THREAD)
+    assert seam.pool.graph_memory
+    machine.end_capture(PER_THREAD)
+
+
+# whole calls
+
+HALF = tensor(1, 1, 256, 256, data_type="FLOAT16")
+
+
+def product(gpu: CudaDevice) -> tuple[dml.CompiledOperator, dict[str, Any]]:
+    """A product with scratch, and its inputs."""
+    desc = dml.GEMMDesc(a_tensor=HALF, b_tensor=HALF, output_tensor=HALF, fused_activation=dml.ActivationReluDesc())
+    op = dml.compile(desc, gpu)
+    assert op.binding_properties.temporary_resource_size
+    return op, {name: gpu.empty(HALF, 0) for name in ("a_tensor", "b_tensor")}
+
+
+def layer(gpu: CudaDevice) -> tuple[dml.CompiledOperator, dict[str, Any]]:
+    return dml.compile(rnn(), gpu), {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
+
+
+def graph_with_constants(gpu: CudaDevice) -> tuple[dml.CompiledGraph, dict[str, Any]]:
+    """A graph with scratch, which packs its constants, and its input."""
+    builder, values = dml.GraphBuilder(), inputs(rnn())
+    members: dict[str, Any] = {"input_tensor": builder.input("x", dml.TensorDesc.of(values["input_tensor"]))}
+    members |= {name: builder.constant(name, values[name]) for name in ("weight_tensor", "recurrence_tensor")}
+    members |= {"activation_descs": [dml.ActivationTanhDesc()], "direction": "FORWARD"}
+    hidden = builder.add(dml.RNNDesc, "layer", outputs=["output_sequence_tensor"], **members)
+    builder.output("y", builder.add(dml.ActivationReluDesc, "relu", input_tensor=hidden))
+    graph = dml.compile(builder.build(), gpu)
+    assert graph.binding_properties.persistent_resource_size
+    return graph, {"x": gpu.from_host(values["input_tensor"])}
+
+
+def call_operator(gpu: CudaDevice) -> Callable[[Any], object]:
+    op, given = product(gpu)
+    return lambda stream: op(**given, stream=stream)
+
+
+def prepare(gpu: CudaDevice) -> Callable[[Any], object]:
+    op, given = layer(gpu)
+    constants = {name: given.pop(name) for name in op.prepared_inputs}
+    return lambda stream: op.prepare(**constants, stream=stream)(**given, stream=stream)
+
+
+def call_graph(gpu: CudaDevice) -> Callable[[Any], object]:
+    op, given = graph_with_constants(gpu)
+    return lambda stream: op(**given, stream=stream)
+
+
+def call_dispatch(gpu: CudaDevice) -> Callable[[Any], object]:
+    """A dispatch that is dropped as soon as it is captured."""
+    op, given = product(gpu)
+    output = gpu.empty(HALF, 0)
+    return lambda stream: op.bind(given, {"output_tensor": output})(stream)
+
+
+class Noted:
+    """Notes the memory that a seam gives while it is captured: addresses and sizes."""
+
+    def __init__(self, seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.blocks: list[tuple[int, int]] = []
+        allocate = seam.pool.allocate
+
+        def noted(device: int, size: int, stream: int) -> Any:
+            memory = allocate(device, size, stream)
+            self.blocks.append((memory.pointer, size))
+            return memory
+
+        monkeypatch.setattr(seam.pool, "allocate", noted)
+
+
+@pytest.mark.parametrize("prepare_call", [call_operator, prepare, call_graph, call_dispatch])
+@pytest.mark.parametrize("is_current", [False, True], ids=["named stream", "current stream"])
+def test_a_captured_call_keeps_its_memory(
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]],
+    is_current: bool,
+    seam: CupySeam,
+    machine: Machine,
+    stream: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Scratch, packed constants, outputs: the graph writes into them when it is launched, whether the caller keeps them or not."""
+    gpu = CudaDevice(seam)
+    call = prepare_call(gpu)
+
+    def run() -> None:
+        if is_current:
+            with stream:
+                call(None)
+        else:
+            call(stream)
+
+    run()  # a warm pool gives what the first call has left
+    gc.collect()
+    noted = Noted(seam, monkeypatch)
+    stream.begin_capture()
+    run()
+    captured, noted.blocks = noted.blocks, []
+    graph = stream.end_capture()
+    gc.collect()
+    assert captured
+    others = [seam.allocate(0, size, owner) for _, size in captured for owner in (0, stream.ptr) for _ in range(3)]
+    assert not {pointer for pointer, _ in captured} & {other.pointer for other in others}
+    graph.launch(stream)
+    del graph, others
+    gc.collect()
+    seam.pool._take_back(everything=True)
+    given = [seam.allocate(0, size, owner) for _, size in captured for owner in (0, stream.ptr) for _ in range(6)]
+    assert {pointer for pointer, _ in captured} <= {other.pointer for other in given}, "after the graph they are given again"
+
+
+def test_a_call_with_memory_of_the_callers_allocates_nothing(seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = CudaDevice(seam)
+    op, given = product(gpu)
+    output, size = gpu.empty(HALF, 0), op.binding_properties.temporary_resource_size
+    temporary = seam.empty(0, (size,), (1,), np.dtype(np.uint8), 0)
+    noted = Noted(seam, monkeypatch)
+    stream.begin_capture()
+    op(**given, output_tensor=output, temporary=temporary, stream=stream)
+    stream.end_capture()
+    assert not noted.blocks
+    assert not seam.pool.graph_memory
+
+
+def copying(gpu: CudaDevice) -> Callable[[Any], object]:
+    op, given = product(gpu)
+    return lambda stream: op(**given | {"b_tensor": np.ones(HALF.sizes, np.float16)}, copy=True, stream=stream)
+
+
+def copying_back(gpu: CudaDevice) -> Callable[[Any], object]:
+    op, given = product(gpu)
+    return lambda stream: op(**given, output_tensor=np.ones(HALF.sizes, np.float16), copy=True, stream=stream)
+
+
+def validating(gpu: CudaDevice) -> Callable[[Any], object]:
+    op, given = layer(gpu)
+    return lambda stream: op(**given, validate=True, stream=stream)
+
+
+def portable(gpu: CudaDevice) -> Callable[[Any], object]:
+    op, given = layer(gpu)
+    return lambda stream: op.prepare(**{name: given[name] for name in op.prepared_inputs}, portable=True, stream=stream)
+
+
+def from_host(gpu: CudaDevice) -> Callable[[Any], object]:
+    return lambda stream: gpu.from_host(np.ones(3, np.float32), stream.ptr)
+
+
+def to_host(gpu: CudaDevice) -> Callable[[Any], object]:
+    array = gpu.from_host(np.ones(3, np.float32))
+    return lambda stream: gpu.to_host(array, stream.ptr)
+
+
+def upload(gpu: CudaDevice) -> Callable[[Any], object]:
+    return lambda stream: gpu.upload(np.ones(3, np.float32), stream.ptr)
+
+
+@pytest.mark.parametrize("prepare_call", [copying, copying_back, validating, portable, from_host, to_host, upload])
+def test_what_waits_for_the_stream_is_refused_and_the_capture_goes_on(
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any
+) -> None:
+    call = prepare_call(CudaDevice(seam))
+    call(stream)
+    stream.begin_capture()
+    with pytest.raises(dml.DeviceError, match=rf"stream {stream.ptr:#x} is being captured in a CUDA graph: copy before the capture begins"):
+        call(stream)
+    assert seam.is_capturing(stream.ptr)
+    stream.end_capture()
+
+
+@pytest.mark.parametrize("prepare_call", [copying, from_host, upload])
+def test_a_refused_copy_to_the_gpu_allocates_nothing(
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The capture would keep it."""
+    call = prepare_call(CudaDevice(seam))
+    noted = Noted(seam, monkeypatch)
+    stream.begin_capture()
+    with pytest.raises(dml.DeviceError, match="is being captured"):
+        call(stream)
+    stream.end_capture()
+    assert not noted.blocks
+
+
+def test_a_graph_packs_its_constants_before_it_is_captured(seam: CupySeam, machine: Machine, stream: Any) -> None:
+    """Which is done once, in the first call: with the capturing stream as the current one there is none to do it in."""
+    op, given = graph_with_constants(CudaDevice(seam))
+    stream.begin_capture()
+    with stream, pytest.raises(dml.DeviceError, match="copy before the capture begins"):
+        op(**given)
+    stream.end_capture()
+    with stream:
+        op(**given)
+        stream.begin_capture()
+        op(**given)
+        assert len(machine.recordings[stream.ptr].work) >= 2
+        stream.end_capture()
+
+
+# captures of other threads
+
+
+@contextmanager
+def captured_by_another(mode: int) -> Iterator[Any]:
+    """While another thread captures a stream. Raises RuntimeError at the end if the capture was invalidated."""
+    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    machine = sys.modules["cupy"].cuda.runtime._machine
+    in_a_fresh_thread(lambda: stream.begin_capture(mode))
+    yield stream
+    machine.recordings[stream.ptr].mode = RELAXED  # so that it may be ended here
+    stream.end_capture()
+
+
+def new_memory(seam: CupySeam, waiting: list[Any]) -> None:
+    seam.allocate(0, 3 << 20, 0)
+
+
+def memory_that_waits(seam: CupySeam, waiting: list[Any]) -> None:
+    waiting.clear()
+    seam.allocate(0, 512, 0)
+
+
+def copies(seam: CupySeam, waiting: list[Any]) -> None:
+    made = seam.to_device(0, np.ones(3, np.float32), 0)
+    seam.to_host(made, 0)
+    seam.read(made.data.ptr, 4, 0)
+    seam.synchronize(0)
+
+
+def kernels(seam: CupySeam, waiting: list[Any]) -> None:
+    seam.load(0, b"image", "symbol", 0)
+
+
+def products(seam: CupySeam, waiting: list[Any], stream: int = 0) -> None:
+    one = Matrix(512, 1, 1, 1, np.dtype(np.float32))
+    with seam.use(0):
+        seam.gemm(0, one, one, one, stream)
+
+
+def own_captures(seam: CupySeam, waiting: list[Any]) -> None:
+    seam.capture(0, lambda stream: None)
+
+
+def waits(seam: CupySeam, waiting: list[Any]) -> None:
+    """For a stream of the same GPU, by an event, and for one of another GPU, by the host."""
+    for device in (0, 1):
+        with seam.use(device):
+            producer = sys.modules["cupy"].cuda.Stream(non_blocking=True)
+        assert seam.wait_for(0, producer.ptr)(0)
+
+
+def timers(seam: CupySeam, waiting: list[Any]) -> None:
+    with seam.use(0):
+        seam.elapsed_ms(seam.record_event(0), seam.record_event(0))
+
+
+@pytest.mark.parametrize("work", [new_memory, memory_that_waits, copies, kernels, products, own_captures, waits, timers])
+@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
+def test_captures_of_other_threads_go_on(
+    mode: int, work: Callable[[CupySeam, list[Any]], None], seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch captures in the global mode: whoever allocates or asks about an event meanwhile spoils the capture, unless relaxed."""
+    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
+    memory, other = seam.allocate(0, SIZE, 0), sys.modules["cupy"].cuda.Stream(non_blocking=True)
+    memory.used_in(other.ptr)
+    waiting = [memory]
+    del memory
+    with captured_by_another(mode):
+        work(seam, waiting)
+        assert not hasattr(machine.local, "mode") or machine.local.mode == GLOBAL, "the thread's mode is as before"
+
+
+@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL], ids=["global", "thread-local"])
+def test_a_thread_that_captures_itself_may_call_what_allocates(mode: int, seam: CupySeam, stream: Any) -> None:
+    op, given = product(CudaDevice(seam))
+    stream.begin_capture(mode)
+    op(**given, stream=stream)
+    stream.end_capture()
+
+
+@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
+@pytest.mark.parametrize("is_current", [False, True], ids=["named stream", "current stream"])
+def test_cublas_may_be_started_while_its_stream_is_captured(
+    is_current: bool, mode: int, seam: CupySeam, machine: Machine, stream: Any
+) -> None:
+    """Whoever plans a product starts it. If that is in a capture, its memory is no node of the graph."""
+    assert not seam._cublas
+    stream.begin_capture(mode)
+    with stream if is_current else nullcontext():
+        products(seam, [], stream.ptr)
+    assert len(machine.recordings[stream.ptr].work) == 1
+    stream.end_capture()
+
+
+def query(cuda: Any) -> None:
+    event = cuda.Event()
+    assert not event.done, "CuPy hides that CUDA has refused"
+
+
+def allocate(cuda: Any) -> None:
+    with pytest.raises(RuntimeError, match="StreamCaptureUnsupported"):
+        cuda.alloc(1 << 20)
+
+
+@pytest.mark.parametrize("attempt", [query, allocate])
+def test_the_stand_in_invalidates_captures_of_others(attempt: Callable[[Any], None], seam: CupySeam) -> None:
+    """As CUDA does where a thread is not in the relaxed mode."""
+    cuda = sys.modules["cupy"].cuda
+
+    def capture_meanwhile() -> None:
+        with captured_by_another(GLOBAL) as stream:
+            attempt(cuda)
+            with pytest.raises(RuntimeError, match="an error has invalidated the capture sequence"):
+                cuda.runtime.streamIsCapturing(stream.ptr)
+
+    with pytest.raises(RuntimeError, match="StreamCaptureInvalidated"):
+        capture_meanwhile()
+
+
+def recorded_in(cuda: Any, stream: Any) -> Any:
+    event = cuda.Event()
+    cuda.runtime.eventRecord(event.ptr, stream.ptr)
+    return event
+
+
+def test_the_stand_in_keeps_captures_apart(seam: CupySeam, stream: Any) -> None:
+    cuda = sys.modules["cupy"].cuda
+    outside = recorded_in(cuda, cuda.Stream(non_blocking=True))
+    stream.begin_capture()
+    with pytest.raises(RuntimeError, match="StreamCaptureIsolation"):
+        cuda.runtime.streamWaitEvent(stream.ptr, outside.ptr)
+    with pytest.raises(RuntimeError, match="StreamCaptureInvalidated"):
+        stream.end_capture()
+
+
+def test_in_the_stand_in_streams_join_captures(seam: CupySeam, stream: Any) -> None:
+    cuda = sys.modules["cupy"].cuda
+    other = cuda.Stream(non_blocking=True)
+    stream.begin_capture()
+    inside = recorded_in(cuda, stream)
+    cuda.runtime.streamWaitEvent(other.ptr, inside.ptr)
+    assert seam.is_capturing(other.ptr)
+    stream.end_capture()
+    assert not seam.is_capturing(other.ptr)
+    with pytest.raises(RuntimeError, match="CapturedEvent"):
+        cuda.runtime.streamWaitEvent(other.ptr, inside.ptr)

@@ -1,0 +1,179 @@
+"""`cupy.cuda.runtime` and `cupy.cuda.nvrtc` of `fake_cupy`: functions with the names and parameters of CuPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from tests.support.cuda.fake_captures import CAPTURED_EVENT, Capture, CUDARuntimeError
+
+if TYPE_CHECKING:
+    from tests.support.cuda.fake_cupy import Machine
+
+INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_HANDLE, NOT_READY = 35, 100, 400, 600
+
+
+class NVRTCError(RuntimeError):
+    pass
+
+
+class Runtime:
+    """`cupy.cuda.runtime`."""
+
+    cudaDevAttrClockRate = 13  # noqa: N815
+    cudaDevAttrMultiProcessorCount = 16  # noqa: N815
+    cudaDevAttrMemoryClockRate = 36  # noqa: N815
+    cudaDevAttrGlobalMemoryBusWidth = 37  # noqa: N815
+    cudaDevAttrL2CacheSize = 38  # noqa: N815
+    cudaDevAttrCooperativeLaunch = 95  # noqa: N815
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97  # noqa: N815
+    memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self.graphs: dict[int, Capture] = {}
+
+    def getDeviceCount(self) -> int:  # noqa: N802
+        if self._machine.driver // 1000 < self._machine.runtime // 1000:
+            raise CUDARuntimeError(INSUFFICIENT_DRIVER, "cudaErrorInsufficientDriver: CUDA driver version is insufficient")
+        if not self._machine.devices:
+            raise CUDARuntimeError(NO_DEVICE, "cudaErrorNoDevice: no CUDA-capable device is detected")
+        return self._machine.devices
+
+    def getDevice(self) -> int:  # noqa: N802
+        return self._machine.device()
+
+    def setDevice(self, device: int) -> None:  # noqa: N802
+        if not 0 <= device < self._machine.devices:
+            raise CUDARuntimeError(101, "cudaErrorInvalidDevice: invalid device ordinal")
+        self._machine.local.device = device
+        self._machine.bind_context()
+
+    def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
+        major, minor = divmod(self._machine.capability, 10)
+        return {"name": b"Fake GPU", "major": major, "minor": minor, "totalGlobalMem": self._machine.memory}
+
+    def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
+        of_machine = {75: self._machine.capability // 10, 88: int(self._machine.pageable), 97: self._machine.optin}
+        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 95: 1, **of_machine}[attrib]
+
+    def driverGetVersion(self) -> int:  # noqa: N802
+        return self._machine.driver
+
+    def runtimeGetVersion(self) -> int:  # noqa: N802
+        return self._machine.runtime
+
+    def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
+        self._machine.check()
+        self._machine.bind_context()
+        self._machine.asked.append(ptr)
+        device, kind = self._machine.found(ptr)
+        return SimpleNamespace(device=device, type=kind)
+
+    def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
+        self._machine.check()
+        self._machine.bind_context()
+        device = self._machine.device()
+        used = sum(block.nbytes - 512 for owner, block in self._machine.blocks.values() if owner == device)
+        return max(self._machine.memory - used - self._machine.held_elsewhere, 0), self._machine.memory
+
+    def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
+        # A copy from pinned memory reads its source when the stream comes to it.
+        self._machine.issue(stream, lambda: ctypes.memmove(dst, src, size), deferred=kind == self.memcpyHostToDevice)
+
+    def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:  # noqa: N802
+        self._machine.issue(stream, lambda: ctypes.memset(ptr, value, size))
+
+    def streamSynchronize(self, stream: int) -> None:  # noqa: N802
+        self._machine.not_capturing(stream)
+        self._machine.unsafe("cudaStreamSynchronize")
+        self._machine.drain(stream)
+        self._machine.check()
+        self._machine.synchronized.append(stream)
+
+    def streamIsCapturing(self, stream: int) -> bool:  # noqa: N802
+        self._machine.legacy_use(stream)
+        capture = self._machine.recordings.get(stream)
+        if capture is not None and not capture.is_valid:
+            raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
+        return capture is not None
+
+    def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
+        self._machine.not_capturing(stream)
+        graph = self.graphs[graphExec]
+        graph.launched.add(stream)
+        self._machine.issue(stream, lambda: [step() for step in graph.work])
+
+    def graphExecDestroy(self, graphExec: int) -> None:  # noqa: N802, N803
+        self.graphs.pop(graphExec).is_destroyed = True
+
+    def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802
+        found = self.events[event]
+        if found.device != self._machine.device_of(stream):
+            raise CUDARuntimeError(INVALID_HANDLE, "cudaErrorInvalidResourceHandle")
+        found.stream, found.capture, found.recorded = stream, self._machine.recordings.get(stream), False
+        self._machine.recorded.append(event)
+        self._machine.issue(stream, lambda: setattr(found, "recorded", True), deferred=self._machine.has_pending(stream))
+
+    def streamWaitEvent(self, stream: int, event: int, flags: int = 0) -> None:  # noqa: N802
+        assert flags == 0
+        found, machine = self.events[event], self._machine
+        if machine.join(stream, found.capture):
+            machine.issue(stream, lambda: machine.reach(found), deferred=True)
+        machine.waits.append(stream)
+
+    def eventQuery(self, event: int) -> int:  # noqa: N802
+        found, status = self.events[event], self._machine.query()
+        if status == 0 and found.capture is not None:
+            found.capture.is_valid = False
+            return CAPTURED_EVENT
+        return status or (NOT_READY if found.stream in self._machine.busy else 0)
+
+
+class Nvrtc:
+    """`cupy.cuda.nvrtc`; it compiles anything to a text that names it, but refuses what it is told to."""
+
+    NVRTCError = NVRTCError
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.refused: dict[str, str] = {}  # instances, and what the log says of them
+        self._programs: dict[int, list[str]] = {}
+
+    def getVersion(self) -> tuple[int, int]:  # noqa: N802
+        return 13, 0
+
+    def getSupportedArchs(self) -> tuple[int, ...]:  # noqa: N802
+        return 75, 80, 90
+
+    def createProgram(self, src: str, name: str, headers: Any, include_names: Any) -> int:  # noqa: N802
+        number = len(self._programs) + 1
+        self._programs[number] = []
+        return number
+
+    def addNameExpression(self, prog: int, name: str) -> None:  # noqa: N802
+        self._programs[prog].append(name)
+
+    def compileProgram(self, prog: int, options: Any) -> None:  # noqa: N802
+        self._machine.compiled.append(tuple(options))
+        if self.refused.keys() & set(self._programs[prog]):
+            raise NVRTCError("NVRTC_ERROR_COMPILATION (6)")
+
+    def getProgramLog(self, prog: int) -> str:  # noqa: N802
+        return "".join(self.refused.get(name, "") for name in self._programs[prog])
+
+    def getCUBIN(self, prog: int) -> bytes:  # noqa: N802
+        return f"cubin of {', '.join(self._programs[prog])}".encode()
+
+    def getPTX(self, prog: int) -> bytes:  # noqa: N802
+        return f"ptx of {', '.join(self._programs[prog])}".encode()
+
+    def getLoweredName(self, prog: int, name: str) -> str:  # noqa: N802
+        assert name in self._programs[prog]
+        return f"_Z_{name}"
+
+    def destroyProgram(self, prog: int) -> None:  # noqa: N802
+        del self._programs[prog]
