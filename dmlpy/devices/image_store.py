@@ -19,7 +19,7 @@ _POSIX = sys.platform != "win32"
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _MAX_BYTES = 1 << 28
 """The largest image file; images have some 10 KB to 10 MB."""
-
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 _IMAGE_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
 """Names of files that the store wrote: an image, or an unfinished one. Other files in its folder are left alone."""
@@ -68,6 +68,14 @@ class ImageStore:
 
     def read(self, key: str) -> tuple[bytes, str] | None:
         """The image and symbol of a kernel; None if the file is missing or damaged."""
+        data = self.file(key)
+        if data is None:
+            return None
+        symbol, _, image = data[_DIGEST_BYTES:].partition(b"\0")
+        return image, symbol.decode()
+
+    def file(self, key: str) -> bytes | None:
+        """The whole file of a kernel, to be taken elsewhere; None if it is missing or damaged."""
         try:
             # Does not block if a pipe stands in the file's place.
             with os.fdopen(self._open(key, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
@@ -79,11 +87,7 @@ class ImageStore:
                     os.utime(file.fileno())  # marks it as recently used, so that it is evicted later
         except OSError:
             return None
-        digest, content = data[:32], data[32:]
-        if hashlib.sha256(content).digest() != digest:
-            return None
-        symbol, _, image = content.partition(b"\0")
-        return image, symbol.decode()
+        return data if hashlib.sha256(data[_DIGEST_BYTES:]).digest() == data[:_DIGEST_BYTES] else None
 
     def write(self, key: str, image: bytes, symbol: str) -> None:
         """Stores an image so that readers find all of it or nothing. If the folder cannot be written, nothing is stored.

@@ -45,6 +45,12 @@ def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
     return (*_COMPILE_OPTIONS, "--minimal") if version >= _MINIMAL_SINCE else _COMPILE_OPTIONS
 
 
+def compiler_name(version: tuple[int, int]) -> str:
+    """A version of NVRTC with its options: compiled kernels are kept under it."""
+    major, minor = version
+    return " ".join([f"NVRTC {major}.{minor}", *compile_options(version)])
+
+
 def _translated(function: Method) -> Method:
     """Wraps a method so that errors of CuPy and CUDA become `DeviceError`."""
 
@@ -211,8 +217,7 @@ class CupySeam:
 
     @_translated
     def compiler_version(self) -> str:
-        major, minor = self._cupy.cuda.nvrtc.getVersion()
-        return " ".join([f"NVRTC {major}.{minor}", *compile_options((major, minor))])
+        return compiler_name(self._cupy.cuda.nvrtc.getVersion())
 
     @_translated
     def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
