@@ -78,7 +78,7 @@ class References:
             DmlError: it cannot be read, or is no such file.
         """
         try:
-            with np.load(path, allow_pickle=False) as found:
+            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as found:
                 index = json.loads(bytes(found[_INDEX]))
                 checksums = {str(name): str(told["checksum"]) for name, told in index["cases"].items()}
                 results = {
@@ -124,7 +124,7 @@ def write(path: Path, cases: Iterable[Case]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as opened:
-            np.savez(opened, allow_pickle=False, **{_INDEX: np.frombuffer(text.encode(), np.uint8), **arrays})
+            np.savez_compressed(opened, allow_pickle=False, **{_INDEX: np.frombuffer(text.encode(), np.uint8), **arrays})
         unfinished.replace(path)
     except OSError as error:
         raise DmlError(f"{path} cannot be written: {error.strerror}") from error
