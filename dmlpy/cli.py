@@ -451,6 +451,10 @@ def bench(
     ] = None,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="No case is begun after so many seconds.")] = None,
+    references: Annotated[
+        Path | None,
+        typer.Option("--references", dir_okay=False, help="Results that dmlpy.bench.references made beforehand.", show_default=False),
+    ] = None,
     slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
     load: Annotated[int, typer.Option("--load", min=0, help="Busy loops that run beside the libraries, in other processes.")] = 0,
     save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Where the record is written.", show_default=False)] = None,
@@ -461,7 +465,7 @@ def bench(
     operators: Annotated[bool, typer.Option("--operators", help="Single operators, all or those named.")] = False,
     list_shapes: Annotated[bool, typer.Option("--list", help="List what would be measured, and stop.")] = False,
 ) -> None:
-    """Measure layers of known models, or with --operators single operators, beside the other libraries that are installed."""
+    """Measure layers of known models, and on a GPU or with --operators single operators, beside the other libraries that are installed."""
     from dmlpy.bench import command
 
     if no_peers and peers:
@@ -489,6 +493,7 @@ def bench(
         add=add,
         seconds=seconds,
         operators=(names or ()) if operators else None,
+        references=references,
     )
     with reported():
         if list_shapes:
@@ -496,10 +501,10 @@ def bench(
                 show(listed)
             return
         record = command.run(asked, save, inform=warn)
-        found, reasons = command.shown(record)
-        show(found)
-        for reason in reasons:
-            typer.echo(reason)
+        for found, reasons in command.shown(record):
+            show(found)
+            for reason in reasons:
+                typer.echo(reason)
         if save is not None and picture is not None:
             command.write_picture(save, picture)
         if not command.is_complete(record):

@@ -108,12 +108,13 @@ def test_dmlpy_computes_the_reference_on_a_gpu(cuda_device: dml.Device, which: A
 
 def test_a_gpu_is_timed_by_its_own_clock_and_takes_turns_with_inputs() -> None:
     subject = Dmlpy(cuda_on_cpu(), 1)
-    runner = subject.build(Case(SHAPES["NCHW"], "FLOAT32", "forward").work(), "graph")
+    work = Case(SHAPES["NCHW"], "FLOAT32", "forward").work()
+    runner = subject.build(work, "graph")
     seam: Any = subject.place.seam  # type: ignore[attr-defined]
     before = seam.counts.copy()
     assert subject.microseconds(lambda: runner.run(2), 3) > 0
     assert dict(seam.counts - before) == {"record_event": 2, "launch_graph": 3, "elapsed_ms": 1}
-    assert (subject.sets, subject.modes()) == (3, ("eager", "graph"))
+    assert (subject.sets, subject.modes(work)) == (3, ("eager", "graph"))
     assert subject.versions()["dmlpy"] == dml.__version__
     used = subject.peak_bytes()
     assert used is not None
@@ -351,8 +352,7 @@ def test_rates_of_a_gpu_come_from_its_own_clock(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(machine, "gpu_facts", lambda ordinal: {"clocks.sm": f"{ordinal} MHz"})
     device: Any = cuda_on_cpu()
     monkeypatch.setattr(dml, "device", lambda name: device)
-    case = Case(SMALL, "FLOAT16", "forward")
-    assert (machine.products_of(case, "cuda"), machine.copies_of(case, "cuda")) == ([(4096, 4096, 4096, "FLOAT16")], [1 << 12])
+    assert machine.product_of_gpu() == (8192, 8192, 8192, "FLOAT16")
     found = machine.rates("cuda:0", [(8, 4, 2, "FLOAT16")], [1 << 12])
     assert found["copies"][1 << 12] > 0
     assert found["products"]["8x4x2 FLOAT16"] > 0
@@ -373,8 +373,8 @@ def test_the_floor_on_the_processor_is_of_products_or_of_memory() -> None:
     assert machine.floor_us(case, slow) == pytest.approx(shape.bytes("forward", "FLOAT32") * 1e6)
     assert machine.floor_us(case, Machine()) is None
     assert machine.floor_us(case, Machine(copy_gb_s=1.0)) is None
-    assert machine.products_of(case, "cpu") == [(8, 4, 6, "FLOAT32"), (8, 8, 2, "FLOAT32")]
-    assert machine.copies_of(case, "cpu") == [machine.COPIED_BYTES["cpu"], 1 << 12]
+    assert machine.products_of(case) == [(8, 4, 6, "FLOAT32"), (8, 8, 2, "FLOAT32")]
+    assert machine.copies_of(case) == [machine.COPIED_BYTES["cpu"], 1 << 12]
 
 
 # --- records --------------------------------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ def test_the_command_measures_and_writes_a_record(tmp_path: Path) -> None:
     assert SMALLEST in out
     assert f"{SMALLEST} FLOAT32 forward: dmlpy eager: " in err
     found = json.loads(file.read_text())
-    assert list(found) == ["format", "date", "device", "host", "versions", "machine", "runs"]
+    assert list(found) == ["format", "date", "device", "host", "versions", "machine", "left_out", "runs"]
     assert (found["format"], found["device"]["kind"], found["host"]["threads"]) == (1, "cpu", 1)
     assert found["host"]["processor"]
     assert len(found["host"]["load_before"]) == len(found["host"]["load_after"]) == 3

@@ -41,7 +41,9 @@ CHOSEN = (
 
 
 def shape_of(operator: str) -> OperatorShape:
-    return select([operator], [])[0]
+    (shape,) = select([operator], [])[:1]
+    assert isinstance(shape, OperatorShape)
+    return shape
 
 
 def work_of(operator: str) -> OperatorWork:
@@ -83,6 +85,7 @@ def test_descs_name_their_largest_input() -> None:
 
 def test_float16_is_the_type_of_the_float32_tensors() -> None:
     (shape,) = select(["add"], ["FLOAT16"])
+    assert isinstance(shape, OperatorShape)
     desc = shape.desc("FLOAT16")
     assert isinstance(desc, ElementWiseAddDesc)
     assert {tensor.data_type for tensor in desc.tensors().values()} == {dml.DataType.FLOAT16}
@@ -165,8 +168,8 @@ def test_a_benchmark_tells_of_equivalents_and_amounts(monkeypatch: pytest.Monkey
 def test_the_floor_of_products_is_theirs() -> None:
     rates = Machine(copy_gb_s=1.0, gemm_gflops={machine.product_key(machine.OPERATORS_PRODUCT): 2.0})
     gemm, add = (Case(shape_of(name), "FLOAT32", "forward") for name in ("GEMM", "ADD"))
-    assert machine.products_of(gemm, "cpu") == [machine.OPERATORS_PRODUCT]
-    assert machine.products_of(add, "cpu") == []
+    assert machine.products_of(gemm) == [machine.OPERATORS_PRODUCT]
+    assert machine.products_of(add) == []
     assert machine.floor_us(gemm, rates) == pytest.approx(2 * 512**3 / 2e3)
     assert machine.floor_us(add, rates) == pytest.approx(3 * 4 * 262_144 / 1e3)
 
@@ -272,7 +275,7 @@ def test_the_table_has_least_times_and_ratios(record: Record) -> None:
     table, notes = report.shown(record)
     assert table.marked == {2}
     assert notes[-1] == report.goal_text(record)
-    assert command.shown(record) == (table, notes)
+    assert command.shown(record) == [(table, notes)]
 
 
 def test_modes_have_columns_of_their_own(record: Record) -> None:
@@ -284,9 +287,11 @@ def test_modes_have_columns_of_their_own(record: Record) -> None:
 
 
 def test_a_gpu_s_times_stand_beside_its_model_s_floor(record: Record) -> None:
-    head, _, first, *_ = report.markdown(record.model_copy(update={"device": {"kind": "cuda", "name": "H100"}})).splitlines()
-    assert head.endswith("| dmlpy / floor |")
-    assert first.endswith("| 1.5× | 0.5× | 1.5× |")
+    record.runs[0].bytes, record.runs[3].flops = 90_000_000, 180_000_000_000
+    head, _, first, second, *_ = report.markdown(record.model_copy(update={"device": {"kind": "cuda", "name": "H100"}})).splitlines()
+    assert head.endswith("| dmlpy / floor | dmlpy's rate |")
+    assert first.endswith("| 1.5× | 0.5× | 1.5× | 1.50 TB/s |")
+    assert second.endswith("| 9.0× |  |  | 200 TFLOP/s |")
 
 
 def test_the_goal_counts_what_onnxruntime_has(record: Record) -> None:
