@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlpy.bench import machine
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape, tensor_text
-from dmlpy.bench.process import AbsentError, FailedError, Worker
+from dmlpy.bench.process import AbsentError, FailedError, TimeOverError, Worker, in_time
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import Recurrent
 from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
@@ -158,10 +158,11 @@ class Benchmark:
                     self._save(save)
                 for case in cases:
                     if not self._has_time():
-                        self._inform(f"{seconds:g} s are over; not measured: {', '.join(self.record.left_out)}")
-                        self._save(save)
-                        break
+                        raise TimeOverError
                     self._measure_and_save(case, folder, save)
+            except TimeOverError:
+                self._inform(f"{seconds:g} s are over; not measured: {', '.join(self.record.left_out)}")
+                self._save(save)
             finally:
                 for worker in self._idle.values():
                     worker.close()
@@ -322,7 +323,7 @@ class Benchmark:
         references = self._options.references
         found = None if references is None else references.of(case)
         if references is None or found is None:
-            return work.reference(), f"float64, computed here: {work.checked}"
+            return in_time(work.reference, self._until), f"float64, computed here: {work.checked}"
         return found, f"float64, from {references.name}: {work.checked}"
 
     def _too_large(self, case: Case, libraries: int) -> str | None:
@@ -395,8 +396,8 @@ class Benchmark:
         """Finds how many passes make a turn, and how long packing takes."""
         found = [entry.worker.ask("time", mode=entry.mode, repeats=1) for _ in range(WARM_UPS)]
         seconds = max(min(found) / 1e6, 1e-9)
-        least = case.shape.least_repeats or LEAST_REPEATS[self._kind]
-        wanted = max(least, min(int(TURN_S[self._kind] / seconds) + 1, MOST_REPEATS))
+        least, turn_s = case.shape.least_repeats or LEAST_REPEATS[self._kind], case.shape.turn_s or TURN_S[self._kind]
+        wanted = max(least, min(int(turn_s / seconds) + 1, MOST_REPEATS))
         entry.repeats = max(1, min(wanted, int(LONGEST_S / seconds)))
         if entry.packs:
             entry.packing_us = statistics.median(entry.worker.ask("pack", mode=entry.mode))

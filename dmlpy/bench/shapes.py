@@ -55,6 +55,8 @@ class Shape(ABC):
     """T, which divides a time to give the time per step; 1 if there are no steps."""
     least_repeats: ClassVar[int | None] = None
     """Passes that are timed together, at least; None for as many as are usual on the device."""
+    turn_s: ClassVar[float | None] = None
+    """Seconds that they shall take, at least; None for as many as are usual on the device."""
 
     @property
     @abstractmethod

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -312,6 +313,34 @@ def test_when_its_time_is_over_a_benchmark_ends(monkeypatch: pytest.MonkeyPatch)
     assert [(run.subject, run.dtype, run.status) for run in record.runs] == [("exact", "FLOAT32", "ok"), ("slow", "FLOAT32", "failed")]
     assert re.fullmatch(r"no answer within 0\.\d+ s, which were left", str(record.runs[1].reason))
     assert lines[-1] == f"300 s are over; not measured: {SMALL.key} FLOAT16 forward"
+    assert not psutil.Process().children()
+
+
+def test_a_reference_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    over = threading.Event()
+    monkeypatch.setattr(RecurrentWork, "reference", lambda self: over.wait(60) and {})
+    lines: list[str] = []
+    options = Options(peers=(), own=peer(bench_peers.Exact), rounds=1, threads=1, seconds=1)
+    began = time.monotonic()
+    record = Benchmark(dml.device("numpy"), options, lines.append).run([Case(SMALL, "FLOAT32", "forward")], tmp_path / "record.json")
+    over.set()
+    assert time.monotonic() - began < 20
+    assert Record.load(tmp_path / "record.json") == record
+    assert (record.runs, record.left_out) == ([], [f"{SMALL.key} FLOAT32 forward"])
+    assert lines == [f"1 s are over; not measured: {SMALL.key} FLOAT32 forward"]
+    assert not psutil.Process().children()
+
+
+def test_an_error_of_a_reference_is_no_end_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Any) -> Any:
+        raise ValueError("no reference")
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(RecurrentWork, "reference", fail)
+    options = Options(peers=(), own=peer(bench_peers.Exact), rounds=1, threads=1, seconds=60)
+    with pytest.raises(ValueError, match="no reference"):
+        Benchmark(dml.device("numpy"), options).run([Case(SMALL, "FLOAT32", "forward")])
     assert not psutil.Process().children()
 
 

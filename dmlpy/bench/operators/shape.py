@@ -64,6 +64,7 @@ class LargeShape(Shape):
     """One operator at a size that fills a GPU."""
 
     least_repeats: ClassVar[int | None] = 3
+    turn_s: ClassVar[float | None] = 0.02
 
     operator: str
     """The row's name: the operator's and its form."""

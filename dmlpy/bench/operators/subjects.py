@@ -153,6 +153,7 @@ class TorchOperators(_OperatorSubject, pytorch.Torch):
     def build(self, work: Work, mode: Mode) -> Runner:
         if isinstance(work, LargeWork):
             self.allow_tf32(work.row.half_precision)
+            self.torch.backends.cudnn.benchmark = True  # of several ways to convolve it takes the fastest
             if self._placed is None or self._placed[0] is not work:
                 self._placed = work, large_runners.placed(self, work)
             return large_runners.LargeTorchRunner(self, work, mode, self._placed[1])
