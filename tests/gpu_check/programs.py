@@ -32,9 +32,11 @@ class Program:
     Attributes:
         name: begins each line that is told of it.
         command: the program and its arguments.
-        log: takes all that it prints, and told is what it writes to the descriptor that `LINES` names; without one what it prints is told.
+        log: all that it prints is added to it, and told is what it writes to the descriptor that `LINES` names; without one what it prints
+            is told.
         environment: variables beside those of this process.
         right: the exit statuses of a program that has passed.
+        folder: where it runs; None for here.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Program:
     log: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     right: tuple[int, ...] = (0,)
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -117,12 +120,13 @@ class _Running:
         self._asked: list[tuple[signal.Signals, float]] = []
         self._told = 0
         reading, writing = os.pipe()
-        output = writing if program.log is None else os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        output = writing if program.log is None else os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._process = subprocess.Popen(
             program.command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            cwd=program.folder,
             env={**os.environ, **program.environment, LINES: str(writing)},
             pass_fds=(writing,),
             process_group=0,
