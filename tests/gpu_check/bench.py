@@ -66,6 +66,19 @@ def operator_cases(names: Sequence[str] = ()) -> list[Case]:
     return worth.ordered(cases_of(select(names, (), "cuda"), (), ()))
 
 
+def usable(file: Path | None, cases: Sequence[Case]) -> References | None:
+    """The references of a file. What cannot be used is told and made anew: a GPU that is borrowed shall not be given back for it."""
+    if file is None:
+        return None
+    try:
+        references = References.load(file)
+        references.check(cases)
+    except dml.DmlError as error:
+        print(f"references are computed here: {error}", flush=True)
+        return None
+    return references
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures; the exit status tells whether all that was begun is right. An interruption leaves the record as it is."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu_check.bench")
@@ -87,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         own=own,
         rounds=ROUNDS,
         seconds=given.seconds,
-        references=None if given.references is None else References.load(given.references),
+        references=usable(given.references, cases),
     )
     benchmark = Benchmark(dml.device("cuda"), options, lambda line: print(line, flush=True))
     try:

@@ -22,12 +22,12 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import compiler
-from dmlpy.bench import launches, machine
+from dmlpy.bench import launches, machine, references
 from dmlpy.bench.operators import large, suite
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.gpu_check import calls, dispatch, info, packages, plugin, programs, selection, steps
+from tests.gpu_check import bench, calls, dispatch, info, packages, plugin, programs, selection, steps
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support.cuda import stand_in
@@ -399,7 +399,32 @@ def test_the_machine_says_whether_the_kernels_fit(tmp_path: Path, monkeypatch: p
     assert info.fit(CudaDevice(NullSeam()), 7) == "7 kernels were brought along, for sm_90 and none"
 
 
-# what is measured beside the benchmark
+# what is measured
+
+
+def test_references_that_cannot_be_used_are_computed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Because there are none, the file is damaged, or it is of another dmlpy."""
+    cases = bench.layer_cases(["lstm-64-b1-t100 FLOAT32 forward"])
+    file = tmp_path / "references.npz"
+    assert bench.usable(None, cases) is None
+    assert capsys.readouterr().out == ""
+    assert bench.usable(file, cases) is None
+    references.write(file, cases)
+    found = bench.usable(file, cases)
+    assert found is not None
+    assert found.of(cases[0]) is not None
+    file.write_bytes(file.read_bytes()[:-100])
+    assert bench.usable(file, cases) is None
+    assert capsys.readouterr().out.count("references are computed here: ") == 2
+    write_stale(file, cases)
+    assert bench.usable(file, cases) is None
+    assert "was made by another dmlpy" in capsys.readouterr().out
+
+
+def write_stale(file: Path, cases: Sequence[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(references, "checksum", lambda case: "another")
+        references.write(file, cases)
 
 
 SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
