@@ -128,7 +128,8 @@ def test_a_benchmark_that_is_killed_has_saved_what_it_measured(tmp_path: Path) -
     record = tmp_path / "bench.json"
     cases = ("lstm-128-b1-t1 FLOAT32 forward", "lstm-128-b1-t512 FLOAT32 forward")
     with call("bench", "--out", tmp_path, "--cases", *cases, over="cpu") as started:
-        wait_until(lambda: record.exists() or started.poll() is not None, "the first case is measured")
+        # It is written first when the device's rates are known.
+        wait_until(lambda: (record.exists() and Record.load(record).runs) or started.poll() is not None, "the first case is measured")
         started.send_signal(signal.SIGKILL)
         printed = told(started)
     found = Record.load(record)
