@@ -30,7 +30,6 @@ COMMANDS = {
     "cpu-load": "--device cpu --load 2 ",
     "cuda": "--device cuda ",
     "operators": "--operators --device cpu ",
-    "operators-cuda": "--operators --device cuda ",
 }
 """What a command that makes a record asks for, by the record's name."""
 EXPLAINED = (
@@ -45,7 +44,7 @@ def block(name: str, records: Path) -> str:
     if name == predictions.NAME:
         return predictions.markdown(predictions.Predictions.load(path))
     if not path.is_file():
-        missing = f"No speed has been recorded on {'a GPU' if 'cuda' in name else 'a processor'}"
+        missing = f"No speed has been recorded on a {'GPU' if name == 'cuda' else 'processor'}"
         return f"{missing} yet; `dmlpy bench {COMMANDS.get(name, '')}--save {FOLDER}/{name}.json` makes the record.\n"
     record = Record.load(path)
     operators, layers = report.parts(record)

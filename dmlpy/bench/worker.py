@@ -57,7 +57,8 @@ class Session:
 
     def open(self, case: Case) -> dict[str, Any]:
         """Builds a case in every mode and runs each once: plan and peak memory by mode, or the reason why a mode is missing."""
-        self.release()
+        if self._work is not None:
+            self.release()
         self._work = case.work()
         found: dict[str, Any] = {}
         for mode in self.subject.modes(self._work):

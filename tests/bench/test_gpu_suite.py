@@ -14,22 +14,28 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+import typer.testing
 
 import dmlpy as dml
-from dmlpy.bench import command, launches, worth
+from dmlpy.bench import command, launches, machine, worth
 from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.operators import large, suite
 from dmlpy.bench.operators.large import Sample, Tensor
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape, large_shape, select
 from dmlpy.bench.operators.subjects import DmlpyOperators
 from dmlpy.bench.records import Record
+from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, UnsupportedError
 from dmlpy.bench.work import TOLERANCES, Case, LargeWork, relative_error
+from dmlpy.cli import app
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
 from tests.support import gpu_suite
 from tests.support.cuda import stand_in
 from tests.support.cuda.cpu_seam import H100, NullSeam
+from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.folders import ROOT
 from tests.support.tools import require
 
@@ -260,6 +266,33 @@ def test_launches_are_counted_by_what_they_start(monkeypatch: pytest.MonkeyPatch
     assert counts["elapsed_ms"] == 3 * launches.ROUNDS
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("GEMM:BIAS-RELU", "FLOAT16"), ("CONVOLUTION:NCHW", "FLOAT32"), ("TOP_K:ROWS", "FLOAT16")])
+def test_what_is_measured_obeys_cuda_s_rules(name: str, dtype: Any, small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Through CuPy's functions: nothing is allocated in a capture, all sets are launched, and the pool gives its memory back."""
+    gpu = Machine()
+    device = CudaDevice(seam_over(gpu, monkeypatch, tmp_path))
+    monkeypatch.setattr(dml, "device", lambda name: device)
+    assert set(launches.launches("cuda:0")) == set(launches.NAMES)
+    rates = machine.rates("cuda:0", [(8, 4, 2, "FLOAT16")], [1 << 12])
+    assert rates["copies"][1 << 12] > 0
+    assert rates["products"]["8x4x2 FLOAT16"] > 0
+    subject, work = DmlpyOperators(device, 1), work_of(name, dtype)
+    runner = subject.build(work, "graph")
+    assert gpu.launches
+    captured = len(gpu.launches)
+    for number in range(work.sets):
+        runner.run(number)
+        assert len(gpu.launches) > captured
+        captured = len(gpu.launches)
+    assert work.select(runner.results()).keys() == work.row.outputs.keys()
+    assert subject.microseconds(lambda: runner.run(0), 3) >= 0
+    freed: list[bool] = []
+    pool = type("Pool", (), {"free_all_blocks": lambda self: freed.append(True)})
+    monkeypatch.setattr(sys.modules["cupy"], "get_default_memory_pool", pool)
+    subject.release()
+    assert freed == [True]
+
+
 def test_a_wrong_row_is_told(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
     """One row of 37 is off."""
     require("g++")
@@ -304,7 +337,9 @@ KILLED = """
 import sys
 from pathlib import Path
 from dmlpy.bench.measure import Benchmark, Options
+from dmlpy.cli import app
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.device import DEVICE_KINDS
 from tests.bench.test_gpu_suite import cases
 from tests.support import gpu_suite
 from tests.support.cuda.cpu_seam import NullSeam
@@ -396,3 +431,67 @@ def test_peers_serve_what_they_can() -> None:
         "BatchNorm": {"dmlpy", "torch", "torch-native"},
         "LargeShape": {"dmlpy", "torch"},
     }
+
+
+def bench(*arguments: Any) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of the command."""
+    result = typer.testing.CliRunner().invoke(app, ["bench", *map(str, arguments)], env={"COLUMNS": "250", "TERM": "dumb"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown", "hidden"),
+    [
+        (("--device", "cuda"), {"lstm-768-b16-t1024", "GEMM:SQUARE", "CuPy", "torch-native"}, {"lstm-64-b1-t100"}),
+        (("--device", "cuda:1", "--operators"), {"MULTIHEAD_ATTENTION:D128", "GEMM:SQUARE-TF32"}, {"lstm", "DEPTHWISE"}),
+        (("--device", "CUDA", "--operators", "sigmoid"), {"ACTIVATION_SIGMOID"}, {"GEMM"}),
+        (("--device", "cuda", "--shape", "rnn-1760*"), {"rnn-1760-b16-t50"}, {"GEMM"}),
+    ],
+)
+def test_what_a_gpu_would_measure_is_listed_without_one(
+    arguments: tuple[str, ...], shown: set[str], hidden: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: "no GPU answers")
+    status, out, err = bench("--list", *arguments)
+    assert status == 0, err
+    assert all(text in out for text in shown)
+    assert not any(text in out for text in hidden)
+
+
+@pytest.mark.parametrize("name", ["cuda:x", "cuda:12345", "gpu"])
+def test_what_is_no_device_is_not_listed(name: str) -> None:
+    status, _, err = bench("--list", "--device", name)
+    assert status == 1
+    assert f"device is {name!r}, expected" in err
+
+
+def test_without_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: "no GPU answers")
+    status, _, err = bench("--device", "cuda")
+    assert status == 1
+    assert "device 'cuda' does not exist on this machine: no GPU answers" in err
+
+
+def test_the_page_s_command_measures_layers_and_operators(null: CudaDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Over a GPU that computes nothing, and fewer cases."""
+    file = tmp_path / "my-gpu.json"
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: null)
+    monkeypatch.setattr(command, "OPERATORS_OWN", gpu_suite.own())
+    monkeypatch.setattr(command, "GPU_PEERS", ())
+    monkeypatch.setattr(command, "select", lambda patterns, kind: [SHAPES["lstm-128-b1-t1"]])
+    monkeypatch.setattr(command, "select_operators", lambda names, dtypes, kind: [large_shape("GEMM:SQUARE")])
+    status, out, err = bench("--device", "cuda", "--seconds", 300, "--save", file, "--rounds", 1)
+    record = Record.load(file)
+    assert status == 1, "nothing is right there"
+    assert record.left_out == []
+    layer, operator = "lstm-128-b1-t1", "GEMM:SQUARE"
+    assert [(run.shape, run.dtype, run.mode, run.status) for run in record.runs] == [
+        (operator, "FLOAT16", "graph", "wrong"),
+        (operator, "FLOAT32", "graph", "wrong"),
+        (layer, "FLOAT32", "eager", "wrong"),
+        (layer, "FLOAT32", "graph", "wrong"),
+    ]
+    assert "3 cases on 'H100 on the CPU', 1 rounds" in err
+    assert all(name in out for name in (layer, operator))

@@ -21,7 +21,7 @@ import dmlpy as dml
 from dmlpy.bench import launches, machine
 from dmlpy.bench.shapes import Cell, DataType, LayerShape, Recurrent
 from dmlpy.bench.subjects.dmlpy import Dmlpy
-from dmlpy.bench.work import Case
+from dmlpy.bench.work import Case, Work
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda import stand_in
@@ -98,24 +98,26 @@ def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = (), 
         name = f"{both[0].shape.key} {dtype}"
         (desc,) = both[0].shape.descs("forward", dtype)
         favourite: str | None = None
+        works: list[Work] = []  # their arrays are drawn once for all strategies
         for strategy in STRATEGIES:
             if chosen and not any(part in f"{name} {strategy}" for part in chosen):
                 continue
             if time.monotonic() >= until:
                 yield None
                 continue
+            works = works or [case.work() for case in both]
             favourite = favourite or dml.compile(desc, device).explain_plan().strategy
             try:
-                yield measured(device, both, name, strategy, strategy == favourite)
+                yield measured(device, works, name, strategy, strategy == favourite)
             except dml.DeviceError as error:
                 yield Row(name, strategy, strategy == favourite, reason=str(error).splitlines()[0])
 
 
-def measured(device: CudaDevice, cases: Sequence[Case], name: str, strategy: str, chosen: bool) -> Row:
+def measured(device: CudaDevice, works: Sequence[Work], name: str, strategy: str, chosen: bool) -> Row:
     subject = Dmlpy(CudaDevice(device.seam, device.ordinal, strategy), 1)
     found: list[float] = []
-    for case in reversed(cases):
-        runner = subject.build(case.work(), "graph")
+    for work in reversed(works):
+        runner = subject.build(work, "graph")
         once = subject.microseconds(lambda runner=runner: runner.run(0), 1)  # type: ignore[misc]
         repeats = max(1, min(50, int(50_000 / max(once, 1.0))))
         found.append(least_us(subject, lambda runner=runner: runner.run(0), repeats))  # type: ignore[misc]

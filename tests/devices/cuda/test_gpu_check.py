@@ -154,6 +154,7 @@ def test_a_benchmark_that_is_killed_has_saved_what_it_measured(tmp_path: Path) -
     file = tmp_path / "bench.json"
     cases = ("lstm-128-b1-t1 FLOAT32 forward", "lstm-128-b1-t512 FLOAT32 forward")
     with call("bench", "--out", tmp_path, "--cases", *cases, over="cpu") as started:
+        # It is written first when the device's rates are known.
         wait_until(lambda: (file.exists() and Record.load(file).runs) or started.poll() is not None, "the first case is measured")
         started.send_signal(signal.SIGKILL)
         printed = told(started)
