@@ -28,18 +28,18 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         prog=".ci/gpu", description="What needs a GPU, and its preparation; the file's header says what each does."
     )
     calls = parser.add_subparsers(dest="call", required=True, metavar="CALL")
-    kernels = calls.add_parser("kernels", help="compiles all kernels that the calls use, without a GPU")
+    kernels = calls.add_parser("kernels", help="compiles all kernels that the calls use, without a GPU", allow_abbrev=False)
     kernels.add_argument("--for", default="sm_90", metavar="GPU", dest="target", help="an architecture or a GPU; default: %(default)s")
     kernels.add_argument("--nvrtc", metavar="VERSION", help="13.0, or a folder with one; default: the one that CuPy finds here")
     kernels.add_argument("--output", type=Path, default=CARRIED / "kernels.tar.gz", metavar="FILE", help="default: %(default)s")
     kernels.add_argument("--folder", type=Path, default=Path("build/gpu-kernels"), help="keeps what is compiled; default: %(default)s")
-    plan = calls.add_parser("plan", help="what would run within some seconds, and what would be left")
+    plan = calls.add_parser("plan", help="what would run within some seconds, and what would be left", allow_abbrev=False)
     plan.add_argument("--of", choices=tuple(CALLS), default="check", help="default: %(default)s")
     plan.add_argument("--seconds", type=float, help="default: those of the call")
     plan.add_argument("--workers", type=int, default=WORKERS, help="default: %(default)d")
     for name in (*CALLS, *PARTS):
         parts = ", ".join(CALLS[name]) if name in CALLS else "a part of these, by itself"
-        add_options(calls.add_parser(name, help=parts), name)
+        add_options(calls.add_parser(name, help=parts, allow_abbrev=False), name)
     return parser.parse_args(arguments)
 
 
