@@ -118,7 +118,7 @@ class Call:
     def run(self) -> int:
         """All of it. The exit status: 0 where everything passed, 128 and the signal's number where it was asked to end, else 1."""
         self._unpack()
-        if self._run([Program("info", python("-m", "tests.gpu_check.info", str(self._kernels)))], INFO_S):
+        if self._run(Program("info", python("-m", "tests.gpu_check.info", str(self._kernels))), INFO_S):
             for part in shares(self._asked.call):
                 self._part(part)
         stopped = self._runner.stopped
@@ -144,7 +144,7 @@ class Call:
         seconds = part_seconds(self._asked.call, part, self._left())
         until = monotonic() + seconds
         for program, share in self._programs(part, seconds):
-            self._run([program], share * (until - monotonic()))
+            self._run(program, share * (until - monotonic()))
 
     def _programs(self, part: str, seconds: float) -> Iterator[tuple[Program, float]]:
         """Those of a part that may take so long, each with its share of what is left of that."""
@@ -218,18 +218,14 @@ class Call:
     def _left(self) -> float:
         return self._start + self._asked.seconds - RESERVED_S - monotonic()
 
-    def _run(self, programs: Sequence[Program], most_s: float) -> bool:
-        """Runs programs at the same time, for so long at most. Whether they passed."""
-        if min(self._left(), most_s) < LEAST_S:
-            self._tell(f"NOT RUN, the time is over: {', '.join(program.name for program in programs)}")
-            endings = []
-        else:
-            endings = self._runner.run(programs, monotonic() + min(self._left(), most_s))
-        for ending in endings:
-            self._tell(f"== {ending}")
-        self._endings += endings
-        passed = len(endings) == len(programs) and all(ending.passed for ending in endings)
-        self._complete &= passed or (programs[0].name == "rest" and all(map(self._is_enough, endings)))
+    def _run(self, program: Program, most_s: float) -> bool:
+        """Runs a program for so long at most. Whether it passed."""
+        seconds = min(self._left(), most_s)
+        ending = self._runner.run(program, monotonic() + seconds) if seconds >= LEAST_S else None
+        self._tell(f"NOT RUN, the time is over: {program.name}" if ending is None else f"== {ending}")
+        self._endings += [ending] if ending is not None else []
+        passed = ending is not None and ending.passed
+        self._complete &= passed or (program.name == "rest" and (ending is None or self._is_enough(ending)))
         return passed
 
     def _is_enough(self, ending: Ending) -> bool:

@@ -1,7 +1,7 @@
 """pytest's side of the calls: the order of the tests, a line for each file as soon as it is done, and a record of how all of them fare.
 
-The lines go to the descriptor that `LINES` names, all that pytest itself prints to its log. The first failures are told with the end of
-their traceback, in the end all are counted by what they say, so that the last 12,000 characters hold what matters however many there are.
+The lines go to the descriptor that `LINES` names, all that pytest itself prints to its log. Of failures only the first are told, so that
+the last 12,000 characters hold what matters however many there are; the record has all of them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dmlpy.description.descs import OperatorDesc
 from tests.gpu_check.programs import LINES
 from tests.gpu_check.selection import SAMPLE, SAMPLED
 
-IN_FULL, KINDS = 6, 12
-"""Failures of a process that are told with their traceback, and kinds of them that are counted in the end."""
-WIDTH = 200
+TOLD = 20
+"""Failures of a program that are told as they happen; the record has all."""
+WIDTH = 300
 WORKERS_END_S = 2
 """Seconds that pytest-xdist waits for workers at the end before it kills them: results are written after that. Its default is 10."""
 RECORD_S = 1.0
@@ -94,7 +94,6 @@ class Report:
         self._outcomes: dict[str, str] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._failed: dict[str, list[str]] = {}
-        self._skips: Counter[str] = Counter()
 
     def tell(self, line: str) -> None:
         os.write(self._descriptor, f"{line}\n".encode(errors="replace"))
@@ -159,7 +158,6 @@ class Report:
             self._outcomes[nodeid] = before or "expected to fail"
         elif report.skipped:
             self._outcomes[nodeid] = before or "skipped"
-            self._skips[report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)] += 1
         elif report.when == "call":
             self._outcomes[nodeid] = before or "passed"
         if is_crash:
@@ -191,11 +189,9 @@ class Report:
 
     def _fail(self, nodeid: str, text: str) -> None:
         self._failed[nodeid] = digest = digested(text)
-        if len(self._failed) <= IN_FULL:
-            for line in (f"FAILED {nodeid}", *(f"    {line}" for line in digest)):
-                self.tell(line[:WIDTH])
-        elif len(self._failed) == IN_FULL + 1:
-            self.tell("more failures are counted in the end")
+        if len(self._failed) <= TOLD:
+            self.tell(f"FAILED {nodeid}")
+            self.tell(f"    {' | '.join(digest)}"[:WIDTH])
 
     def _counts(self, file: str | None = None) -> dict[str, int]:
         found = Counter(outcome for nodeid, outcome in self._outcomes.items() if file is None or file_of(nodeid) == file)
@@ -213,13 +209,6 @@ class Report:
             self.tell(f"  still running: {nodeid}, for {time.monotonic() - start:.0f} s")
         if left:
             self.tell(f"  not run: {', '.join(f'{file} {count}' for file, count in (+self._left).items())}")
-        kinds: dict[str, list[str]] = {}
-        for nodeid, digest in self._failed.items():
-            kinds.setdefault(re.sub(r"\d[\d.]*(e[-+]?\d+)?", "N", digest[-1])[:WIDTH], []).append(nodeid)
-        for kind, nodeids in sorted(kinds.items(), key=lambda item: -len(item[1]))[:KINDS]:
-            self.tell(f"  {len(nodeids)} × {kind}"[:WIDTH] + f" | {nodeids[0]}")
-        for reason, count in self._skips.most_common(KINDS // 2):
-            self.tell(f"  skipped {count} × {reason}"[:WIDTH])
 
 
 def told(counts: dict[str, int]) -> str:

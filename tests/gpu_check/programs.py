@@ -1,4 +1,4 @@
-"""Programs that run at the same time until a moment, and are then asked to end: pytest tells what it has when it is interrupted."""
+"""Programs that run until a moment, and are then asked to end: pytest tells what it has when it is interrupted."""
 
 from __future__ import annotations
 
@@ -90,24 +90,19 @@ class Runner:
     def _stop(self, number: int, frame: object) -> None:
         self.stopped = signal.Signals(number)
 
-    def run(self, programs: Sequence[Program], until: float) -> list[Ending]:
-        """Runs programs at the same time, until all have ended or the moment has come (of the monotonic clock).
-
-        None is started when this process was asked to end.
-        """
+    def run(self, program: Program, until: float) -> Ending | None:
+        """Runs a program until it has ended or the moment has come (of the monotonic clock); None where this process was asked to end."""
         if self.stopped is not None:
-            return []
-        running = [_Running(program, self._tell) for program in programs]
+            return None
+        running = _Running(program, self._tell)
         try:
-            while alive := [one for one in running if not one.has_ended()]:
-                for one in alive:
-                    if self.stopped is not None or monotonic() >= until:
-                        one.end(PATIENCE_S if self.stopped is None else HURRIED_S)
+            while not running.has_ended():
+                if self.stopped is not None or monotonic() >= until:
+                    running.end(PATIENCE_S if self.stopped is None else HURRIED_S)
                 sleep(0.05)
         finally:
-            for one in running:
-                one.close()
-        return [one.ending() for one in running]
+            running.close()
+        return running.ending()
 
 
 class _Running:
