@@ -30,7 +30,7 @@ PART_S = 240.0
 """Of a call with one part."""
 RESERVED_S = 20.0
 """At the end of a call, for programs that are asked to end."""
-INFO_S, LEAST_S = 25.0, 3.0
+INFO_S, LEAST_S = 60.0, 3.0
 TEST_S, WORKERS = 40.0, 12
 MOST_POLLS = 1 << 21
 """Polls of a flag before a block gives up: 1/128 of the number in production."""

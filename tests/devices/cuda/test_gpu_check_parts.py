@@ -68,7 +68,7 @@ class Exhausting(Runner):
         return Ending(program, 0, seconds, asked=False)
 
 
-SHORT = ("tests.gpu_check.bench", "tests.gpu_check.steps", "tests.gpu_check.dispatch", "--import")
+SHORT = ("tests.gpu_check.info", "tests.gpu_check.bench", "tests.gpu_check.steps", "tests.gpu_check.dispatch", "--import")
 """Parts of the commands of programs that end by themselves."""
 PATIENCE_S = sum(programs.PATIENCE_S.values())
 MEASURED = ["operators-before", "operators", "steps-before", "steps"]
