@@ -31,6 +31,8 @@ PART_S = 240.0
 RESERVED_S = 20.0
 """At the end of a call, for programs that are asked to end."""
 INFO_S, LEAST_S = 60.0, 3.0
+ENDING_S = 6.0
+"""What a measurement that ends by itself has for that."""
 TEST_S, WORKERS = 40.0, 12
 MOST_POLLS = 1 << 21
 """Polls of a flag before a block gives up: 1/128 of the number in production."""
@@ -174,7 +176,7 @@ class Call:
         for number, folder in enumerate(versions):
             name = part if folder is None else f"{part}-before"
             own = {} if folder is None else {"PYTHONPATH": os.pathsep.join([str(folder.resolve()), os.environ.get("PYTHONPATH", "")])}
-            limit = f"{max(seconds / len(versions) - LEAST_S, 0):.0f}"
+            limit = f"{max(seconds / len(versions) - ENDING_S, 0):.0f}"
             module = ["tests.gpu_check.bench", "--operators"] if part == "operators" else [f"tests.gpu_check.{part}"]
             command = python("-m", *module, *references, str(self._file(f"{name}.json")), limit, *names)
             yield Program(name, command, environment=self._environment | own, folder=folder), 1 / (len(versions) - number)
