@@ -138,7 +138,12 @@ class References:
             )
 
     def of(self, case: Case) -> Mapping[str, Array] | None:
-        """A case's results, or None where the file has none."""
+        """A case's results, or None where the file has none.
+
+        Raises:
+            DmlError: they are of another dmlpy.
+        """
+        self.check([case])
         return self._results.get(case.name)
 
 

@@ -88,6 +88,8 @@ def test_a_stale_file_is_refused(file: Path, change: Any) -> None:
         change(patch)
         with pytest.raises(DmlError, match=r"made was made by another dmlpy: .*-b4-t5 FLOAT32 training") as told:
             found.check(CASES)
+        with pytest.raises(DmlError, match="made was made by another dmlpy"):
+            found.of(CASES[0])
     references._definition.cache_clear()
     assert "make it anew: python -m dmlpy.bench.references made" in str(told.value)
     assert [checksum(case) for case in CASES] == before
