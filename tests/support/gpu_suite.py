@@ -34,7 +34,7 @@ SMALL = suite.Sizes(
 def shrink() -> None:
     """Makes everything small in this process; rates of a stand-in mean nothing."""
     suite.ROWS.update(large.by_name(suite.rows(SMALL)))
-    large.CYCLED_BYTES = 10_000
+    large.CYCLED_BYTES = 5_000
     machine.COPIED_BYTES["cuda"], machine.LARGE, machine.MEASURED_S = 1 << 16, 64, 1e-3
     launches.LAUNCHES = 5
 
