@@ -26,7 +26,7 @@ from dmlpy.bench.operators.subjects import DmlpyOperators
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, UnsupportedError
-from dmlpy.bench.work import TOLERANCES, Case, LargeWork, relative_error
+from dmlpy.bench.work import TOLERANCES, LargeWork, relative_error
 from dmlpy.cli import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
@@ -37,6 +37,7 @@ from tests.support.cuda.cpu_seam import H100, NullSeam
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.folders import ROOT
+from tests.support.gpu_suite import case_of, cases
 from tests.support.tools import require
 
 PAIRS = [(name, dtype) for name in suite.ROWS for dtype in large_shape(name).dtypes]
@@ -56,14 +57,6 @@ def null(small: None, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv(stand_in.VARIABLE, "null")
     return CudaDevice(NullSeam(H100))
-
-
-def case_of(name: str, dtype: Any) -> Case:
-    return Case(large_shape(name), dtype, "forward")
-
-
-def cases(*names: str, dtype: Any = "FLOAT16") -> list[Case]:
-    return [case_of(name, dtype) for name in names]
 
 
 def work_of(name: str, dtype: Any) -> LargeWork:
@@ -341,13 +334,12 @@ from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.cli import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.bench.test_gpu_suite import cases
 from tests.support import gpu_suite
 from tests.support.cuda.cpu_seam import NullSeam
 
 gpu_suite.shrink()
 options = Options(own=gpu_suite.own(gpu_suite.Slow), peers=(), rounds=1, threads=1)
-Benchmark(CudaDevice(NullSeam()), options).run(cases(*sys.argv[2:]), Path(sys.argv[1]))
+Benchmark(CudaDevice(NullSeam()), options).run(gpu_suite.cases(*sys.argv[2:]), Path(sys.argv[1]))
 """
 
 
