@@ -36,7 +36,7 @@ REST_S = 0.2
 TURN_S = {"cpu": 0.02, "cuda": 0.05}
 """The shortest turn, if that takes no more than `MOST_REPEATS` passes."""
 LEAST_REPEATS = {"cpu": 1, "cuda": 20}
-LONGEST_S = 1.0
+LONGEST_S = {"cpu": 1.0, "cuda": 0.3}
 """The longest turn, unless a single pass is longer."""
 MOST_REPEATS = 1000
 WARM_UPS = 3
@@ -398,7 +398,7 @@ class Benchmark:
         seconds = max(min(found) / 1e6, 1e-9)
         least, turn_s = case.shape.least_repeats or LEAST_REPEATS[self._kind], case.shape.turn_s or TURN_S[self._kind]
         wanted = max(least, min(int(turn_s / seconds) + 1, MOST_REPEATS))
-        entry.repeats = max(1, min(wanted, int(LONGEST_S / seconds)))
+        entry.repeats = max(1, min(wanted, int(LONGEST_S[self._kind] / seconds)))
         if entry.packs:
             entry.packing_us = statistics.median(entry.worker.ask("pack", mode=entry.mode))
 

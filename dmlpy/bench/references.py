@@ -6,40 +6,63 @@ made that `dmlpy bench --device cuda` measures first.
 
 Each case has a checksum of all that its results depend on: the desc, the numbers that are drawn, and the code that defines the results. A
 file of another dmlpy is refused.
+
+The file is a line of JSON, which names the results with their sizes, and then their numbers, one result after the other.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import json
+import os
 import sys
-import zipfile
 from functools import cache
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import dmlpy
 from dmlpy.bench import work
+from dmlpy.bench.work import Array
 from dmlpy.bench.worth import FIRST_LAYERS, case_of
 from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dmlpy.bench.work import Array, Case
+    from dmlpy.bench.work import Case
 
-FORMAT = 1
-_INDEX = "index"
 _PROBED = 64
 """Numbers drawn for a checksum, in case another NumPy draws others."""
+_STORED = np.dtype("<f4")
+_Sizes = Annotated[list[Annotated[int, Field(ge=0, lt=1 << 40)]], Field(max_length=8)]
+
+
+class _Case(BaseModel):
+    """A case's results: their sizes by name, in the order of their numbers."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    checksum: str
+    results: dict[str, _Sizes]
+
+
+class _Index(BaseModel):
+    """The first line of a file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal[1] = 1
+    dmlpy: str
+    cases: dict[str, _Case]
 
 
 def checksum(case: Case) -> str:
     """A hash of all that a case's reference depends on."""
-    made = hashlib.sha256(f"{FORMAT} {case.name} {work.CHECKED} {work._SEED}".encode())
+    made = hashlib.sha256(f"{case.name} {work.CHECKED} {work._SEED}".encode())
     for desc in case.shape.descs(case.which, case.dtype):
         made.update(desc.to_json().encode())
     rng = np.random.default_rng(work._SEED)
@@ -77,16 +100,29 @@ class References:
         Raises:
             DmlError: it cannot be read, or is no such file.
         """
+
+        def wrong(why: object) -> DmlError:
+            return DmlError(f"{path} is not a file of `python -m dmlpy.bench.references`: {why}")
+
+        if path.exists() and not path.is_file():  # a pipe would never end
+            raise wrong("it is no file")
         try:
-            with path.open("rb") as opened, np.load(opened, allow_pickle=False) as found:
-                index = json.loads(bytes(found[_INDEX]))
-                checksums = {str(name): str(told["checksum"]) for name, told in index["cases"].items()}
-                results = {
-                    name: {str(result): found[f"{name}/{result}"] for result in told["results"]} for name, told in index["cases"].items()
-                }
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-            raise DmlError(f"{path} is not a file of `python -m dmlpy.bench.references`: {error}") from error
-        return cls(path.name, checksums, results)
+            line, _, data = path.read_bytes().partition(b"\n")
+            index = _Index.model_validate_json(line)
+        except OSError as error:
+            raise wrong(error.strerror) from error
+        except ValidationError as error:
+            raise wrong(f"its first line: {error.errors()[0]['msg']}") from error
+        needed = sum(prod(sizes) for case in index.cases.values() for sizes in case.results.values()) * _STORED.itemsize
+        if needed != len(data):
+            raise wrong(f"{len(data)} bytes follow its first line, which tells of {needed}")
+        place, results = 0, dict[str, dict[str, Array]]()
+        for name, case in index.cases.items():
+            results[name] = {}
+            for result, sizes in case.results.items():
+                results[name][result] = np.frombuffer(data, _STORED, prod(sizes), place).reshape(sizes)
+                place += results[name][result].nbytes
+        return cls(path.name, {name: case.checksum for name, case in index.cases.items()}, results)
 
     def check(self, cases: Iterable[Case]) -> None:
         """Compares the checksums of those of these cases that the file has.
@@ -102,7 +138,12 @@ class References:
             )
 
     def of(self, case: Case) -> Mapping[str, Array] | None:
-        """A case's results, or None where the file has none."""
+        """A case's results, or None where the file has none.
+
+        Raises:
+            DmlError: they are of another dmlpy.
+        """
+        self.check([case])
         return self._results.get(case.name)
 
 
@@ -112,19 +153,18 @@ def write(path: Path, cases: Iterable[Case]) -> None:
     Raises:
         DmlError: the file cannot be written.
     """
-    arrays: dict[str, Array] = {}
-    index: dict[str, dict[str, object]] = {}
+    index, arrays = _Index(dmlpy=dmlpy.__version__, cases={}), list[Array]()
     for case in cases:
         results = case.work().reference()
-        arrays |= {f"{case.name}/{name}": array.astype(np.float32) for name, array in results.items()}
-        index[case.name] = {"checksum": checksum(case), "results": list(results)}
+        arrays += [array.astype(_STORED) for array in results.values()]
+        index.cases[case.name] = _Case(checksum=checksum(case), results={name: list(array.shape) for name, array in results.items()})
         print(f"{case.name}: {sum(array.size for array in results.values())} numbers", flush=True)
-    text = json.dumps({"format": FORMAT, "dmlpy": dmlpy.__version__, "cases": index})
-    unfinished = path.with_name(f"{path.name}.part")
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.open("wb") as opened:
-            np.savez_compressed(opened, allow_pickle=False, **{_INDEX: np.frombuffer(text.encode(), np.uint8), **arrays})
+            opened.write(index.model_dump_json().encode() + b"\n")
+            opened.writelines(array.tobytes() for array in arrays)
         unfinished.replace(path)
     except OSError as error:
         raise DmlError(f"{path} cannot be written: {error.strerror}") from error

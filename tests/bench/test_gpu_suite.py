@@ -26,7 +26,7 @@ from dmlpy.bench.operators.subjects import DmlpyOperators
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, UnsupportedError
-from dmlpy.bench.work import TOLERANCES, Case, LargeWork, relative_error
+from dmlpy.bench.work import TOLERANCES, LargeWork, relative_error
 from dmlpy.cli import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
@@ -37,6 +37,7 @@ from tests.support.cuda.cpu_seam import H100, NullSeam
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.folders import ROOT
+from tests.support.gpu_suite import case_of, cases
 from tests.support.tools import require
 
 PAIRS = [(name, dtype) for name in suite.ROWS for dtype in large_shape(name).dtypes]
@@ -56,14 +57,6 @@ def null(small: None, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv(stand_in.VARIABLE, "null")
     return CudaDevice(NullSeam(H100))
-
-
-def case_of(name: str, dtype: Any) -> Case:
-    return Case(large_shape(name), dtype, "forward")
-
-
-def cases(*names: str, dtype: Any = "FLOAT16") -> list[Case]:
-    return [case_of(name, dtype) for name in names]
 
 
 def work_of(name: str, dtype: Any) -> LargeWork:
@@ -95,12 +88,12 @@ def test_a_row_fills_a_gpu_and_is_planned(name: str, dtype: Any) -> None:
     assert report.floor_us > 9, "it takes longer than its launch"
 
 
-def error_of(subject: Any, work: LargeWork, mode: str) -> float:
-    """How far off the sampled results are, after another set of inputs was run."""
-    runner = subject.build(work, mode)
-    for number in (runner.sets - 1, 0):
+def error_of(subject: DmlpyOperators, work: LargeWork) -> float:
+    """How far off dmlpy's sampled results are, after another set of inputs was run."""
+    runner = subject.build(work, "graph")
+    for number in (work.sets - 1, 0):
         runner.run(number)
-    return relative_error(work.select(runner.results()), work.compared("torch" if mode != "graph" else "dmlpy", work.reference()))[0]
+    return relative_error(work.select(runner.results()), work.compared("dmlpy", work.reference()))[0]
 
 
 @pytest.mark.parametrize(("name", "dtype"), [pytest.param(*pair, marks=() if pair[1] == "FLOAT16" else pytest.mark.slow) for pair in PAIRS])
@@ -108,7 +101,7 @@ def test_dmlpy_computes_a_row(name: str, dtype: Any, small: None) -> None:
     device = cuda_on_cpu()
     subject, work = DmlpyOperators(device, 1), work_of(name, dtype)
     assert subject.modes(work) == ("graph",)
-    assert 0 <= error_of(subject, work, "graph") < TOLERANCES[dtype]
+    assert 0 <= error_of(subject, work) < TOLERANCES[dtype]
 
 
 @pytest.mark.parametrize(("name", "dtype"), PAIRS)
@@ -148,16 +141,16 @@ def test_the_modes_of_a_row_share_their_inputs(small: None) -> None:
 
 def test_an_output_that_no_kernel_writes_is_wrong(null: CudaDevice) -> None:
     work = work_of("ELEMENT_WISE_ADD:LARGE", "FLOAT32")
-    assert error_of(DmlpyOperators(null, 1), work, "graph") == np.inf
+    assert error_of(DmlpyOperators(null, 1), work) == np.inf
 
 
 def test_each_set_has_memory_of_its_own(small: None) -> None:
     seam: Any = NullSeam(H100)
     runner = DmlpyOperators(CudaDevice(seam), 1).build(work_of("ELEMENT_WISE_ADD:LARGE", "FLOAT16"), "graph")
     memory: dict[str, Any] = runner._memory  # type: ignore[attr-defined]
-    assert runner.sets == 3
-    assert set(memory) == {f"{field}{number}" for field in ("a_tensor", "b_tensor", "output_tensor") for number in range(3)}
-    assert len({own.pointer for own in memory.values()}) == 9
+    assert runner.sets == 2
+    assert set(memory) == {f"{field}{number}" for field in ("a_tensor", "b_tensor", "output_tensor") for number in range(2)}
+    assert len({own.pointer for own in memory.values()}) == 6
 
 
 # tensors and samples
@@ -206,12 +199,13 @@ def test_samples_have_both_ends() -> None:
 # measuring
 
 
-def test_all_rows_run_to_the_end(null: CudaDevice, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtypes", [{"FLOAT16"}, pytest.param({"FLOAT16", "FLOAT32"}, marks=pytest.mark.slow)], ids=["half", "all"])
+def test_all_rows_run_to_the_end(dtypes: set[str], null: CudaDevice, tmp_path: Path) -> None:
     """Of a GPU that computes nothing every result is wrong, and told; PyTorch's are right."""
     require("torch")
     lines: list[str] = []
     options = Options(own=gpu_suite.own(), peers=[gpu_suite.TORCH], rounds=1, threads=1)
-    every = worth.ordered(case_of(*pair) for pair in PAIRS)
+    every = worth.ordered(case_of(*pair) for pair in PAIRS if pair[1] in dtypes)
     record = Benchmark(null, options, lines.append).run(every, tmp_path / "record.json")
     assert Record.load(tmp_path / "record.json") == record
     assert record.left_out == []
@@ -340,13 +334,12 @@ from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.cli import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.bench.test_gpu_suite import cases
 from tests.support import gpu_suite
 from tests.support.cuda.cpu_seam import NullSeam
 
 gpu_suite.shrink()
 options = Options(own=gpu_suite.own(gpu_suite.Slow), peers=(), rounds=1, threads=1)
-Benchmark(CudaDevice(NullSeam()), options).run(cases(*sys.argv[2:]), Path(sys.argv[1]))
+Benchmark(CudaDevice(NullSeam()), options).run(gpu_suite.cases(*sys.argv[2:]), Path(sys.argv[1]))
 """
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +32,7 @@ CASES = [Case(shape, "FLOAT32", which) for shape in (LSTM, NORM) for which in PA
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the references of all cases."""
-    path = tmp_path_factory.mktemp("references") / "folder" / "made.npz"
+    path = tmp_path_factory.mktemp("references") / "folder" / "made"
     write(path, CASES)
     return path
 
@@ -48,7 +46,7 @@ def test_a_file_holds_what_would_be_computed(file: Path, case: Case) -> None:
     assert sorted(results) == sorted(expected)
     assert 0 < relative_error(results, expected)[0] < 1e-7, "rounded once, to FLOAT32"
     assert {array.dtype.name for array in results.values()} == {"float32"}
-    assert not file.with_name(f"{file.name}.part").exists()
+    assert [path.name for path in file.parent.iterdir()] == [file.name], "no unfinished file is left"
 
 
 def test_a_case_that_a_file_lacks_has_no_results(file: Path) -> None:
@@ -88,57 +86,61 @@ def test_a_stale_file_is_refused(file: Path, change: Any) -> None:
     assert len(set(before)) == len(CASES)
     with pytest.MonkeyPatch.context() as patch:
         change(patch)
-        with pytest.raises(DmlError, match=r"made\.npz was made by another dmlpy: .*-b4-t5 FLOAT32 training") as told:
+        with pytest.raises(DmlError, match=r"made was made by another dmlpy: .*-b4-t5 FLOAT32 training") as told:
             found.check(CASES)
+        with pytest.raises(DmlError, match="made was made by another dmlpy"):
+            found.of(CASES[0])
     references._definition.cache_clear()
-    assert "make it anew: python -m dmlpy.bench.references made.npz" in str(told.value)
+    assert "make it anew: python -m dmlpy.bench.references made" in str(told.value)
     assert [checksum(case) for case in CASES] == before
 
 
-def archive(**members: Any) -> bytes:
-    made = io.BytesIO()
-    np.savez(made, **members)
-    return made.getvalue()
+def line(**members: Any) -> bytes:
+    """A file's first line, with other members."""
+    return json.dumps({"format": 1, "dmlpy": "0", "cases": {}} | members).encode() + b"\n"
 
 
-def array_alone() -> bytes:
-    made = io.BytesIO()
-    np.save(made, np.zeros(3))
-    return made.getvalue()
-
-
-def index(text: str) -> Any:
-    return np.frombuffer(text.encode(), np.uint8)
+def told_of(sizes: list[Any], data: bytes = b"") -> bytes:
+    return line(cases={"a": {"checksum": "b", "results": {"y": sizes}}}) + data
 
 
 BROKEN = {
-    "no archive": b"PK",
-    "empty": b"",
-    "an empty archive": archive(),
-    "no object": archive(index=index("3")),
-    "no cases": archive(index=index("{}")),
-    "no JSON": archive(index=index("{")),
-    "no results": archive(index=index(json.dumps({"cases": {"a": {"checksum": "b", "results": ["y"]}}}))),
-    "cases of another kind": archive(index=index(json.dumps({"cases": {"a": 3}}))),
-    "pickles": archive(index=np.array([{}], object)),
-    "an array alone": array_alone(),
+    "empty": (b"", "its first line: Invalid JSON"),
+    "an archive": (b"PK\x03\x04", "its first line: Invalid JSON"),
+    "no object": (b"3\n", "its first line: Input should be an object"),
+    "no cases": (b"{}\n", "its first line: Field required"),
+    "another format": (line(format=2), "its first line: Input should be 1"),
+    "more members": (line(more=1), "its first line: Extra inputs are not permitted"),
+    "cases of another kind": (line(cases={"a": 3}), "its first line: Input should be an object"),
+    "too deep": (b"[" * 100_000 + b"\n", "its first line: Invalid JSON"),
+    "a negative size": (told_of([-1]), "its first line: Input should be greater"),
+    "too large a size": (told_of([1 << 50]), "its first line: Input should be less"),
+    "too many sizes": (told_of([1] * 9), "its first line: List should have at most 8 items"),
+    "no data": (told_of([1 << 39, 1 << 39]), "0 bytes follow its first line, which tells of 1208925819614629174706176"),
+    "less data": (told_of([2, 3], b"1234" * 5), "20 bytes follow its first line, which tells of 24"),
+    "more data": (told_of([2, 3], b"1234" * 7), "28 bytes follow its first line, which tells of 24"),
 }
 
 
-@pytest.mark.parametrize("data", BROKEN.values(), ids=list(BROKEN))
-def test_what_is_no_such_file_is_told(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "broken.npz"
+@pytest.mark.parametrize(("data", "why"), BROKEN.values(), ids=list(BROKEN))
+def test_what_is_no_such_file_is_told(tmp_path: Path, data: bytes, why: str) -> None:
+    path = tmp_path / "broken"
     path.write_bytes(data)
-    with pytest.raises(DmlError, match=r"broken\.npz is not a file of `python -m dmlpy\.bench\.references`"):
+    with pytest.raises(DmlError) as told:
         References.load(path)
+    assert f"broken is not a file of `python -m dmlpy.bench.references`: {why}" in str(told.value)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DmlError, match="it is no file"):
+        References.load(tmp_path)
 
 
 def test_a_file_that_is_cut_short_is_told(file: Path, tmp_path: Path) -> None:
-    path = tmp_path / "short.npz"
-    path.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(DmlError, match="short"):
+    path = tmp_path / "short"
+    path.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(DmlError, match=r"short is not .*: \d+ bytes follow its first line, which tells of \d+"):
         References.load(path)
-    assert zipfile.is_zipfile(file)
 
 
 def test_a_benchmark_does_not_compute_them_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +153,7 @@ def test_a_benchmark_does_not_compute_them_again(file: Path, monkeypatch: pytest
         monkeypatch.setattr(kind, "reference", compute)
     options = Options(own=peer(bench_peers.Exact), peers=[peer(bench_peers.Wrong)], rounds=1, threads=1, references=found)
     right, wrong = Benchmark(dml.device("numpy"), options).run([Case(LSTM, "FLOAT32", "forward")]).runs
-    assert (right.status, right.reference) == ("ok", "float64, from made.npz: 3 of 4")
+    assert (right.status, right.reference) == ("ok", "float64, from made: 3 of 4")
     assert (wrong.status, wrong.reference) == ("wrong", right.reference)
 
 
@@ -176,28 +178,28 @@ def run(*arguments: Any) -> tuple[int, str]:
 
 
 def test_the_commands_make_and_take_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, record = tmp_path / "made.npz", tmp_path / "record.json"
+    path, record = tmp_path / "made", tmp_path / "record.json"
     name = "lstm-128-b1-t1 FLOAT32 forward"
     assert references.main([str(path), name]) == 0
     assert capsys.readouterr().out == f"{name}: 384 numbers\n"
     asked = ("--device", "numpy", "--shape", "lstm-128-b1-t1", "--no-peers", "--rounds", 1, "--save", record, "--references", path)
     assert run(*asked)[0] == 0
-    assert {run.reference for run in Record.load(record).runs} == {"float64, from made.npz: 1 of 1"}
-    status, told = run(*asked[:-1], tmp_path / "missing.npz")
+    assert {run.reference for run in Record.load(record).runs} == {"float64, from made: 1 of 1"}
+    status, told = run(*asked[:-1], tmp_path / "missing")
     assert status == 1
-    assert "missing.npz is not a file of" in told
+    assert "missing is not a file of" in told
 
 
 def test_the_command_tells_what_is_no_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert references.main([str(tmp_path / "made.npz"), "lstm-128-b1-t513 FLOAT32 forward"]) == 1
+    assert references.main([str(tmp_path / "made"), "lstm-128-b1-t513 FLOAT32 forward"]) == 1
     told = capsys.readouterr().err
     assert "'lstm-128-b1-t513 FLOAT32 forward' is no case" in told
     assert "did you mean 'lstm-128-b1-t512 FLOAT32 forward'?" in told
-    assert not (tmp_path / "made.npz").exists()
+    assert not (tmp_path / "made").exists()
 
 
 def test_the_first_layers_are_there_and_their_file_is_small() -> None:
-    """4 bytes for each number of y, the last states and all gradients of 3 samples; packed they are a twelfth less."""
+    """4 bytes for each number of y, the last states and all gradients of 3 samples."""
     total = 0
     for name in worth.FIRST_LAYERS:
         case = worth.case_of(name)

@@ -10,9 +10,11 @@ from contextlib import contextmanager
 from dmlpy.bench import launches, machine
 from dmlpy.bench.operators import large, suite
 from dmlpy.bench.operators.large_runners import LargeDmlpyRunner
+from dmlpy.bench.operators.shape import large_shape
 from dmlpy.bench.operators.subjects import DmlpyOperators
+from dmlpy.bench.shapes import DataType
 from dmlpy.bench.subjects import EVERY_WORK, Mode, Peer, Runner
-from dmlpy.bench.work import Array, LargeWork, Work
+from dmlpy.bench.work import Array, Case, LargeWork, Work
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda import stand_in
 
@@ -34,7 +36,7 @@ SMALL = suite.Sizes(
 def shrink() -> None:
     """Makes everything small in this process; rates of a stand-in mean nothing."""
     suite.ROWS.update(large.by_name(suite.rows(SMALL)))
-    large.CYCLED_BYTES = 10_000
+    large.CYCLED_BYTES = 5_000
     machine.COPIED_BYTES["cuda"], machine.LARGE, machine.MEASURED_S = 1 << 16, 64, 1e-3
     launches.LAUNCHES = 5
 
@@ -51,6 +53,16 @@ def shrunken() -> Iterator[None]:
         suite.ROWS.update(rows)
         machine.COPIED_BYTES.update(copied)
         large.CYCLED_BYTES, (machine.LARGE, machine.MEASURED_S), launches.LAUNCHES = cycled, sizes, launched
+
+
+def case_of(name: str, dtype: DataType) -> Case:
+    """A row in a type as a case."""
+    return Case(large_shape(name), dtype, "forward")
+
+
+def cases(*names: str, dtype: DataType = "FLOAT16") -> list[Case]:
+    """Rows in a type."""
+    return [case_of(name, dtype) for name in names]
 
 
 class OverStandIn(DmlpyOperators):

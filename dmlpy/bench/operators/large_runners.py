@@ -88,7 +88,7 @@ class LargeTorchRunner(TorchRunner):
 
     def __init__(self, subject: Torch, work: LargeWork, mode: Mode, given: list[Any]) -> None:
         self.sets, self._given, self._variant = work.sets, given, mode.removeprefix(GRAPH).strip()
-        self.plan = (f"PyTorch's {self._variant or 'own choice'}",)
+        self.plan = (f"PyTorch's {self._variant or 'own choice'}" + (", TF32 allowed" if work.row.half_precision else ""),)
         try:
             super().__init__(subject, work, mode)
         except RuntimeError as error:
