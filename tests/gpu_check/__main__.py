@@ -15,7 +15,7 @@ from tests.gpu_check.programs import Runner
 
 UNUSABLE = 2
 CARRIED = Path(".gpu")
-"""The folder of what is made beforehand: `wheels`, `kernels.tar.gz`, `references.npz`; and of an earlier call, `results` and `before`."""
+"""The folder of what is made beforehand: `wheels`, `kernels.tar.gz`, `references`; and of an earlier call, `results` and `before`."""
 
 
 def there(name: str) -> Path | None:
@@ -57,7 +57,7 @@ def add_options(call: argparse.ArgumentParser, name: str) -> None:
         call.add_argument("-k", default="", metavar="EXPRESSION", dest="keyword", help="only tests whose names match, as pytest's -k")
         call.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="these files or tests in the place of its own")
     if parts & {"bench", "operators"}:
-        call.add_argument("--references", type=Path, default=there("references.npz"), metavar="FILE", help="of dmlpy.bench.references")
+        call.add_argument("--references", type=Path, default=there("references"), metavar="FILE", help="of dmlpy.bench.references")
     if "bench" in parts:
         call.add_argument("--cases", nargs="+", default=[], metavar="CASE", help='"lstm-128-b1-t512 FLOAT32 forward"')
     if "operators" in parts:

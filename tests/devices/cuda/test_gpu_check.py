@@ -58,7 +58,7 @@ def record(folder: Path, part: str) -> dict[str, Any]:
 # whole calls
 
 SLICE = ("--cases", "lstm-64-b1-t100 FLOAT32 forward", "--operators", "TOP_K", "--steps", "lstm-128-b64-t100 FLOAT16 walk")
-TESTS = ("--tests", "tests/devices/cuda/test_gpu.py", "-k", "timer", "--workers", "1")
+TESTS = ("--tests", "tests/devices/cuda/test_gpu.py", "-k", "timer", "--workers", "0")
 
 
 def test_the_first_call_in_small(tmp_path: Path) -> None:

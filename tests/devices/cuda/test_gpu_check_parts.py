@@ -136,7 +136,7 @@ def test_what_a_part_leaves_over_goes_to_those_behind_it(call: str, left: float,
 
 
 def test_measurements_end_by_themselves_before_they_are_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, runner, _ = run_call("check", tmp_path / "out", monkeypatch, references=tmp_path / "references.npz", operators=["GEMM"])
+    _, runner, _ = run_call("check", tmp_path / "out", monkeypatch, references=tmp_path / "references", operators=["GEMM"])
     for part in ("bench", "operators", "steps"):
         seconds, program = runner.ran[part]
         record = str(tmp_path / "out" / f"{part}.json")
@@ -404,7 +404,7 @@ def test_the_machine_says_whether_the_kernels_fit(tmp_path: Path, monkeypatch: p
 def test_references_that_cannot_be_used_are_computed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Because there are none, the file is damaged, or it is of another dmlpy."""
     cases = bench.layer_cases(["lstm-64-b1-t100 FLOAT32 forward"])
-    file = tmp_path / "references.npz"
+    file = tmp_path / "references"
     assert bench.usable(None, cases) is None
     assert capsys.readouterr().out == ""
     assert bench.usable(file, cases) is None
