@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.activation import ActivationDesc, ActivationSigmoidDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 from dmlpy.reference.activation import activate
@@ -103,13 +103,18 @@ def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Ar
     a_f = xw[2] + p.from_h(2, h) + p_f * c
     a_c = xw[3] + p.from_h(3, h)
     i = activate(f, clipped(cell, a_i))
-    forget = 1.0 - i if cell.couple_input_forget else activate(f, clipped(cell, a_f))
+    forget = rest_of(f, clipped(cell, a_i)) if cell.couple_input_forget else activate(f, clipped(cell, a_f))
     new_c = forget * c + i * activate(g, clipped(cell, a_c))
     a_o = xw[1] + p.from_h(1, h) + p_o * new_c
     new_h = activate(f, clipped(cell, a_o)) * activate(of_cell, new_c)
     if p.projection is not None:
         new_h = new_h @ p.projection.T
     return new_h, new_c, [a_i, a_o, a_f, a_c]
+
+
+def rest_of(f: ActivationDesc, x: Array) -> Array:
+    """1 - f(x); that of the sigmoid by f(-x), which keeps its digits where f(x) is near 1."""
+    return activate(f, -x) if isinstance(f, ActivationSigmoidDesc) else 1.0 - activate(f, x)
 
 
 def gru_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Array, h: Array, c: Array) -> Step:
