@@ -95,16 +95,16 @@ _PRODUCT = "the product of argument and attribute is rounded"
 _SQUARE = "the square of the argument is rounded"
 
 FUNCTIONS: tuple[Function, ...] = (
-    Function(dml.ElementWiseAcosDesc, 2, 2, 4),
+    Function(dml.ElementWiseAcosDesc, 3, 3, 4),
     Function(dml.ElementWiseAcoshDesc, 2, 2, 5),
     Function(dml.ElementWiseAsinDesc, 3, 3, 5),
     Function(dml.ElementWiseAsinhDesc, 2, 2, 4),
     Function(dml.ElementWiseAtanDesc, 3, 3, 3),
     Function(dml.ElementWiseAtanhDesc, 2, 2, 4),
-    Function(dml.ElementWiseConstantPowDesc, 2, 2, 15, (("exponent", 0.5),)),
-    Function(dml.ElementWiseConstantPowDesc, 2, 2, 15, (("exponent", -1.5),)),
-    Function(dml.ElementWiseConstantPowDesc, 0.5, 0.5, 15, (("exponent", 2.0),)),
-    Function(dml.ElementWisePowDesc, 2, 2, 15),
+    Function(dml.ElementWiseConstantPowDesc, 2, 2, 17, (("exponent", 0.5),)),
+    Function(dml.ElementWiseConstantPowDesc, 2, 2, 17, (("exponent", -1.5),)),
+    Function(dml.ElementWiseConstantPowDesc, 0.5, 0.5, 17, (("exponent", 2.0),)),
+    Function(dml.ElementWisePowDesc, 2, 2, 17),
     Function(dml.ElementWiseAtanYXDesc, 4, 4, 4),
     Function(dml.ElementWiseDivideDesc, 0.5, 0.5, 0.5),
     Function(dml.ElementWiseCosDesc, 2, 2, 4),
