@@ -72,7 +72,9 @@ def layer(every_device: dml.Device, cell: str, biases: list[float], state: float
     run.inputs["bias_tensor"].elements[..., : len(biases)] = biases
     run.inputs["cell_mem_init_tensor" if cell == "LSTM" else "hidden_init_tensor"].elements[...] = state
     name = "output_cell_single_tensor" if cell == "LSTM" else "output_single_tensor"
-    return float(results(run, every_device)[name].item())
+    found = float(results(run, every_device)[name].item())
+    np.testing.assert_allclose(found, exact(run.desc, run.arrays)[name].item(), rtol=1e-6, err_msg="the definition")
+    return found
 
 
 INF, NAN = float("inf"), float("nan")
