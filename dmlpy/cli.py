@@ -346,11 +346,27 @@ def levels(
 
 @app.command()
 def warmup(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[WORK]...", help="rnn, lstm, gru, convolution or pooling")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORK]...", help="rnn, lstm, gru, convolution, pooling or elements; default: all.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")] = "cpu",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="GPU",
+            help="With cuda: compile for an architecture or a GPU that need not be there: sm_90, H200. Needs CuPy and NVRTC alone.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", dir_okay=False, help="With cuda: also pack the kernels into this file (.tar.gz).", show_default=False),
+    ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
     training: Annotated[bool, typer.Option("--training", help="Recurrent layers' training forms and gradients instead.")] = False,
 ) -> None:
-    """Compile kernels of the device cpu ahead, and keep them for later processes."""
+    """Compile kernels ahead, and keep them for later processes, or for another machine."""
     from dmlpy import warmup as work
 
     unknown = [name for name in names or () if name.lower() not in work.WORK]
@@ -358,9 +374,18 @@ def warmup(
         raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(work.WORK)}")
     if dtype.upper() not in ("FLOAT32", "FLOAT16"):
         raise typer.BadParameter(f"{dtype!r} is none of float32, float16")
+    kind = device.partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise typer.BadParameter(f"{device!r} has no kernels to compile: --device is cpu, cuda or cuda:1")
+    if kind == "cpu" and (target is not None or output is not None):
+        raise typer.BadParameter("--for and --output are for GPUs: add --device cuda")
     with reported():
-        show(work.warmed_table(list(work.warm_up([name.lower() for name in names or ()], dtype=dtype.upper(), training=training))))
+        place = dmlpy.device(device) if target is None else work.ahead(target)
+        found = list(work.warm_up([name.lower() for name in names or ()], device=place, dtype=dtype.upper(), training=training))
+        show(work.warmed_table(found, place))
         typer.echo(work.place())
+        if output is not None:
+            typer.echo(work.pack(place, output))
 
 
 @app.command()
@@ -398,6 +423,10 @@ def bench(
     ] = None,
     limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="No case is begun after so many seconds.")] = None,
+    references: Annotated[
+        Path | None,
+        typer.Option("--references", dir_okay=False, help="Results that dmlpy.bench.references made beforehand.", show_default=False),
+    ] = None,
     slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
     load: Annotated[int, typer.Option("--load", min=0, help="Busy loops that run beside the libraries, in other processes.")] = 0,
     save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Where the record is written.", show_default=False)] = None,
@@ -408,7 +437,7 @@ def bench(
     operators: Annotated[bool, typer.Option("--operators", help="Single operators, all or those named.")] = False,
     list_shapes: Annotated[bool, typer.Option("--list", help="List what would be measured, and stop.")] = False,
 ) -> None:
-    """Measure layers of known models, or with --operators single operators, beside the other libraries that are installed."""
+    """Measure layers of known models, and on a GPU or with --operators single operators, beside the other libraries that are installed."""
     from dmlpy.bench import command
 
     if no_peers and peers:
@@ -436,6 +465,7 @@ def bench(
         add=add,
         seconds=seconds,
         operators=(names or ()) if operators else None,
+        references=references,
     )
     with reported():
         if list_shapes:
@@ -443,10 +473,10 @@ def bench(
                 show(listed)
             return
         record = command.run(asked, save, inform=warn)
-        found, reasons = command.shown(record)
-        show(found)
-        for reason in reasons:
-            typer.echo(reason)
+        for found, reasons in command.shown(record):
+            show(found)
+            for reason in reasons:
+                typer.echo(reason)
         if save is not None and picture is not None:
             command.write_picture(save, picture)
         if not command.is_complete(record):

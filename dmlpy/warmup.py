@@ -1,4 +1,4 @@
-"""Compiles kernels of the device `cpu` ahead, for the processes that come later: what `dmlpy warmup` does."""
+"""Compiles kernels of the devices `cpu` and `cuda` ahead, for the processes that come later: what `dmlpy warmup` does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy import compiler
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices import device as find_device
+from dmlpy.devices import image_archive
+from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.inspection.render import Table
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.convolution import ConvolutionDesc
@@ -15,11 +18,15 @@ from dmlpy.operators.pooling.average import AveragePoolingDesc
 from dmlpy.operators.pooling.maximum import MaxPoolingDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
+from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices import Device
+    from dmlpy.devices.cuda.kernels import KernelLibrary
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _SIZES = ((1, 64), (16, 256))
@@ -118,40 +125,87 @@ WORK: Mapping[str, Callable[[str, bool], Iterable[tuple[str, OperatorDesc]]]] = 
 """The work that kernels can be compiled for ahead, by name: what it is called and an operator that needs the kernels."""
 
 
-def warm_up(names: Sequence[str] = (), *, dtype: str = "FLOAT32", training: bool = False) -> Iterator[Warmed]:
-    """Compiles kernels for the device `cpu`, and tells of each kind of work when it is done.
+def ahead(name: str) -> Device:
+    """A GPU that need not be there, by its name or its architecture.
+
+    Raises:
+        DeviceError: there is none of this name.
+    """
+    from dmlpy.devices.cuda.ahead import device_ahead
+
+    return device_ahead(name)
+
+
+def warm_up(names: Sequence[str] = (), *, device: Device | str = "cpu", dtype: str = "FLOAT32", training: bool = False) -> Iterator[Warmed]:
+    """Compiles kernels for a device, and tells of each kind of work when it is done.
 
     Args:
         names: names in `WORK`; none for all.
+        device: `cpu`, a GPU, or a GPU that need not be there (`devices.cuda.ahead`).
         dtype: FLOAT32 or FLOAT16.
         training: the training forms of recurrent layers with their gradients, in place of the forward ones.
-    """
-    from dmlpy.devices.cpu.kernels import made
 
+    Raises:
+        DeviceError: there is no such device, or it cannot compile.
+    """
+    on = find_device(device)
     works: dict[str, list[OperatorDesc]] = {}
     for name in names or WORK:
         for work, desc in WORK[name](dtype, training):
             works.setdefault(work, []).append(desc)
     for work, descs in works.items():
-        before, started = len(made), time.perf_counter()
-        plans = [compiler.compile(desc, "cpu").plan.partition("\n")[0] for desc in descs]
-        new = made[before:]
-        compiled = sum(kernel.compiled for kernel in new)
-        outcome = [f"compiled {compiled}"] * (compiled > 0) + [f"found {len(new) - compiled} on disk"] * (len(new) > compiled)
+        before, started = _counts(on), time.perf_counter()
+        plans = [compiler.compile(desc, on).plan.partition("\n")[0] for desc in descs]
+        compiled, found = (now - then for now, then in zip(_counts(on), before, strict=True))
+        outcome = [f"compiled {compiled}"] * (compiled > 0) + [f"found {found} on disk"] * (found > 0)
         if not outcome:
-            outcome = ["nothing more to compile" if plans[0] == "strategy: compiled" else plans[0]]
+            can = on.memory_kind == "cuda" or plans[0] == "strategy: compiled"
+            outcome = ["nothing more to compile" if can else plans[0]]
         yield Warmed(work, ", ".join(outcome), time.perf_counter() - started)
 
 
-def warmed_table(found: Sequence[Warmed]) -> Table:
+def _counts(device: Device) -> tuple[int, int]:
+    """How many kernels this process has compiled for a device, and how many it found on disk."""
+    if device.memory_kind == "cuda":
+        library = _library(device)
+        return len(library.compiled), len(library.keys) - len(library.compiled)
+    from dmlpy.devices.cpu.kernels import made
+
+    compiled = sum(kernel.compiled for kernel in made)
+    return compiled, len(made) - compiled
+
+
+def _library(device: Device) -> KernelLibrary:
+    from dmlpy.devices.cuda.device import CudaDevice
+
+    assert isinstance(device, CudaDevice)
+    return device.library
+
+
+def warmed_table(found: Sequence[Warmed], device: Device | str = "cpu") -> Table:
     """What was done, as a table."""
     rows = tuple((item.work, item.outcome, f"{item.seconds:.2f} s") for item in found)
-    return Table("Kernels of the device cpu", ("work", "kernels", "time"), rows)
+    on = find_device(device)
+    name = f"device {on.name}" if on.memory_kind == "cpu" else f"{on.describe()['name']}"
+    return Table(f"Kernels of the {name}", ("work", "kernels", "time"), rows)
 
 
 def place() -> str:
     """Where the kernels are kept."""
-    from dmlpy.devices.image_store import ImageStore, cache_directory
-
     kept = ImageStore.open() is not None
     return f"kept in {cache_directory()}" if kept else "kept nowhere: there is no folder that only the user can write to"
+
+
+def pack(device: Device, file: Path) -> str:
+    """Writes all kernels that this process has for a GPU into a file, to be unpacked into another machine's folder of kernels.
+
+    Raises:
+        DeviceError: kernels are kept nowhere, or the file cannot be written.
+    """
+    store = ImageStore.open()
+    if store is None:
+        raise DeviceError(f"{place()}, so no archive can be made of them")
+    library = _library(device)
+    count = image_archive.pack(store, library.keys.values(), file)
+    by, size = " ".join(library.seam.compiler_version().split()[:2]), file.stat().st_size
+    return f"{count} kernels for sm_{library.limits.compute_capability} by {by} are in {file}, {size / 1e6:.2f} MB"

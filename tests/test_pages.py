@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 
+from dmlpy.cli import app
 from tests.support import page_tables, pages
 from tests.support.entered_files import STEPS
 from tests.support.folders import EXAMPLES, ROOT
@@ -182,6 +186,43 @@ def test_ci_runs_the_readmes_test_command() -> None:
 def test_every_example_is_listed() -> None:
     text = (EXAMPLES / "README.md").read_text("utf-8")
     assert [path.name for path in EXAMPLES.iterdir() if path.suffix in {".py", ".json", ".ipynb"} and path.name not in text] == []
+
+
+# a GPU
+
+GPU_PAGE = ROOT / "dmlpy/devices/cuda/README.md"
+
+
+def gpu_commands() -> list[list[str]]:
+    """The commands of the page about GPUs, as words."""
+    blocks = pages.code(GPU_PAGE.read_text("utf-8"), "sh")
+    return [shlex.split(line) for block in blocks for part in block.splitlines() for line in part.split(" && ")]
+
+
+def test_commands_for_a_gpu_are_understood_without_one() -> None:
+    """What they ask for exists: extras, marks, and all that is to be measured, which can be listed anywhere."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    known = gpu_commands()
+    extras = {found[1] for words in known if words[0] == "pip" for word in words if (found := re.fullmatch(r"\.\[(\w+)\]", word))}
+    assert extras == {"cuda13", "test"}
+    assert extras < set(project["project"]["optional-dependencies"])
+    assert ["pytest", "-m", "gpu", "-x"] in known
+    assert any(mark.startswith("gpu:") for mark in project["tool"]["pytest"]["ini_options"]["markers"])
+    own = [words[1:] for words in known if words[0] == "dmlpy"]
+    assert ["bench", "--device", "cuda", "--seconds", "300", "--save", "my-gpu.json"] in own
+    for words in own:
+        listed = [*words, "--list"] if words[0] == "bench" and "--list" not in words else words
+        result = typer.testing.CliRunner().invoke(app, listed, env={"TERM": "dumb"})
+        assert result.exit_code == 0, (words, result.output)
+
+
+def test_the_page_about_gpus_names_the_extras_of_the_project() -> None:
+    text = GPU_PAGE.read_text("utf-8")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert dict(re.findall(r"^\| (\d+) and newer \| `(\w+)`", text, re.MULTILINE)) == {"525": "cuda12", "580": "cuda13"}
+    assert {name for name in extras if name.startswith("cuda")} == {"cuda12", "cuda13"}
+    recorded = (ROOT / "dmlpy/bench/records/cuda.json").exists()
+    assert ("No speed has been recorded on a GPU yet" in text) == (not recorded), "the page says so as long as there is no record"
 
 
 # the architecture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -105,6 +106,50 @@ def test_an_imported_test_module_is_found(source: str) -> None:
 
 def test_a_shared_check_tells_its_values() -> None:
     assert isinstance(exact.__loader__, AssertionRewritingHook)
+
+
+FORM: dict[str, Any] = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/gpu-record.yml").read_text("utf-8"))
+FIELDS = {field["id"]: field for field in FORM["body"] if "id" in field}
+"""What the form for a record of a GPU asks for."""
+
+
+def test_the_form_for_a_record_is_one_that_github_shows() -> None:
+    """Its rules: a form lacks nothing that it must have, and its identifiers and labels are unique."""
+    assert FORM.keys() == {"name", "description", "title", "labels", "body"}
+    asked = [field for field in FORM["body"] if field["type"] != "markdown"]
+    assert len(FIELDS) == len(asked) > 0
+    assert all(re.fullmatch(r"[\w-]+", name) for name in FIELDS)
+    labels = [field["attributes"]["label"] for field in asked]
+    assert len(set(labels)) == len(labels)
+    needed = {"markdown": {"value"}, "textarea": {"label"}, "dropdown": {"label", "options"}, "checkboxes": {"label", "options"}}
+    allowed = {"markdown": set(), "textarea": {"description", "placeholder", "value", "render"}} | {
+        kind: {"description", "multiple", "default"} for kind in ("dropdown", "checkboxes")
+    }
+    for field in FORM["body"]:
+        given = set(field["attributes"])
+        assert needed[field["type"]] <= given <= needed[field["type"]] | allowed[field["type"]], field
+        assert field.keys() <= {"type", "id", "attributes", "validations"}
+        assert set(field.get("validations", {})) <= {"required"}
+        # What is rendered as text takes no files.
+        assert field.get("id") != "record" or "render" not in field["attributes"]
+    assert all(isinstance(option, str) for option in FIELDS["machine"]["attributes"]["options"])
+    assert all(option.keys() <= {"label", "required"} for option in FIELDS["tests"]["attributes"]["options"])
+
+
+def test_the_form_asks_for_the_record_that_the_page_makes() -> None:
+    page = (ROOT / "dmlpy/devices/cuda/README.md").read_text("utf-8")
+    (made,) = pages.code(FORM["body"][0]["attributes"]["value"], "sh")
+    assert made.strip() in page
+    file = made.split("--save ")[1].strip()
+    assert f"`{file}`" in FIELDS["record"]["attributes"]["description"]
+    assert {name for name, field in FIELDS.items() if field.get("validations", {}).get("required")} == {"record", "info", "machine"}
+    assert "gpu-record.yml" in page
+    commands = re.findall(r"`(dmlpy \w+|nvidia-smi|pytest [^`]+)`", json.dumps(FORM))
+    assert {"dmlpy info", "nvidia-smi", "pytest -m gpu -x"} <= set(commands)
+    assert [command for command in commands if command not in page] == []
+    link = re.search(r"\]\(\.\./blob/main/([^)]+)\)", FORM["body"][0]["attributes"]["value"])
+    assert link is not None
+    assert (ROOT / link[1]).is_file()
 
 
 def test_the_changelog_begins_with_this_version() -> None:

@@ -1,1 +1,1 @@
-"""`dmlpy bench`: measures recurrent layers and batch normalization beside other libraries."""
+"""`dmlpy bench`: measures layers and operators beside other libraries."""

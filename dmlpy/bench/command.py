@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
-from dmlpy.bench import tables
+from dmlpy.bench import tables, worth
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators import report
-from dmlpy.bench.operators.shape import OperatorShape
+from dmlpy.bench.operators.shape import LargeShape, OperatorShape
 from dmlpy.bench.operators.shape import select as select_operators
 from dmlpy.bench.records import Record
+from dmlpy.bench.references import References
 from dmlpy.bench.shapes import DataType, Shape, select
-from dmlpy.bench.subjects import OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
+from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.description.naming import nearest
 from dmlpy.devices.processors import processors
 from dmlpy.inspection.render import Table
@@ -22,6 +24,8 @@ from dmlpy.validation.problems import DmlError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+
+    from dmlpy.bench.work import Case
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class Asked:
         load: busy loops that the benchmark runs beside the libraries.
         add: whether the runs of a record that is there already are kept.
         seconds: after which no other case is begun; None for no such end.
-        operators: names of single operators to measure instead of shapes, none for all; None for shapes.
+        operators: names of single operators to measure instead of shapes, none for all; None for shapes, and on a GPU for both.
+        references: the file of results that were made beforehand.
     """
 
     device: str | None = None
@@ -54,22 +59,59 @@ class Asked:
     add: bool = False
     seconds: float | None = None
     operators: Sequence[str] | None = None
+    references: Path | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where would be measured, which need not be there to tell what."""
+
+    memory_kind: str
+    name: str
+
+
+def place_of(device: str | None) -> Place:
+    """The place of a device's name. A GPU need not be here.
+
+    Raises:
+        DmlError: there is no such device.
+    """
+    try:
+        found = dml.device(device)
+    except dml.DeviceError:
+        if device is None or not re.fullmatch(r"cuda(:[0-9]{1,4})?", device.lower()):
+            raise
+        return Place("cuda", device.lower())
+    return Place(found.memory_kind, found.name)
 
 
 def listed(asked: Asked) -> list[Table]:
-    """Lists the shapes that would be measured, and the libraries that dmlpy is compared with if they are installed."""
-    device = dml.device(asked.device)
-    peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(asked, device)))
-    if asked.operators is not None:
-        return [report.listing(_operators(asked)), peers]
-    return [tables.listing(_shapes(asked, device)), peers]
+    """Lists what would be measured, and the libraries that dmlpy is compared with if they are installed."""
+    place = place_of(asked.device)
+    peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(asked, place)))
+    operators, layers = _operators(asked, place), _layers(asked, place)
+    found = [tables.listing(layers)] if layers else []
+    return [*found, *([report.listing(operators)] if operators else []), peers]
 
 
-def shown(record: Record) -> tuple[Table, list[str]]:
-    """A record as a table with its notes."""
-    if report.of_operators(record):
-        return report.shown(record)
-    return tables.table(record), tables.reasons(record)
+def shown(record: Record) -> list[tuple[Table, list[str]]]:
+    """A record as tables with their notes: of layers, and of single operators."""
+    operators, layers = report.parts(record)
+    found = [(tables.table(layers), tables.reasons(layers))] if layers.runs or not operators.runs else []
+    return [*found, *([report.shown(operators)] if operators.runs else [])]
+
+
+def cases(asked: Asked, place: Place) -> list[Case]:
+    """The cases that the command line requests, in the order in which they are measured.
+
+    Raises:
+        DmlError: something asked for does not exist.
+    """
+    shapes = [*_layers(asked, place), *_operators(asked, place)]
+    found = list(cases_of(shapes, _types(asked), _known(asked.passes, ("forward", "training"))))
+    if not found:
+        raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
+    return worth.ordered(found) if place.memory_kind == "cuda" else found
 
 
 def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Record:
@@ -84,13 +126,11 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
         DmlError: something asked for does not exist; nothing was measured.
     """
     device = dml.device(asked.device)
-    shapes: Sequence[Shape] = _shapes(asked, device) if asked.operators is None else _operators(asked)
-    cases = list(cases_of(shapes, _types(asked), _known(asked.passes, ("forward", "training"))))
-    if not cases:
-        raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
+    place = Place(device.memory_kind, device.name)
+    chosen = cases(asked, place)
     options = Options(
-        peers=_peers(asked, device),
-        own=OWN if asked.operators is None else OPERATORS_OWN,
+        peers=_peers(asked, place),
+        own=OWN if asked.operators is None and place.memory_kind == "cpu" else OPERATORS_OWN,
         rounds=asked.rounds,
         threads=threads_of(asked),
         limit_s=asked.limit_s,
@@ -98,10 +138,11 @@ def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Recor
         load=asked.load,
         pythons=_pythons(asked.pythons),
         seconds=asked.seconds,
+        references=None if asked.references is None else References.load(asked.references),
     )
-    inform(f"{len(cases)} cases on '{device.describe()['name']}', {options.rounds} rounds")
+    inform(f"{len(chosen)} cases on '{device.describe()['name']}', {options.rounds} rounds")
     before = Record.load(save) if asked.add and save is not None and save.exists() else None
-    return Benchmark(device, options, inform, before).run(cases, save)
+    return Benchmark(device, options, inform, before).run(chosen, save)
 
 
 def is_complete(record: Record) -> bool:
@@ -124,16 +165,22 @@ def write_picture(record: Path, picture: Path) -> None:
         raise DmlError(str(error)) from error
 
 
-def _shapes(asked: Asked, device: dml.Device) -> list[Shape]:
+def _layers(asked: Asked, place: Place) -> list[Shape]:
+    """The layers and normalizations; none where single operators are asked for."""
+    if asked.operators is not None:
+        return []
     try:
-        return select(asked.shapes, device.memory_kind)
+        return select(asked.shapes, place.memory_kind)
     except ValueError as error:
         raise DmlError(str(error)) from error
 
 
-def _operators(asked: Asked) -> list[OperatorShape]:
+def _operators(asked: Asked, place: Place) -> list[OperatorShape | LargeShape]:
+    """The single operators; on a GPU they are measured with the layers, unless shapes or passes are chosen."""
+    if asked.operators is None and (place.memory_kind == "cpu" or asked.shapes or asked.passes or asked.slope):
+        return []
     try:
-        return select_operators(asked.operators or (), _types(asked))
+        return select_operators(asked.operators or (), _types(asked), place.memory_kind)
     except ValueError as error:
         raise DmlError(str(error)) from error
 
@@ -155,9 +202,9 @@ def _known(asked: Sequence[str], known: Sequence[str]) -> list[str]:
     return [spelled[_checked(name.lower(), spelled)] for name in asked]
 
 
-def _peers(asked: Asked, device: dml.Device) -> list[Peer]:
-    every = PEERS if asked.operators is None else OPERATORS_PEERS
-    peers = {peer.name: peer for peer in every if peer.stands_beside(device, asked.load)}
+def _peers(asked: Asked, place: Place) -> list[Peer]:
+    every = OPERATORS_PEERS if asked.operators is not None else GPU_PEERS if place.memory_kind == "cuda" else PEERS
+    peers = {peer.name: peer for peer in every if peer.stands_beside(place, asked.load)}
     if asked.peers is None:
         return []
     return [peers[_checked(name, peers)] for name in asked.peers] or list(peers.values())

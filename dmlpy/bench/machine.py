@@ -18,6 +18,8 @@ import numpy as np
 import dmlpy as dml
 from dmlpy.bench.records import Host, Machine
 from dmlpy.bench.shapes import LayerShape, Recurrent
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.device import show_bytes
 from dmlpy.devices.processors import processors
 
 if TYPE_CHECKING:
@@ -34,7 +36,10 @@ MEASURED_S = 0.05
 MOST_COLUMNS = 1024
 MOST_STACKED, STACKED_FLOPS = 64, 1 << 23
 """Small products are batched into one call, up to so many and so many operations, on the processor."""
-LARGE = 4096
+LARGE = 8192
+"""The sizes of the product by whose rate a GPU is judged."""
+_DRAWN = 1 << 20
+"""Numbers drawn for a product's factors, which repeat them."""
 OPERATORS_PRODUCT: Product = (512, 512, 512, "FLOAT32")
 """The product by whose rate the floor of a single operator with matrix products is computed."""
 _QUERIED = ("driver_version", "clocks.sm", "clocks.mem", "clocks.max.sm", "temperature.gpu", "power.limit")
@@ -93,7 +98,10 @@ def _processor() -> str:
 
 def device_facts(device: dml.Device) -> dict[str, str]:
     """The device's description of itself, and its kind."""
-    return {"kind": device.memory_kind, **device.describe()}
+    found = {"kind": device.memory_kind, **device.describe()}
+    if isinstance(device, CudaDevice) and device.limits.l2_bytes:
+        found["L2 cache"] = show_bytes(device.limits.l2_bytes)
+    return found
 
 
 def gpu_facts(ordinal: int) -> dict[str, str]:
@@ -112,10 +120,13 @@ def gpu_facts(ordinal: int) -> dict[str, str]:
 # rates
 
 
-def products_of(case: Case, memory_kind: str) -> list[Product]:
-    """The matrix products whose rates determine a case's floor; on a GPU a large one of its type, for the record alone."""
-    if memory_kind == "cuda":
-        return [(LARGE, LARGE, LARGE, case.dtype)]
+def product_of_gpu() -> Product:
+    """The matrix product by which a GPU is judged."""
+    return LARGE, LARGE, LARGE, "FLOAT16"
+
+
+def products_of(case: Case) -> list[Product]:
+    """The matrix products whose rates determine a case's floor on the processor."""
     if not isinstance(case.shape, Recurrent):
         return [OPERATORS_PRODUCT] if case.shape.flops(case.which) else []
     found: dict[Product, None] = {}
@@ -147,10 +158,10 @@ def _calls(product: Product) -> int:
     return max(1, min(MOST_STACKED, STACKED_FLOPS // _flops(product)))
 
 
-def copies_of(case: Case, memory_kind: str) -> list[int]:
-    """The sizes of copies whose rates determine a case's floor: a large one, and one that fits the processor's caches."""
-    large = COPIED_BYTES[memory_kind]
-    return [large] if memory_kind == "cuda" or _copied(case) >= large else [large, _copied(case)]
+def copies_of(case: Case) -> list[int]:
+    """The sizes of copies whose rates determine a case's floor on the processor: a large one, and one that fits the caches."""
+    large = COPIED_BYTES["cpu"]
+    return [large] if _copied(case) >= large else [large, _copied(case)]
 
 
 def _copied(case: Case) -> int:
@@ -201,11 +212,11 @@ def _multiply(device: dml.Device, product: Product) -> Callable[[], object]:
     """Multiplies matrices as the device does: NumPy's product, or cuBLAS with sums in FLOAT32."""
     rows, terms, columns, data_type = product
     rng, dtype = np.random.default_rng(0), np.dtype(data_type.lower())
-    left, right = (rng.standard_normal(sizes, np.float32).astype(dtype) for sizes in ((rows, terms), (columns, terms)))
+    drawn = rng.standard_normal(_DRAWN, np.float32).astype(dtype)
+    left, right = (np.resize(drawn, sizes) for sizes in ((rows, terms), (columns, terms)))
     if device.memory_kind == "cpu":
         stacked, results = np.tile(right.T, (_calls(product), 1, 1)), np.empty((_calls(product), rows, columns), dtype)
         return lambda: np.matmul(left, stacked, out=results)
-    from dmlpy.devices.cuda.device import CudaDevice
     from dmlpy.devices.cuda.seam import Matrix
 
     assert isinstance(device, CudaDevice)

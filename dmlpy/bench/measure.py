@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.bench import machine
-from dmlpy.bench.operators.shape import OperatorShape, tensor_text
-from dmlpy.bench.process import AbsentError, FailedError, Worker
+from dmlpy.bench.operators.shape import LargeShape, OperatorShape, tensor_text
+from dmlpy.bench.process import AbsentError, FailedError, TimeOverError, Worker, in_time
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import Recurrent
 from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
-from dmlpy.bench.tables import time_text
-from dmlpy.bench.work import TOLERANCES, Array, Case, relative_error
+from dmlpy.bench.tables import conditions, time_text
+from dmlpy.bench.work import Array, Case, Work, relative_error
 from dmlpy.devices.device import show_bytes
 from dmlpy.devices.processors import processors
 from dmlpy.validation.problems import DmlError
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import dmlpy as dml
+    from dmlpy.bench.references import References
 
 REST_S = 0.2
 """The pause before the next library's turn on the processor: a library's threads spin after their work, OpenBLAS's for about 0.1 s."""
 TURN_S = {"cpu": 0.02, "cuda": 0.05}
 """The shortest turn, if that takes no more than `MOST_REPEATS` passes."""
 LEAST_REPEATS = {"cpu": 1, "cuda": 20}
-LONGEST_S = 1.0
+LONGEST_S = {"cpu": 1.0, "cuda": 0.3}
 """The longest turn, unless a single pass is longer."""
 MOST_REPEATS = 1000
 WARM_UPS = 3
@@ -56,6 +57,7 @@ class Options:
         pythons: interpreters of libraries that are installed elsewhere, by name.
         load: busy loops that run in other processes meanwhile.
         seconds: after so many no other case is begun, and no answer waited for any longer; None for no such end.
+        references: results that were made beforehand; a case that they lack gets its own.
     """
 
     peers: Sequence[Peer] = PEERS
@@ -67,6 +69,7 @@ class Options:
     load: int = 0
     pythons: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
+    references: References | None = None
 
 
 @dataclass
@@ -82,6 +85,7 @@ class _Entry:
     floor_us: float | None
     estimate_us: float | None
     estimate_step_us: float | None
+    sets: int
     error: float = float("nan")
     repeats: int = 1
     times: list[float] = field(default_factory=list)
@@ -136,42 +140,89 @@ class Benchmark:
         self._until: float | None = None
 
     def run(self, cases: Sequence[Case], save: Path | None = None) -> Record:
-        """Measures all cases while there is time. With `save`, writes the record after each case."""
+        """Measures all cases while there is time. With `save`, writes the record after each case.
+
+        Raises:
+            DmlError: the references are another dmlpy's.
+        """
         seconds = self._options.seconds
         self._until = None if seconds is None else time.monotonic() + seconds
+        if self._options.references is not None:
+            self._options.references.check(cases)
+        self.record.left_out = [case.name for case in cases]
         with machine.busy(self._options.load), tempfile.TemporaryDirectory(prefix="dmlpy-bench-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             try:
-                for number, case in enumerate(cases):
-                    if self._until is not None and time.monotonic() >= self._until:
-                        left = ", ".join(case.name for case in cases[number:])
-                        self._inform(f"{seconds:g} s are over; not measured: {left}")
-                        break
-                    runs = self._measure(case, folder)
-                    if self._options.slope and isinstance(case.shape, Recurrent):
-                        runs = self._with_slopes(case, runs, folder)
-                    for run in runs:
-                        self._inform(line_of(run))
-                    place = (case.shape.key, case.dtype, case.which)
-                    self.record.runs = [run for run in self.record.runs if (run.shape, run.dtype, run.pass_) != place] + runs
-                    self.record.host.load_after = machine.load()
-                    if save is not None:
-                        self.record.save(save)
+                if self._kind == "cuda" and self._has_time():
+                    self._measure_conditions(folder)
+                    self._save(save)
+                for case in cases:
+                    if not self._has_time():
+                        raise TimeOverError
+                    self._measure_and_save(case, folder, save)
+            except TimeOverError:
+                self._inform(f"{seconds:g} s are over; not measured: {', '.join(self.record.left_out)}")
+                self._save(save)
             finally:
                 for worker in self._idle.values():
                     worker.close()
         return self.record
 
+    def _has_time(self) -> bool:
+        return self._until is None or time.monotonic() < self._until
+
+    def _save(self, save: Path | None) -> None:
+        if save is not None:
+            self.record.save(save)
+
+    def _measure_and_save(self, case: Case, folder: Path, save: Path | None) -> None:
+        """Measures a case and puts its runs into the record."""
+        runs = self._measure(case, folder)
+        if self._options.slope and isinstance(case.shape, Recurrent):
+            runs = self._with_slopes(case, runs, folder)
+        for run in runs:
+            self._inform(line_of(run))
+        place = (case.shape.key, case.dtype, case.which)
+        self.record.runs = [run for run in self.record.runs if (run.shape, run.dtype, run.pass_) != place] + runs
+        self.record.left_out.remove(case.name)
+        self.record.host.load_after = machine.load()
+        self._save(save)
+
+    def _measure_conditions(self, folder: Path) -> None:
+        """What every figure of a GPU is judged by: versions, driver and clocks, two rates, and what starting work takes."""
+        known, large, own = self.record.machine, machine.COPIED_BYTES["cuda"], self._options.own
+        worker: Worker | None = None
+        try:
+            worker = self._worker(own, folder)
+            self._note(own, worker.receive())
+            rates = worker.ask("rates", device=self._device.name, products=[machine.product_of_gpu()], copies=[large])
+            known.copy_gb_s, known.gemm_gflops = rates["copies"][str(large)], known.gemm_gflops | rates["products"]
+            self.record.device |= rates["device"]
+            known.launch_us = worker.ask("launches", device=self._device.name)
+            if own.name in self._reusable:
+                self._idle[own.name], worker = worker, None
+        except (AbsentError, FailedError) as error:
+            self._inform(f"the device's rates are unknown: {error}")
+        finally:
+            if worker is not None:
+                worker.close()
+        for line in conditions(self.record):
+            self._inform(line)
+
     def _measure_rates(self, case: Case, worker: Worker) -> None:
-        """Measures the rates that a case's floor needs and that are not known yet. If that fails, the case has no floor."""
+        """Measures the rates that a case's floor needs and that are not known yet. If that fails, the case has no floor.
+
+        On a GPU, whose floors are the model's, `_measure_conditions` has measured all.
+        """
+        if self._kind == "cuda":
+            return
         known, large = self.record.machine, str(machine.COPIED_BYTES[self._kind])
-        products = [product for product in machine.products_of(case, self._kind) if machine.product_key(product) not in known.gemm_gflops]
+        products = [product for product in machine.products_of(case) if machine.product_key(product) not in known.gemm_gflops]
         copied = known.cached_copy_gb_s if known.copy_gb_s is None else {large: known.copy_gb_s, **known.cached_copy_gb_s}
-        copies = [size for size in machine.copies_of(case, self._kind) if str(size) not in copied]
+        copies = [size for size in machine.copies_of(case) if str(size) not in copied]
         if not products and not copies:
             return
-        if self._kind == "cpu":
-            time.sleep(REST_S)
+        time.sleep(REST_S)
         try:
             found = worker.ask("rates", device=self._device.name, products=products, copies=copies)
         except (AbsentError, FailedError) as error:
@@ -180,7 +231,6 @@ class Benchmark:
         known.copy_gb_s = found["copies"].pop(large, known.copy_gb_s)
         known.cached_copy_gb_s |= found["copies"]
         known.gemm_gflops |= found["products"]
-        self.record.device |= found["device"]
 
     def _with_slopes(self, case: Case, runs: list[Measurement], folder: Path) -> list[Measurement]:
         """Adds to the runs the time of one more step, from as many runs with twice the steps."""
@@ -212,13 +262,23 @@ class Benchmark:
                 workers[peer.name].send("open", case=case)
             runs += self._measure_with(case, [peer for peer in peers if peer.name in workers], workers, folder)
             failed = {run.subject for run in runs if run.status == "failed"}
-            for name in [name for name in workers if name in self._reusable and name not in failed]:
-                self._idle[name] = workers.pop(name)
+            self._keep({name: workers.pop(name) for name in list(workers) if name in self._reusable and name not in failed})
         finally:
             for worker in workers.values():
                 worker.close()
         places = {peer.name: place for place, peer in enumerate((self._options.own, *self._options.peers))}
         return sorted(runs, key=lambda run: (places[run.subject], run.mode))
+
+    def _keep(self, workers: Mapping[str, Worker]) -> None:
+        """Keeps processes for the next case, which shall not lack the memory that they needed for this one."""
+        for worker in workers.values():
+            worker.send("release")
+        for name, worker in workers.items():
+            try:
+                worker.receive()
+                self._idle[name] = worker
+            except FailedError:
+                worker.close()
 
     def _worker(self, peer: Peer, folder: Path) -> Worker:
         """A library's process: a newly started one, or one that has served a case before."""
@@ -235,16 +295,17 @@ class Benchmark:
     def _measure_with(self, case: Case, peers: Sequence[Peer], workers: Mapping[str, Worker], folder: Path) -> list[Measurement]:
         """Measures a run of each library's modes, whose processes were told to open the case."""
         runs: list[Measurement] = []
-        reference = case.work().reference()
+        work = case.work()
+        reference, origin = self._reference(case, work)
         entries: list[_Entry] = []
         for peer in peers:
             opened, told = self._open(case, peer, workers[peer.name])
             entries += opened
             runs += told
-        entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._check(case, entry, reference, folder))]
+        entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._check(work, entry, reference, folder))]
         if self._options.own.name in workers:
             self._measure_rates(case, workers[self._options.own.name])
-        entries = [entry for entry in entries if self._told(case, entry, runs, self._warm_up)]
+        entries = [entry for entry in entries if self._told(case, entry, runs, lambda entry: self._warm_up(case, entry))]
         for number in range(self._options.rounds):
             first = number % max(len(entries), 1)  # none is always the first
             for entry in (*entries[first:], *entries[:first]):
@@ -252,11 +313,22 @@ class Benchmark:
                     entries.remove(entry)
         floors = [entry.floor_us for entry in entries if entry.floor_us is not None]
         floor = min(floors) if floors else machine.floor_us(case, self.record.machine) if self._kind == "cpu" else None
-        return runs + [self._finished(case, entry, floor) for entry in entries]
+        runs += [self._finished(case, entry, floor) for entry in entries]
+        for run in runs:
+            run.reference = origin if run.relative_error is not None else None
+        return runs
+
+    def _reference(self, case: Case, work: Work) -> tuple[Mapping[str, Array], str]:
+        """What a case's results are compared with, and what a record says of it."""
+        references = self._options.references
+        found = None if references is None else references.of(case)
+        if references is None or found is None:
+            return in_time(work.reference, self._until), f"float64, computed here: {work.checked}"
+        return found, f"float64, from {references.name}: {work.checked}"
 
     def _too_large(self, case: Case, libraries: int) -> str | None:
         """The reason why a case cannot be measured: all libraries hold it in memory at the same time."""
-        modes = 2 if self._kind == "cuda" else 1
+        modes = 2 if self._kind == "cuda" and not isinstance(case.shape, LargeShape) else 1
         needed = case.needed_bytes(SETS[self._kind]) * libraries * modes
         available = self._device.available_memory()
         if needed <= available:
@@ -310,23 +382,23 @@ class Benchmark:
             runs.append(self._run(case, entry.peer.name, entry.mode, "wrong", wrong, entry))
         return wrong is None
 
-    def _check(self, case: Case, entry: _Entry, reference: Mapping[str, Array], folder: Path) -> str | None:
-        file = folder / "results.npz"
+    def _check(self, work: Work, entry: _Entry, reference: Mapping[str, Array], folder: Path) -> str | None:
+        file, case = folder / "results.npz", work.case
         entry.worker.ask("check", mode=entry.mode, file=str(file))
         with np.load(file) as found:
-            entry.error, name = relative_error(found, case.work().compared(entry.peer.name, reference))
+            entry.error, name = relative_error(found, work.compared(entry.peer.name, reference))
         file.unlink()
-        allowed = TOLERANCES[case.dtype]
-        if entry.error <= allowed:
+        if entry.error <= case.tolerance:
             return None
-        return f"{name} is off by {entry.error:.2g} of its norm; {allowed:g} are allowed for {case.dtype}"
+        return f"{name} is off by {entry.error:.2g} of its norm; {case.tolerance:g} are allowed for {case.dtype}"
 
-    def _warm_up(self, entry: _Entry) -> None:
+    def _warm_up(self, case: Case, entry: _Entry) -> None:
         """Finds how many passes make a turn, and how long packing takes."""
         found = [entry.worker.ask("time", mode=entry.mode, repeats=1) for _ in range(WARM_UPS)]
         seconds = max(min(found) / 1e6, 1e-9)
-        wanted = max(LEAST_REPEATS[self._kind], min(int(TURN_S[self._kind] / seconds) + 1, MOST_REPEATS))
-        entry.repeats = max(1, min(wanted, int(LONGEST_S / seconds)))
+        least, turn_s = case.shape.least_repeats or LEAST_REPEATS[self._kind], case.shape.turn_s or TURN_S[self._kind]
+        wanted = max(least, min(int(turn_s / seconds) + 1, MOST_REPEATS))
+        entry.repeats = max(1, min(wanted, int(LONGEST_S[self._kind] / seconds)))
         if entry.packs:
             entry.packing_us = statistics.median(entry.worker.ask("pack", mode=entry.mode))
 
@@ -339,7 +411,7 @@ class Benchmark:
         """Makes a run without figures."""
         more: dict[str, Any] = {}
         if entry is not None:
-            more = {"plan": entry.plan, "relative_error": entry.error if np.isfinite(entry.error) else None}
+            more = {"plan": entry.plan, "sets": entry.sets, "relative_error": entry.error if np.isfinite(entry.error) else None}
         more |= _amounts(case)
         return Measurement(
             shape=case.shape.key, dtype=case.dtype, pass_=case.which, subject=subject, mode=mode, status=status, reason=reason, **more
@@ -365,6 +437,7 @@ class Benchmark:
             relative_error=entry.error,
             peak_bytes=entry.peak_bytes,
             plan=entry.plan,
+            sets=entry.sets,
             floor_us=floor_us,
             estimate_us=entry.estimate_us,
             estimate_step_us=entry.estimate_step_us,
@@ -375,7 +448,7 @@ class Benchmark:
 def _amounts(case: Case) -> dict[str, Any]:
     """What a run of a single operator tells of its work."""
     shape = case.shape
-    if not isinstance(shape, OperatorShape):
+    if not isinstance(shape, OperatorShape | LargeShape):
         return {}
     return {
         "tensor": tensor_text(shape.desc(case.dtype)),

@@ -1,4 +1,4 @@
-"""The libraries' processes, as the measuring process sees them."""
+"""The libraries' processes, as the measuring process sees them, and work of its own that has an end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import dmlpy as dml
 from dmlpy.bench.worker import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -39,6 +43,42 @@ class AbsentError(Exception):
 
 class FailedError(Exception):
     """A worker failed, died or took too long."""
+
+
+class TimeOverError(Exception):
+    """There is no time for another case, or for what one needs."""
+
+
+Result = TypeVar("Result")
+
+
+def in_time(compute: Callable[[], Result], until: float | None) -> Result:
+    """What a function gives. At the moment `until` it is left to itself: some references take longer than all else.
+
+    Raises:
+        TimeOverError: it did not come to an end by then.
+    """
+    if until is None:
+        return compute()
+    results: queue.SimpleQueue[Callable[[], Result]] = queue.SimpleQueue()
+
+    def put() -> None:
+        try:
+            found = compute()
+        except BaseException as error:
+            results.put(partial(_raise, error))
+        else:
+            results.put(lambda: found)
+
+    threading.Thread(target=put, daemon=True).start()
+    try:
+        return results.get(timeout=max(0.0, until - time.monotonic()))()
+    except queue.Empty:
+        raise TimeOverError from None
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 class Worker:

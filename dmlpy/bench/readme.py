@@ -30,7 +30,6 @@ COMMANDS = {
     "cpu-load": "--device cpu --load 2 ",
     "cuda": "--device cuda ",
     "operators": "--operators --device cpu ",
-    "operators-cuda": "--operators --device cuda ",
 }
 """What a command that makes a record asks for, by the record's name."""
 EXPLAINED = (
@@ -45,19 +44,31 @@ def block(name: str, records: Path) -> str:
     if name == predictions.NAME:
         return predictions.markdown(predictions.Predictions.load(path))
     if not path.is_file():
-        asked = COMMANDS.get(name, "")
-        return f"Not measured yet; `dmlpy bench {asked}--save {FOLDER}/{name}.json` makes the record.\n"
+        missing = f"No speed has been recorded on a {'GPU' if name == 'cuda' else 'processor'}"
+        return f"{missing} yet; `dmlpy bench {COMMANDS.get(name, '')}--save {FOLDER}/{name}.json` makes the record.\n"
     record = Record.load(path)
-    if report.of_operators(record):
-        return (
-            "\n\n".join(filter(None, [f"{_where(record)} {_conditions(record)}", report.goal_text(record), report.markdown(record)])) + "\n"
-        )
-    parts = [f"{_where(record)} {EXPLAINED}", tables.markdown(record)]
+    operators, layers = report.parts(record)
+    found = [*(_layers(layers, name) if layers.runs else []), *(_operators(operators) if operators.runs else [])]
+    if record.device.get("kind") == "cuda":
+        found.insert(0, "\n".join(f"- {line}" for line in tables.conditions(record)))
+    if record.left_out:
+        found.append(f"Left out: {', '.join(record.left_out)}.")
+    return "\n\n".join(found) + "\n"
+
+
+def _layers(record: Record, name: str) -> list[str]:
+    """The paragraphs about layers and normalizations."""
+    found = [f"{_where(record)} {EXPLAINED}", tables.markdown(record)]
     if memory := tables.memory_markdown(record):
-        parts.append(memory)
+        found.append(memory)
     if picture.points(record):
-        parts.append(f"![The time of a step against the model's floor for it, on logarithmic axes]({RECORDS.name}/{name}.svg)")
-    return "\n\n".join(parts) + "\n"
+        found.append(f"![The time of a step against the model's floor for it, on logarithmic axes]({RECORDS.name}/{name}.svg)")
+    return found
+
+
+def _operators(record: Record) -> list[str]:
+    """The paragraphs about single operators."""
+    return [f"{_where(record)} {_conditions(record)}", *filter(None, [report.goal_text(record)]), report.markdown(record)]
 
 
 def goals(name: str, records: Path) -> str:
@@ -70,6 +81,8 @@ def goals(name: str, records: Path) -> str:
 
 def _conditions(record: Record) -> str:
     """What a reader of least times wants to know."""
+    if record.device.get("kind") == "cuda":
+        return f"Least times of {_rounds(record)} rounds."
     before, after = (
         " ".join(f"{average:.1f}" for average in loads) or "unknown" for loads in (record.host.load_before, record.host.load_after)
     )
@@ -84,6 +97,8 @@ def _rounds(record: Record) -> int:
 def _where(record: Record) -> str:
     names = {"numpy": "NumPy", "cupy": "CuPy"}
     own = " and ".join(f"{name} {record.versions[key]}" for key, name in names.items() if key in record.versions)
+    if record.device.get("kind") == "cuda":
+        return f"{record.device_name}, {record.date[:10]}, dmlpy with {own}."
     threads, loops = record.host.threads, record.host.busy_loops
     beside = f", beside {loops} busy loop{'s' * (loops > 1)}" if loops else ""
     return f"{record.device_name}, {threads} thread{'s' * (threads > 1)}{beside}, {record.date[:10]}, dmlpy with {own}."

@@ -48,11 +48,13 @@ class Machine(_Part):
         copy_gb_s: bytes read and written in one second by a copy within the device's memory, in 1e9.
         cached_copy_gb_s: the same of copies of so many bytes, which the processor's caches may hold.
         gemm_gflops: 1e9 operations in one second by sizes and type of a matrix product, `1024x256x16 FLOAT32`: rows, sum, columns.
+        launch_us: on a GPU the microseconds of starting next to nothing, by the names of `launches.NAMES`.
     """
 
     copy_gb_s: float | None = None
     cached_copy_gb_s: dict[str, float] = {}
     gemm_gflops: dict[str, float] = {}
+    launch_us: dict[str, float] = {}
 
 
 class Measurement(_Part):
@@ -61,7 +63,8 @@ class Measurement(_Part):
     Attributes:
         shape: the key.
         subject: the library.
-        mode: `eager`, or `graph` where everything was captured in a CUDA graph before.
+        mode: `eager`, or `graph` where everything was captured in a CUDA graph before. A further word, `graph flash`, names the kernels
+            that the library was told to use.
         median_us: the median of the rounds, in microseconds of a pass; likewise the 10th and 90th percentile and the least.
         rounds: the number of turns.
         repeats: passes that a round's figure is the mean of.
@@ -76,6 +79,8 @@ class Measurement(_Part):
         estimate_step_us: the same of a step, which `slope_us` measures.
         tensor: of a single operator the type and sizes of its largest input.
         flops: the operations of its matrix products; `bytes` those of all its tensors.
+        sets: the inputs that were used in turn, so that none was found in a cache.
+        reference: what the results were compared with, and where it came from.
     """
 
     shape: str
@@ -103,6 +108,8 @@ class Measurement(_Part):
     tensor: str | None = None
     flops: int | None = None
     bytes: int | None = None
+    sets: int | None = None
+    reference: str | None = None
 
 
 class Record(_Part):
@@ -112,6 +119,7 @@ class Record(_Part):
         date: when it began, ISO 8601 with the time zone.
         device: the device's description of itself, with driver and clocks on a GPU.
         versions: by library.
+        left_out: the cases that were asked for and are not measured, because the time was over or the benchmark was ended.
     """
 
     format: Literal[1] = 1
@@ -120,6 +128,7 @@ class Record(_Part):
     host: Host
     versions: dict[str, str] = {}
     machine: Machine = Machine()
+    left_out: list[str] = []
     runs: list[Measurement] = []
 
     @property

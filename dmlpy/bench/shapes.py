@@ -11,7 +11,7 @@ import fnmatch
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import dmlpy as dml
 from dmlpy.description.naming import nearest
@@ -53,6 +53,10 @@ class Shape(ABC):
     suite: Suite
     steps: int = 1
     """T, which divides a time to give the time per step; 1 if there are no steps."""
+    least_repeats: ClassVar[int | None] = None
+    """Passes that are timed together, at least; None for as many as are usual on the device."""
+    turn_s: ClassVar[float | None] = None
+    """Seconds that they shall take, at least; None for as many as are usual on the device."""
 
     @property
     @abstractmethod

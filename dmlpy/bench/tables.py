@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dmlpy.bench import launches
 from dmlpy.inspection.render import Table
 
 if TYPE_CHECKING:
@@ -46,9 +47,12 @@ class Row:
     runs: dict[Column, Measurement]
 
     def own(self, mode: str) -> Measurement | None:
-        """The dmlpy run that a peer's run in this mode is compared with: in the same mode, or in the only one there is."""
+        """The dmlpy run that a peer's run in this mode is compared with: in the same mode, or in the only one there is.
+
+        Which kernels a peer was told to use, the words after the first, is no mode of dmlpy's.
+        """
         found = [run for (subject, _), run in self.runs.items() if subject == OWN and run.status == "ok"]
-        same = [run for run in found if run.mode == mode]
+        same = [run for run in found if run.mode == mode.partition(" ")[0]]
         return same[0] if same else found[0] if len(found) == 1 else None
 
     def ratio(self, column: Column) -> float | None:
@@ -226,6 +230,18 @@ def _beside_fastest(row: Row) -> tuple[float, str] | None:
 def _slower_text(found: tuple[float, str, Work]) -> str:
     ratio, subject, (shape, which, dtype) = found
     return f"{shape} {which} {dtype} ({ratio:.2f}× that of {NAMES.get(subject, subject)})"
+
+
+def conditions(record: Record) -> list[str]:
+    """What a GPU's figures are judged by: the card and its clocks, its rates, and what starting work takes."""
+    device, machine = record.device, record.machine
+    driver = device.get("driver_version") or device.get("CUDA driver, runtime", "").partition(",")[0]
+    clocks = [f"{device[key]} {text}" for key, text in (("clocks.sm", "at work"), ("clocks.max.sm", "at most")) if key in device]
+    told = [", ".join(filter(None, [device.get("name"), f"driver {driver}" if driver else "", *clocks]))]
+    rates = [f"a copy of 1 GiB: {machine.copy_gb_s / 1e3:.2f} TB/s read and written"] if machine.copy_gb_s is not None else []
+    rates += [f"a product of {product}: {rate / 1e3:.0f} TFLOP/s" for product, rate in machine.gemm_gflops.items()]
+    starts = [f"{launches.NAMES.get(name, name)}: {us:.2f} µs" for name, us in machine.launch_us.items()]
+    return [*told, *("; ".join(found) for found in (rates, starts) if found)]
 
 
 def listing(shapes: Sequence[Shape]) -> Table:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dmlpy.bench.operators.shape import OperatorShape
+from dmlpy.bench.operators.shape import LargeShape, OperatorShape
 from dmlpy.bench.shapes import BatchNorm, DataType, LayerShape, Pass, Recurrent, Shape
 from dmlpy.description.gate_order import GateOrder, reorder
 from dmlpy.reference.evaluation import reference
@@ -54,6 +54,12 @@ class Case:
     def trains(self) -> bool:
         return self.which == "training"
 
+    @property
+    def tolerance(self) -> float:
+        """The largest error of any result, of `TOLERANCES`. A factor in TF32 has as many digits as one in FLOAT16."""
+        rounded = isinstance(self.shape, LargeShape) and self.shape.row.half_precision
+        return TOLERANCES["FLOAT16" if rounded else self.dtype]
+
     def work(self) -> Work:
         """The arrays of the case.
 
@@ -66,10 +72,14 @@ class Case:
             return BatchNormWork(self, self.shape)
         if isinstance(self.shape, OperatorShape):
             return OperatorWork(self, self.shape)
+        if isinstance(self.shape, LargeShape):
+            return LargeWork(self, self.shape)
         raise TypeError(f"there is no work for a {type(self.shape).__name__}")
 
     def needed_bytes(self, sets: int) -> int:
         """The least memory that one library needs: all sets of inputs, and the tensors of all operators."""
+        if isinstance(self.shape, LargeShape):
+            return self.shape.bytes(self.which, self.dtype) * self.shape.row.sets(self.dtype)
         descs = self.shape.descs(self.which, self.dtype)
         tensors = sum(tensor.reached_bytes for desc in descs for tensor in desc.tensors().values())
         first = next(iter(descs[0].tensors().values()))
@@ -93,6 +103,11 @@ class Work(ABC):
     def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
         """The results that a library must have: of the reference all but those that it is known to lack."""
         return reference
+
+    @property
+    def checked(self) -> str:
+        """What of the results is compared, for a record."""
+        return "all results"
 
 
 class OperatorWork(Work):
@@ -127,6 +142,38 @@ class OperatorWork(Work):
         return {place: array for place, array in reference.items() if place not in self.row.lacking.get(subject, ())}
 
 
+class LargeWork(Work):
+    """One operator at a size that fills a GPU, of which a part is checked. Results are named by the fields of the outputs.
+
+    Attributes:
+        sets: the number of inputs that are used in turn. They are copies of the same.
+    """
+
+    def __init__(self, case: Case, shape: LargeShape) -> None:
+        super().__init__(case)
+        self.shape, self.row = shape, shape.row
+        self.desc, self.sets = shape.desc(case.dtype), shape.row.sets(case.dtype)
+
+    def arrays(self) -> dict[str, Array]:
+        """The inputs by field, anew with each call: they are too large to be kept."""
+        return self.row.arrays(self.case.dtype)
+
+    def reference(self) -> dict[str, Array]:
+        found: dict[str, Array] = reference(self.row.sampled_desc(self.case.dtype), self.row.sampled(self.arrays())).as_dict()
+        return found
+
+    def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
+        return self.row.sampled(results)
+
+    def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
+        lacking = self.row.lacking if subject == "torch" else ()
+        return {field: array for field, array in reference.items() if field not in lacking}
+
+    @property
+    def checked(self) -> str:
+        return self.row.sampled_text()
+
+
 class SampledWork(Work):
     """Samples or channels that do not depend on each other, of which a few are checked.
 
@@ -140,8 +187,12 @@ class SampledWork(Work):
 
     def __init__(self, case: Case, count: int) -> None:
         super().__init__(case)
-        self.dtype = np.dtype(case.dtype.lower())
+        self.dtype, self._count = np.dtype(case.dtype.lower()), count
         self.chosen = sorted({0, count // 2, count - 1})[:CHECKED]
+
+    @property
+    def checked(self) -> str:
+        return f"{len(self.chosen)} of {self._count}"
 
     @abstractmethod
     def x(self, number: int = 0) -> Array:

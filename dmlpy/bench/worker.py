@@ -57,24 +57,31 @@ class Session:
 
     def open(self, case: Case) -> dict[str, Any]:
         """Builds a case in every mode and runs each once: plan and peak memory by mode, or the reason why a mode is missing."""
-        self._runners.clear()
-        gc.collect()
-        self.subject.release()
+        if self._work is not None:
+            self.release()
         self._work = case.work()
         found: dict[str, Any] = {}
-        for mode in self.subject.modes():
+        for mode in self.subject.modes(self._work):
             try:
                 self._runners[mode] = runner = self.subject.build(self._work, mode)
                 runner.run(0)
                 peak = self.subject.peak_bytes()
                 model = {name: getattr(runner, name) for name in MODELLED}
-                found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, **model}
+                sets = runner.sets or self.subject.sets
+                found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, "sets": sets, **model}
             except UnsupportedError as error:
                 found[mode] = {"absent": str(error)}
             except Exception as error:  # one mode's failure is told, and the other is measured all the same
                 traceback.print_exc()
                 found[mode] = {"failed": told(error)}
         return found
+
+    def release(self) -> None:
+        """Gives all memory of the last case back."""
+        self._runners.clear()
+        self._work = None
+        gc.collect()
+        self.subject.release()
 
     def check(self, mode: Mode, file: str) -> None:
         """Writes the results that the reference has to a file of NumPy's."""
@@ -92,7 +99,8 @@ class Session:
 
     def time(self, mode: Mode, repeats: int) -> float:
         """The microseconds of one of this many passes, inputs used in turn, after one untimed pass."""
-        runner, sets, count = self._runners[mode], self.subject.sets, 0
+        runner, count = self._runners[mode], 0
+        sets = runner.sets or self.subject.sets
 
         def issue() -> None:
             nonlocal count
@@ -113,6 +121,12 @@ class Session:
         from dmlpy.bench.machine import rates
 
         return rates(device, products, copies)
+
+    def launches(self, device: str) -> dict[str, float]:
+        """The microseconds of starting next to nothing on a GPU."""
+        from dmlpy.bench.launches import launches
+
+        return launches(device)
 
 
 def told(error: BaseException) -> str:

@@ -19,7 +19,7 @@ _POSIX = sys.platform != "win32"
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _MAX_BYTES = 1 << 28
 """The largest image file; images have some 10 KB to 10 MB."""
-
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 _IMAGE_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
 """Names of files that the store wrote: an image, or an unfinished one. Other files in its folder are left alone."""
@@ -38,8 +38,9 @@ _written_lock = threading.Lock()
 class ImageStore:
     """Compiled kernels, one file each, named by a hash of everything that the kernel was made from. Threads and processes may share it.
 
-    A file holds the SHA-256 of the rest, then the symbol, a zero byte and the image. Whoever can write here decides what runs on the
-    GPU, so neither a folder nor a file that others own or can write to is used. What cannot be read or written is compiled anew.
+    A file holds the SHA-256 of its name and the rest, then the symbol, a zero byte and the image. Whoever can write here decides what runs
+    in the process and on the GPU, so neither a folder nor a file that others own or can write to is used. What cannot be read or written
+    is compiled anew.
 
     On POSIX the folder is held open, so the store keeps using it even if somebody who can write to its parent replaces it.
     """
@@ -52,9 +53,13 @@ class ImageStore:
 
     @classmethod
     def open(cls) -> ImageStore | None:
-        """Opens the user's store and creates it if it is missing; None if no private folder can be had."""
+        """Opens the user's store and creates it if it is missing; None if no private folder can be had.
+
+        There is none for a process that runs for one user with the rights of another: the folder that it is told of is one's, its files
+        the other's.
+        """
         folder = cache_directory()
-        if folder is None:
+        if folder is None or (_POSIX and os.getuid() != os.geteuid()):
             return None
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -68,6 +73,14 @@ class ImageStore:
 
     def read(self, key: str) -> tuple[bytes, str] | None:
         """The image and symbol of a kernel; None if the file is missing or damaged."""
+        data = self.file(key)
+        if data is None:
+            return None
+        symbol, _, image = data[_DIGEST_BYTES:].partition(b"\0")
+        return (image, symbol.decode()) if symbol.isascii() else None
+
+    def file(self, key: str) -> bytes | None:
+        """The whole file of a kernel, to be taken elsewhere; None if it is missing or damaged."""
         try:
             # Does not block if a pipe stands in the file's place.
             with os.fdopen(self._open(key, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
@@ -79,11 +92,7 @@ class ImageStore:
                     os.utime(file.fileno())  # marks it as recently used, so that it is evicted later
         except OSError:
             return None
-        digest, content = data[:32], data[32:]
-        if hashlib.sha256(content).digest() != digest:
-            return None
-        symbol, _, image = content.partition(b"\0")
-        return image, symbol.decode()
+        return data if _digest(key, data[_DIGEST_BYTES:]) == data[:_DIGEST_BYTES] else None
 
     def write(self, key: str, image: bytes, symbol: str) -> None:
         """Stores an image so that readers find all of it or nothing. If the folder cannot be written, nothing is stored.
@@ -96,7 +105,7 @@ class ImageStore:
             descriptor = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             try:
                 with os.fdopen(descriptor, "wb") as file:
-                    file.write(hashlib.sha256(content).digest() + content)
+                    file.write(_digest(key, content) + content)
                 os.replace(self._place(temporary), self._place(key), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
             except BaseException:
                 os.unlink(self._place(temporary), dir_fd=self._descriptor)
@@ -126,9 +135,14 @@ class ImageStore:
         return os.open(self._place(name), flags | _FLAGS, 0o600, dir_fd=self._descriptor)
 
 
+def _digest(key: str, content: bytes) -> bytes:
+    """What a file begins with. The name is a part of it: a file that was moved to another's place is not taken for that."""
+    return hashlib.sha256(key.encode() + b"\0" + content).digest()
+
+
 def _is_private(state: os.stat_result) -> bool:
     """Returns whether a folder or file belongs to this user and nobody else can write to it."""
-    return not _POSIX or (state.st_uid == os.getuid() and not state.st_mode & 0o022)
+    return not _POSIX or (state.st_uid == os.geteuid() and not state.st_mode & 0o022)
 
 
 def cache_directory() -> Path | None:

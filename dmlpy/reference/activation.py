@@ -140,8 +140,8 @@ def scaled_elu(desc: ActivationScaledEluDesc, x: Array) -> Array:
 
 
 def logistic(x: Array) -> Array:
-    """Computes the sigmoid function 1 / (1 + exp(-x)); exp(-x) may overflow, to the right result 0."""
-    value: Array = 1.0 / (1.0 + np.exp(-x))
+    """Computes the sigmoid function 1 / (1 + exp(-x)) with all its digits, also where exp(-x) overflows."""
+    value: Array = np.exp(np.minimum(x, 0.0)) / (1.0 + np.exp(-np.abs(x)))
     return value
 
 
@@ -191,9 +191,7 @@ def gelu(desc: ActivationGeluDesc, x: Array) -> Array:
 
 @_of_input(ActivationSwishDesc)
 def swish(desc: ActivationSwishDesc, x: Array) -> Array:
-    scaled = desc.sigmoid_input_scale * x
-    # 1 / (1 + exp(-v)), which would lose the small values that x makes larger.
-    return _gated(x, np.exp(np.minimum(scaled, 0.0)) / (1.0 + np.exp(-np.abs(scaled))))
+    return _gated(x, logistic(desc.sigmoid_input_scale * x))
 
 
 @_of_input(ActivationHardSwishDesc)

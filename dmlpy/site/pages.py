@@ -29,6 +29,7 @@ PAGES: Mapping[str, str] = {
     "dmlpy/operators/recurrent/README.md": "guide/recurrent",
     "dmlpy/operators/normalization/README.md": "guide/normalization",
     "dmlpy/devices/README.md": "guide/devices",
+    "dmlpy/devices/cuda/README.md": "guide/gpu",
     "dmlpy/graphs/README.md": "guide/graphs",
     "dmlpy/x/README.md": "guide/x",
     "dmlpy/onnx/README.md": "guide/onnx",

@@ -10,11 +10,12 @@
 // end, which no operator fuses, have none.
 #pragma once
 
-/// 1 / (1 + e^-x), within 4 ulp for |x| <= 4, or 6 if the machine's functions are as far off as documented; further out the error in e^-x
-/// grows with |x|, the absolute one does not.
+/// 1 / (1 + e^-x) to 3 ulp, or 8 if the machine's functions are as far off as documented. e to a negative power keeps the small results,
+/// and does not overflow where they are subnormal.
 __device__ inline float logistic(float x) {
-    float const log2_e = 1.44269504f;
-    return machine::reciprocal_approx(1.0f + machine::exp2_approx(-log2_e * x));
+    float const power = expf(-fabsf(x));
+    float const larger = machine::reciprocal_approx(1.0f + power);
+    return x < 0.0f ? power * larger : larger;
 }
 
 /// tanh to 3 ulp. 1 - 2 / (1 + e^2x) would lose the small results to cancellation: near zero an odd polynomial stands in.
@@ -94,7 +95,8 @@ struct ScaledElu {
 struct Tanh {
     static constexpr bool keeps_value = true;
     __device__ float operator()(float x) const { return hyperbolic_tangent(x); }
-    __device__ float derivative(float kept) const { return 1.0f - kept * kept; }
+    // 1 - kept * kept would lose digits where tanh is nearly 1 or -1
+    __device__ float derivative(float kept) const { return (1.0f - kept) * (1.0f + kept); }
 };
 
 /// alpha tanh(beta x)
@@ -117,6 +119,17 @@ struct Sigmoid {
     __device__ float operator()(float x) const { return logistic(x); }
     __device__ float derivative(float kept) const { return kept * (1.0f - kept); }
 };
+
+/// 1 less an activation's value
+template <class Functor>
+__device__ float rest_of(Functor const&, float, float value) {
+    return 1.0f - value;
+}
+
+/// With all its digits where the value is nearly 1.
+__device__ inline float rest_of(Sigmoid const& sigmoid, float argument, float) {
+    return sigmoid(-argument);
+}
 
 /// max(0, min(alpha x + beta, 1))
 struct HardSigmoid {
@@ -147,11 +160,22 @@ struct Identity {
     __device__ float derivative(float) const { return 1.0f; }
 };
 
+/// e^-|factor x|; what the product's rounding changes the power by is made up for
+__device__ inline float decay(float factor, float x) {
+    float const product = factor * x;
+    float const power = expf(-fabsf(product));
+    if (power == 0.0f) {
+        return power;
+    }
+    float const lost = fmaf(factor, x, -product);
+    return fmaf(power, product < 0.0f ? lost : -lost, power);
+}
+
 /// ln(1 + e^(steepness x)) / steepness, for a steepness above 0
 struct Softplus {
     float steepness;
     static constexpr bool keeps_value = false;
-    __device__ float operator()(float x) const { return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(steepness * x))) / steepness; }
+    __device__ float operator()(float x) const { return fmaxf(x, 0.0f) + log1pf(decay(steepness, x)) / steepness; }
     __device__ float derivative(float kept) const { return logistic(steepness * kept); }
 };
 
@@ -161,8 +185,7 @@ struct ParametricSoftplus {
     float beta;
     static constexpr bool keeps_value = false;
     __device__ float operator()(float x) const {
-        float const exponent = beta * x;
-        return alpha * (fmaxf(exponent, 0.0f) + log1pf(expf(-fabsf(exponent))));
+        return alpha * (fmaxf(beta * x, 0.0f) + log1pf(decay(beta, x)));
     }
     __device__ float derivative(float kept) const { return logistic(beta * kept) * alpha * beta; }
 };
@@ -184,8 +207,18 @@ struct Softsign {
 struct Gelu {
     static constexpr bool keeps_value = false;
     __device__ float operator()(float x) const {
-        float const tail = erfcf(-0.707106781f * x);
-        return tail == 0.0f ? 0.0f : 0.5f * x * tail;
+        float const root_half = 0.707106781f;
+        float const argument = -root_half * x;
+        float tail = erfcf(argument);
+        if (tail == 0.0f) {
+            return 0.0f;
+        }
+        if (argument > 1.0f) {
+            // what the argument lost, by its rounding and that of the root, times the derivative of erfc's logarithm
+            float const lost = fmaf(-root_half, x, -argument) - 1.21016175e-8f * x;
+            tail = fmaf(tail, -2.0f * argument * lost, tail);
+        }
+        return 0.5f * x * tail;
     }
     // Phi(x) + x phi(x), phi the density of the normal distribution and Phi its integral
     __device__ float derivative(float kept) const {
@@ -212,15 +245,14 @@ __device__ inline float gated(float gate, float x) {
     return gate == 0.0f ? 0.0f : gate * x;
 }
 
-/// x / (1 + e^(-sigmoid_input_scale x)); e to a negative power keeps the small results
+/// x / (1 + e^(-sigmoid_input_scale x)); the root of e^-|...| has its digits where the power has none
 struct Swish {
     float sigmoid_input_scale;
     __device__ float operator()(float x) const {
-        float const log2_e = 1.44269504f;
         float const exponent = sigmoid_input_scale * x;
-        float const power = machine::exp2_approx(-log2_e * fabsf(exponent));
-        float const larger = machine::reciprocal_approx(1.0f + power);
-        return gated(exponent < 0.0f ? power * larger : larger, x);
+        float const root = expf(-0.5f * fabsf(exponent));
+        float const larger = machine::reciprocal_approx(1.0f + root * root);
+        return exponent < 0.0f ? gated(root, x) * root * larger : larger * x;
     }
 };
 

@@ -165,7 +165,7 @@ struct Lstm {
         float const entry = gate(activations.f, sums[0], unit.clip_threshold, 0, pass);
         float keep;
         if constexpr (couple_input_forget) {
-            keep = 1.0f - entry;
+            keep = rest_of(activations.f, use_clip_threshold ? clip(sums[0], unit.clip_threshold) : sums[0], entry);
         } else {
             keep = gate(activations.f, sums[2], unit.clip_threshold, 2, pass);
         }

@@ -30,9 +30,9 @@ def content(key: str) -> tuple[bytes, str]:
     return source.randbytes(source.choice([0, 1, 1000, 100_000])), f"symbol_{key[:8]}"
 
 
-def _on_disk(image: bytes, symbol: str) -> bytes:
-    data = symbol.encode() + b"\0" + image
-    return hashlib.sha256(data).digest() + data
+def _on_disk(key: str, image: bytes, symbol: bytes) -> bytes:
+    data = symbol + b"\0" + image
+    return hashlib.sha256(key.encode() + b"\0" + data).digest() + data
 
 
 def _in_a_folder(attempt: Callable[[Attack, Path], str]) -> Callable[[Attack], str]:
@@ -100,7 +100,7 @@ def files(attack: Attack, base: Path) -> str:
         with file.open("wb") as large:
             large.truncate(1 << 40)
     elif kind == "text":
-        file.write_bytes(_on_disk(b"image", "symbol").replace(b"symbol", b"\xff\xfe"))
+        file.write_bytes(_on_disk(file.name, b"image", b"\xff\xfe"))
     elif kind == "socket":
         import socket
 
@@ -168,7 +168,7 @@ def swaps(attack: Attack, base: Path) -> str:
     store = ImageStore.open()
     assert store is not None
     keys = [hashlib.sha256(bytes([index])).hexdigest() for index in range(4)]
-    folder, planted = base / "kernels", _on_disk(b"planted", "planted")
+    folder, planted = base / "kernels", {name: _on_disk(name, b"planted", b"planted") for name in keys}
     own = folder.stat().st_ino
     swapped = 0
     for step in range(chance.randrange(1, 6)):
@@ -180,7 +180,7 @@ def swaps(attack: Attack, base: Path) -> str:
             if other != folder:
                 folder.symlink_to(other)
             for name in keys:
-                (folder / name).write_bytes(planted)
+                (folder / name).write_bytes(planted[name])
         key = chance.choice(keys)
         store.write(key, *content(key))
         attack.promise(store.read(key) == content(key), "what was written is not read")
@@ -188,7 +188,7 @@ def swaps(attack: Attack, base: Path) -> str:
             attack.promise(store.read(name) in (None, content(name)), "a planted image is read")
     for found in base.iterdir():
         if not found.is_symlink() and found.stat().st_ino != own:
-            attack.promise({path.read_bytes() for path in found.iterdir()} <= {planted}, "a swapped folder is written")
+            attack.promise({path.read_bytes() for path in found.iterdir()} <= {*planted.values()}, "a swapped folder is written")
     return f"{swapped} swaps"
 
 

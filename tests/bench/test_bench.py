@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -108,12 +109,13 @@ def test_dmlpy_computes_the_reference_on_a_gpu(cuda_device: dml.Device, which: A
 
 def test_a_gpu_is_timed_by_its_own_clock_and_takes_turns_with_inputs() -> None:
     subject = Dmlpy(cuda_on_cpu(), 1)
-    runner = subject.build(Case(SHAPES["NCHW"], "FLOAT32", "forward").work(), "graph")
+    work = Case(SHAPES["NCHW"], "FLOAT32", "forward").work()
+    runner = subject.build(work, "graph")
     seam: Any = subject.place.seam  # type: ignore[attr-defined]
     before = seam.counts.copy()
     assert subject.microseconds(lambda: runner.run(2), 3) > 0
     assert dict(seam.counts - before) == {"record_event": 2, "launch_graph": 3, "elapsed_ms": 1}
-    assert (subject.sets, subject.modes()) == (3, ("eager", "graph"))
+    assert (subject.sets, subject.modes(work)) == (3, ("eager", "graph"))
     assert subject.versions()["dmlpy"] == dml.__version__
     used = subject.peak_bytes()
     assert used is not None
@@ -314,6 +316,34 @@ def test_when_its_time_is_over_a_benchmark_ends(monkeypatch: pytest.MonkeyPatch)
     assert not psutil.Process().children()
 
 
+def test_a_reference_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    over = threading.Event()
+    monkeypatch.setattr(RecurrentWork, "reference", lambda self: over.wait(60) and {})
+    lines: list[str] = []
+    options = Options(peers=(), own=peer(bench_peers.Exact), rounds=1, threads=1, seconds=1)
+    began = time.monotonic()
+    record = Benchmark(dml.device("numpy"), options, lines.append).run([Case(SMALL, "FLOAT32", "forward")], tmp_path / "record.json")
+    over.set()
+    assert time.monotonic() - began < 20
+    assert Record.load(tmp_path / "record.json") == record
+    assert (record.runs, record.left_out) == ([], [f"{SMALL.key} FLOAT32 forward"])
+    assert lines == [f"1 s are over; not measured: {SMALL.key} FLOAT32 forward"]
+    assert not psutil.Process().children()
+
+
+def test_an_error_of_a_reference_is_no_end_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Any) -> Any:
+        raise ValueError("no reference")
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(RecurrentWork, "reference", fail)
+    options = Options(peers=(), own=peer(bench_peers.Exact), rounds=1, threads=1, seconds=60)
+    with pytest.raises(ValueError, match="no reference"):
+        Benchmark(dml.device("numpy"), options).run([Case(SMALL, "FLOAT32", "forward")])
+    assert not psutil.Process().children()
+
+
 def test_a_process_stays_for_the_next_case_and_runs_are_added_to_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     device, options = dml.device("numpy"), Options(peers=(), own=peer(bench_peers.Reusable), rounds=1, threads=1)
@@ -351,8 +381,7 @@ def test_rates_of_a_gpu_come_from_its_own_clock(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(machine, "gpu_facts", lambda ordinal: {"clocks.sm": f"{ordinal} MHz"})
     device: Any = cuda_on_cpu()
     monkeypatch.setattr(dml, "device", lambda name: device)
-    case = Case(SMALL, "FLOAT16", "forward")
-    assert (machine.products_of(case, "cuda"), machine.copies_of(case, "cuda")) == ([(4096, 4096, 4096, "FLOAT16")], [1 << 12])
+    assert machine.product_of_gpu() == (8192, 8192, 8192, "FLOAT16")
     found = machine.rates("cuda:0", [(8, 4, 2, "FLOAT16")], [1 << 12])
     assert found["copies"][1 << 12] > 0
     assert found["products"]["8x4x2 FLOAT16"] > 0
@@ -373,8 +402,8 @@ def test_the_floor_on_the_processor_is_of_products_or_of_memory() -> None:
     assert machine.floor_us(case, slow) == pytest.approx(shape.bytes("forward", "FLOAT32") * 1e6)
     assert machine.floor_us(case, Machine()) is None
     assert machine.floor_us(case, Machine(copy_gb_s=1.0)) is None
-    assert machine.products_of(case, "cpu") == [(8, 4, 6, "FLOAT32"), (8, 8, 2, "FLOAT32")]
-    assert machine.copies_of(case, "cpu") == [machine.COPIED_BYTES["cpu"], 1 << 12]
+    assert machine.products_of(case) == [(8, 4, 6, "FLOAT32"), (8, 8, 2, "FLOAT32")]
+    assert machine.copies_of(case) == [machine.COPIED_BYTES["cpu"], 1 << 12]
 
 
 # --- records --------------------------------------------------------------------------------------------------------------
@@ -437,7 +466,7 @@ def test_the_command_measures_and_writes_a_record(tmp_path: Path) -> None:
     assert SMALLEST in out
     assert f"{SMALLEST} FLOAT32 forward: dmlpy eager: " in err
     found = json.loads(file.read_text())
-    assert list(found) == ["format", "date", "device", "host", "versions", "machine", "runs"]
+    assert list(found) == ["format", "date", "device", "host", "versions", "machine", "left_out", "runs"]
     assert (found["format"], found["device"]["kind"], found["host"]["threads"]) == (1, "cpu", 1)
     assert found["host"]["processor"]
     assert len(found["host"]["load_before"]) == len(found["host"]["load_after"]) == 3

@@ -13,7 +13,7 @@ import pytest
 import typer.testing
 
 import dmlpy as dml
-from dmlpy.bench import command, machine, readme
+from dmlpy.bench import command, machine, readme, tables
 from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.operators import report
 from dmlpy.bench.operators.shape import OperatorShape, select, tensor_text
@@ -41,7 +41,9 @@ CHOSEN = (
 
 
 def shape_of(operator: str) -> OperatorShape:
-    return select([operator], [])[0]
+    (shape,) = select([operator], [])[:1]
+    assert isinstance(shape, OperatorShape)
+    return shape
 
 
 def work_of(operator: str) -> OperatorWork:
@@ -83,6 +85,7 @@ def test_descs_name_their_largest_input() -> None:
 
 def test_float16_is_the_type_of_the_float32_tensors() -> None:
     (shape,) = select(["add"], ["FLOAT16"])
+    assert isinstance(shape, OperatorShape)
     desc = shape.desc("FLOAT16")
     assert isinstance(desc, ElementWiseAddDesc)
     assert {tensor.data_type for tensor in desc.tensors().values()} == {dml.DataType.FLOAT16}
@@ -165,8 +168,8 @@ def test_a_benchmark_tells_of_equivalents_and_amounts(monkeypatch: pytest.Monkey
 def test_the_floor_of_products_is_theirs() -> None:
     rates = Machine(copy_gb_s=1.0, gemm_gflops={machine.product_key(machine.OPERATORS_PRODUCT): 2.0})
     gemm, add = (Case(shape_of(name), "FLOAT32", "forward") for name in ("GEMM", "ADD"))
-    assert machine.products_of(gemm, "cpu") == [machine.OPERATORS_PRODUCT]
-    assert machine.products_of(add, "cpu") == []
+    assert machine.products_of(gemm) == [machine.OPERATORS_PRODUCT]
+    assert machine.products_of(add) == []
     assert machine.floor_us(gemm, rates) == pytest.approx(2 * 512**3 / 2e3)
     assert machine.floor_us(add, rates) == pytest.approx(3 * 4 * 262_144 / 1e3)
 
@@ -235,7 +238,13 @@ def run_of(operator: str, subject: str, least: float | None, reason: str | None 
     """A run with this least time, of which the median is twice as long."""
     status: Any = more.pop("status", "ok" if least is not None else "absent")
     figures = {"median_us": 2 * least, "least_us": least, "rounds": 9} if least is not None else {}
-    place: dict[str, Any] = {"shape": operator, "dtype": "FLOAT32", "pass_": "forward", "subject": subject, "mode": "eager"}
+    place: dict[str, Any] = {
+        "shape": operator,
+        "dtype": "FLOAT32",
+        "pass_": "forward",
+        "subject": subject,
+        "mode": more.pop("mode", "eager"),
+    }
     return Measurement(**place, status=status, reason=reason, tensor="FLOAT32 8", **figures, **more)
 
 
@@ -272,7 +281,7 @@ def test_the_table_has_least_times_and_ratios(record: Record) -> None:
     table, notes = report.shown(record)
     assert table.marked == {2}
     assert notes[-1] == report.goal_text(record)
-    assert command.shown(record) == (table, notes)
+    assert command.shown(record) == [(table, notes)]
 
 
 def test_modes_have_columns_of_their_own(record: Record) -> None:
@@ -284,9 +293,11 @@ def test_modes_have_columns_of_their_own(record: Record) -> None:
 
 
 def test_a_gpu_s_times_stand_beside_its_model_s_floor(record: Record) -> None:
-    head, _, first, *_ = report.markdown(record.model_copy(update={"device": {"kind": "cuda", "name": "H100"}})).splitlines()
-    assert head.endswith("| dmlpy / floor |")
-    assert first.endswith("| 1.5× | 0.5× | 1.5× |")
+    record.runs[0].bytes, record.runs[3].flops = 90_000_000, 180_000_000_000
+    head, _, first, second, *_ = report.markdown(record.model_copy(update={"device": {"kind": "cuda", "name": "H100"}})).splitlines()
+    assert head.endswith("| dmlpy / floor | dmlpy's rate |")
+    assert first.endswith("| 1.5× | 0.5× | 1.5× | 1.50 TB/s |")
+    assert second.endswith("| 9.0× |  |  | 200 TFLOP/s |")
 
 
 def test_the_goal_counts_what_onnxruntime_has(record: Record) -> None:
@@ -305,9 +316,42 @@ def test_a_page_shows_the_record_of_operators(record: Record, tmp_path: Path) ->
         "before: 1.0 0.5 0.2, after: 2.0 1.0 0.5.\n\n1 of the 2 operators"
     )
     assert report.markdown(record) in block
-    assert "dmlpy bench --operators --device cuda --save dmlpy/bench/records/operators-cuda.json" in readme.block(
-        "operators-cuda", tmp_path
+
+
+def test_a_page_shows_a_gpu_s_layers_and_operators(record: Record, tmp_path: Path) -> None:
+    assert readme.block("cuda", tmp_path) == (
+        "No speed has been recorded on a GPU yet; `dmlpy bench --device cuda --save dmlpy/bench/records/cuda.json` makes the record.\n"
     )
+    layer = run_of("lstm-128-b1-t512", "dmlpy", 50.0, floor_us=10.0, per_step_us=2.0)
+    device = {"kind": "cuda", "name": "H100", "driver_version": "580.65", "clocks.sm": "1755 MHz", "clocks.max.sm": "1980 MHz"}
+    rates = Machine(copy_gb_s=3000, gemm_gflops={"8192x8192x8192 FLOAT16": 700e3}, launch_us={"launch": 2.5, "empty graph": 3.25})
+    made = record.model_copy(
+        update={"device": device, "machine": rates, "runs": [layer, *record.runs], "left_out": ["FOLD FLOAT16 forward"]}
+    )
+    made.save(tmp_path / "cuda.json")
+    block = readme.block("cuda", tmp_path)
+    assert block.startswith(
+        "- H100, driver 580.65, 1755 MHz at work, 1980 MHz at most\n"
+        "- a copy of 1 GiB: 3.00 TB/s read and written; a product of 8192x8192x8192 FLOAT16: 700 TFLOP/s\n"
+        "- a launch after another: 2.50 µs; an empty graph: 3.25 µs\n\n"
+        "H100, 2026-11-23, dmlpy with NumPy 2. Medians"
+    )
+    layers, operators = (made.model_copy(update={"runs": runs}) for runs in ([layer], record.runs))
+    assert tables.markdown(layers) in block
+    assert report.markdown(operators) in block
+    assert block.endswith("\n\nLeft out: FOLD FLOAT16 forward.\n")
+    assert [table for table, _ in command.shown(made)] == [tables.table(layers), report.shown(operators)[0]]
+
+
+def test_what_a_library_is_told_to_use_stands_beside_the_same_mode(record: Record) -> None:
+    runs = [
+        run_of("MULTIHEAD_ATTENTION:D64", "dmlpy", 60.0, mode="graph"),
+        run_of("MULTIHEAD_ATTENTION:D64", "dmlpy", 90.0, mode="eager"),
+        run_of("MULTIHEAD_ATTENTION:D64", "torch", 40.0, mode="graph flash"),
+    ]
+    head, _, first = report.markdown(record.model_copy(update={"runs": runs})).splitlines()
+    assert "PyTorch, graph flash" in head
+    assert first.endswith("| 40.0 µs | 1.5× |")
 
 
 def test_a_single_thread_is_timed_by_the_processor_s_time(monkeypatch: pytest.MonkeyPatch) -> None:

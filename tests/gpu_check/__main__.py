@@ -10,70 +10,102 @@ import time
 from pathlib import Path
 
 from tests.gpu_check import packages
-from tests.gpu_check.calls import SECONDS, TEST_S, WORKERS, Asked, Call
+from tests.gpu_check.calls import CALLS, PART_S, PARTS, SECONDS, TEST_S, WORKERS, Asked, Call, shares
 from tests.gpu_check.programs import Runner
 
 UNUSABLE = 2
+CARRIED = Path(".gpu")
+"""The folder of what is made beforehand: `wheels`, `kernels.tar.gz`, `references`; and of an earlier call, `results` and `before`."""
+
+
+def there(name: str) -> Path | None:
+    """What is carried under a name, if it is."""
+    return path if (path := CARRIED / name).exists() else None
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog=".ci/gpu", description="What needs a GPU, in four calls; the file's header says what each does.")
-    parser.add_argument("call", choices=tuple(packages.NEEDED))
-    folder = os.environ.get("OUT") or "build/gpu"
-    parser.add_argument("--out", type=Path, default=Path(folder), metavar="FOLDER", help="for results; default: $OUT, else build/gpu")
-    parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="wheels of packages that this machine lacks")
-    parser.add_argument("--kernels", type=Path, metavar="FILE", help="compiled kernels that an earlier call kept")
-    parser.add_argument("--keep-kernels", action="store_true", help="put compiled kernels into FOLDER/kernels.tar.gz")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="that the call may take; default: %(default)g")
-    parser.add_argument("--test-seconds", type=float, default=TEST_S, help="that one test may take; default: %(default)g")
-    parser.add_argument("--workers", type=int, default=WORKERS, help="processes of `rest`; default: %(default)d")
-    parser.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="these files or tests in the place of the call's own")
-    parser.add_argument("-k", default="", metavar="EXPRESSION", dest="keyword", help="only tests whose names match, as pytest's -k")
-    parser.add_argument("--cases", nargs="+", default=[], metavar="CASE", help='of `bench`: "lstm-128-b1-t512 FLOAT32 forward"')
-    given = parser.parse_args(arguments)
-    if given.keep_kernels and given.call == "profile":
-        parser.error("profile compiles a few kernels only: it keeps none")
-    return given
+    parser = argparse.ArgumentParser(
+        prog=".ci/gpu", description="What needs a GPU, and its preparation; the file's header says what each does."
+    )
+    calls = parser.add_subparsers(dest="call", required=True, metavar="CALL")
+    kernels = calls.add_parser("kernels", help="compiles all kernels that the calls use, without a GPU", allow_abbrev=False)
+    kernels.add_argument("--for", default="sm_90", metavar="GPU", dest="target", help="an architecture or a GPU; default: %(default)s")
+    kernels.add_argument("--nvrtc", metavar="VERSION", help="13.0, or a folder with one; default: the one that CuPy finds here")
+    kernels.add_argument("--output", type=Path, default=CARRIED / "kernels.tar.gz", metavar="FILE", help="default: %(default)s")
+    kernels.add_argument("--folder", type=Path, default=Path("build/gpu-kernels"), help="keeps what is compiled; default: %(default)s")
+    plan = calls.add_parser("plan", help="what would run within some seconds, and what would be left", allow_abbrev=False)
+    plan.add_argument("--of", choices=tuple(CALLS), default="check", help="default: %(default)s")
+    plan.add_argument("--seconds", type=float, help="default: those of the call")
+    plan.add_argument("--workers", type=int, default=WORKERS, help="default: %(default)d")
+    for name in (*CALLS, *PARTS):
+        parts = ", ".join(CALLS[name]) if name in CALLS else "a part of these, by itself"
+        add_options(calls.add_parser(name, help=parts, allow_abbrev=False), name)
+    return parser.parse_args(arguments)
+
+
+def add_options(call: argparse.ArgumentParser, name: str) -> None:
+    """Those of a call on a GPU."""
+    parts = set(shares(name))
+    folder = Path(os.environ.get("OUT") or "build/gpu")
+    call.add_argument("--out", type=Path, default=folder, metavar="FOLDER", help="for results; default: $OUT, else build/gpu")
+    call.add_argument("--wheels", type=Path, default=there("wheels"), metavar="FOLDER", help="wheels of packages that this machine lacks")
+    call.add_argument("--kernels", type=Path, default=there("kernels.tar.gz"), metavar="FILE", help="what `.ci/gpu kernels` made")
+    call.add_argument("--seconds", type=float, default=SECONDS.get(name, PART_S), help="that it may take; default: %(default)g")
+    if parts & {"core", "rest", "failed", "sanitize"}:
+        call.add_argument("--workers", type=int, default=WORKERS, help="processes of tests; default: %(default)d")
+        call.add_argument("--test-seconds", type=float, default=TEST_S, help="that one test may take; default: %(default)g")
+        call.add_argument("-k", default="", metavar="EXPRESSION", dest="keyword", help="only tests whose names match, as pytest's -k")
+        call.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="these files or tests in the place of its own")
+    if parts & {"bench", "operators"}:
+        call.add_argument("--references", type=Path, default=there("references"), metavar="FILE", help="of dmlpy.bench.references")
+    if "bench" in parts:
+        call.add_argument("--cases", nargs="+", default=[], metavar="CASE", help='"lstm-128-b1-t512 FLOAT32 forward"')
+    if "operators" in parts:
+        call.add_argument("--operators", nargs="+", default=[], metavar="NAME", help="GEMM, CONVOLUTION:NHWC")
+    if "steps" in parts:
+        call.add_argument("--steps", nargs="+", default=[], metavar="TEXT", help="rows whose name has one of these: grid, lstm-1024-b1")
+    if parts & {"operators", "steps"} and name != "check":
+        call.add_argument(
+            "--before", type=Path, default=there("before"), metavar="FOLDER", help="a version whose operators and steps are measured first"
+        )
+    if "failed" in parts:
+        call.add_argument("--after", type=Path, default=there("results"), metavar="FOLDER", help="the results of an earlier call")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a call. The exit status is 2 where it cannot begin."""
     start = time.monotonic()
-    given = parsed(arguments)
-    given.out.mkdir(parents=True, exist_ok=True)
+    given = vars(parsed(arguments))
+    call = given.pop("call")
+    if call in ("kernels", "plan"):
+        from importlib import import_module
+
+        return int(import_module(f"tests.gpu_check.{call}").main(**given, tell=lambda line: print(line, flush=True)))
+    out, wheels = given.pop("out"), given.pop("wheels")
+    out.mkdir(parents=True, exist_ok=True)
     scratch_folder = tempfile.TemporaryDirectory(prefix="dmlpy-gpu-", ignore_cleanup_errors=True)
-    with scratch_folder as name, (given.out / f"{given.call}.txt").open("w") as log:
+    (out / f"{call}.log").write_text("")
+    with scratch_folder as name, (out / f"{call}.log").open("a") as log:  # programs append to it, too
 
         def tell(line: str) -> None:
             print(line, flush=True)
             print(line, file=log, flush=True)
 
         scratch = Path(name)
-        if given.wheels is not None:
+        if wheels is not None:
             site = scratch / "site"
-            if problem := packages.install(given.wheels, site):
+            if problem := packages.install(wheels, site):
                 tell(f"the wheels cannot be installed: {problem}")
                 return UNUSABLE
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(site))))
         cupy = () if os.environ.get("DMLPY_TEST_GPU") else ("cupy",)
-        if lacking := packages.missing((*cupy, *packages.NEEDED[given.call])):
-            tell(f"{given.call} needs what is not installed here: {', '.join(lacking)}")
+        needed = dict.fromkeys(module for part in shares(call) for module in packages.NEEDED[part])
+        if lacking := packages.missing((*cupy, *needed)):
+            tell(f"{call} needs what is not installed here: {', '.join(lacking)}")
             for line in packages.help_with(lacking):
                 tell(line)
             return UNUSABLE
-        asked = Asked(
-            given.call,
-            given.out.resolve(),
-            seconds=given.seconds,
-            workers=given.workers,
-            tests=given.tests,
-            keyword=given.keyword,
-            cases=given.cases,
-            test_seconds=given.test_seconds,
-            kernels=given.kernels,
-            keeps_kernels=given.keep_kernels,
-        )
-        return Call(asked, start, scratch, tell, Runner(tell)).run()
+        return Call(Asked(call, out.resolve(), **given), start, scratch, tell, Runner(tell)).run()
 
 
 if __name__ == "__main__":

@@ -1,26 +1,28 @@
-"""A few passes of a case of the benchmark, for a profiler to look at: `python -m tests.gpu_check.dispatch CASE`."""
+"""A pass of each of some cases of the benchmark, for a profiler to look at: `python -m tests.gpu_check.dispatch CASE ...`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-from dmlpy.bench.subjects.dmlpy import Dmlpy
-from tests.gpu_check.bench import case_of
+from dmlpy.bench import worth
+from dmlpy.bench.operators.subjects import DmlpyOperators
+from tests.gpu_check import bench
 from tests.support.cuda import stand_in
 
-PASSES = 3
 
-
-def main(name: str) -> None:
-    """Runs it, and prints its plan."""
-    stand_in.install()
-    subject = Dmlpy("cuda", 1)
-    runner = subject.build(case_of(name).work(), "eager")
-    for number in range(PASSES):
-        runner.run(number % subject.sets)
-    subject.place.synchronize(subject.place.current_stream())
-    print(*runner.plan, sep="\n")
+def main(names: Sequence[str]) -> None:
+    """Runs them, and prints their plans."""
+    if stand_in.install() is not None:
+        bench.shrink()
+    for name in names:
+        subject = DmlpyOperators("cuda", 1)
+        work = worth.case_of(name).work()
+        runner = subject.build(work, "eager")
+        runner.run(0)
+        subject.place.synchronize(subject.place.current_stream())
+        print(name, *runner.plan, sep="\n")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])

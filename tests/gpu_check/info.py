@@ -1,4 +1,7 @@
-"""What the machine is, in a dozen lines: `python -m tests.gpu_check.info`. The exit status tells whether a GPU answers."""
+"""What the machine is, in a dozen lines: `python -m tests.gpu_check.info FOLDER`. The exit status tells whether a GPU answers.
+
+FOLDER has the compiled kernels that were brought along.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 import dmlpy as dml
+from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda import stand_in
 
 QUERIED = "name,driver_version,temperature.gpu,power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_mode"
@@ -29,8 +33,27 @@ def versions() -> list[str]:
     return found
 
 
-def main() -> int:
+def probe() -> dml.OperatorDesc:
+    """An operator whose kernel shows whether those that were brought along fit: `.ci/gpu kernels` always compiles it."""
+    return dml.ActivationReluDesc(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(1,))).with_outputs()
+
+
+def fit(device: CudaDevice, count: int) -> str:
+    """Whether kernels that were brought along are those of this GPU and this compiler."""
+    dml.compile(probe(), device)
+    by = f"sm_{device.limits.compute_capability} and {' '.join(device.seam.compiler_version().split()[:2])}"
+    if device.library.compiled:
+        return (
+            f"NONE of {count} kernels that were brought along fits {by}: all are compiled here"
+            if count
+            else f"kernels are compiled here, for {by}"
+        )
+    return f"{count} kernels were brought along, for {by}"
+
+
+def main(folder: str) -> int:
     """Prints it."""
+    brought = len(os.listdir(folder))
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} processors")
     print("installed:", ", ".join(versions()))
     print("missing tools:", ", ".join(tool for tool in TOOLS if shutil.which(tool) is None) or "none")
@@ -50,8 +73,10 @@ def main() -> int:
         print("NVRTC", ".".join(map(str, nvrtc.getVersion())), "for", *nvrtc.getSupportedArchs())
     for name, value in device.describe().items():
         print(f"{name}: {value}")
+    assert isinstance(device, CudaDevice)
+    print(fit(device, brought))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -9,18 +9,27 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 
 PYDANTIC = ("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
 DMLPY = ("numpy", *PYDANTIC, "lazy_loader", "platformdirs", "threadpoolctl")
 TESTS = ("pytest", "pytest_benchmark", "xdist", "hypothesis")
+BENCH = (*DMLPY, "psutil")
 NEEDED: dict[str, tuple[str, ...]] = {
-    "first": (*DMLPY, *TESTS),
+    "core": (*DMLPY, *TESTS),
+    "bench": BENCH,
+    "operators": BENCH,
+    "steps": BENCH,
     "rest": (*DMLPY, *TESTS, "matplotlib", "psutil", "rich", "typer"),
-    "bench": (*DMLPY, "psutil"),
-    "profile": (*DMLPY, *TESTS),
+    "failed": (*DMLPY, *TESTS, "matplotlib", "psutil", "rich", "typer"),
+    "profile": BENCH,
+    "soak": (*DMLPY, *TESTS),
+    "sanitize": (*DMLPY, *TESTS),
 }
-"""The modules that each call imports, beside CuPy: those of dmlpy, pytest's plugins, and what the tests marked `gpu` use."""
+"""The modules that each part of a call imports, beside CuPy: those of dmlpy, pytest's plugins, and what the tests marked `gpu` use."""
+LEAST = {"pytest": 9}
+"""The oldest major versions that have what is used: that a test which takes too long ends its process."""
 
 DISTRIBUTIONS = {
     "cupy": "cupy-cuda13x",
@@ -35,21 +44,32 @@ GLIBC = (17, 24, 27, 28, 31, 34)
 
 
 def missing(modules: Iterable[str]) -> list[str]:
-    """Those that cannot be found; nothing is imported."""
+    """Those that cannot be found, or are too old; nothing is imported."""
     importlib.invalidate_caches()
-    return [name for name in modules if importlib.util.find_spec(name) is None]
+    return [name for name in modules if importlib.util.find_spec(name) is None or major(name) < LEAST.get(name, 0)]
 
 
-def help_with(modules: Iterable[str], folder: str = ".whl") -> list[str]:
+def major(name: str) -> int:
+    """The major version of an installed package that has a least one."""
+    return int(version(name).partition(".")[0]) if name in LEAST else 0
+
+
+def wanted(module: str) -> str:
+    """What pip is asked for."""
+    name = DISTRIBUTIONS.get(module, module)
+    return f"'{name}>={LEAST[module]}'" if module in LEAST else name
+
+
+def help_with(modules: Iterable[str], folder: str = ".gpu/wheels") -> list[str]:
     """Lines that say how to get modules here, with a network and without one."""
-    names = " ".join(dict.fromkeys(DISTRIBUTIONS.get(name, name) for name in modules))
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    names = " ".join(dict.fromkeys(wanted(name) for name in modules))
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
     machine = platform.machine()
     platforms = " ".join(f"--platform manylinux_2_{minor}_{machine}" for minor in GLIBC)
     return [
         f"with a network: {Path(sys.executable).name} -m pip install {names}",
         "without one, where there is one: python3 -m pip download --only-binary=:all: --implementation cp "
-        f"--python-version {version} {platforms} --platform manylinux2014_{machine} -d {folder} {names}",
+        f"--python-version {python} {platforms} --platform manylinux2014_{machine} -d {folder} {names}",
         f"then bring the folder here, and add: --wheels {folder}",
     ]
 

@@ -1,77 +1,79 @@
-"""pytest's side of the calls: which tests belong to a strategy, how long one may take, and a line for each file as soon as it is done.
+"""pytest's side of the calls: the order of the tests, a line for each file as soon as it is done, and a record of how all of them fare.
 
-The lines go to the descriptor that `LINES` names, all that pytest itself prints to its log. Failures are told at once: the first of them
-with the end of their traceback, then in a line each, in the end counted by what they say, so that the last 12,000 characters hold what
-matters however many there are.
+The lines go to the descriptor that `LINES` names, all that pytest itself prints to its log. Of failures only the first are told, so that
+the last 12,000 characters hold what matters however many there are; the record has all of them.
 """
 
 from __future__ import annotations
 
-import faulthandler
+import json
 import os
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dmlpy.description.descs import OperatorDesc
 from tests.gpu_check.programs import LINES
-from tests.gpu_check.selection import STRATEGIES, strategy_of
+from tests.gpu_check.selection import SAMPLE, SAMPLED
 
-IN_FULL, IN_A_LINE, KINDS = 6, 20, 12
-"""Failures of a process that are told with their traceback, then in a line each; and kinds of them that are counted in the end."""
-WIDTH = 200
+TOLD = 20
+"""Failures of a program that are told as they happen; the record has all."""
+WIDTH = 300
 WORKERS_END_S = 2
 """Seconds that pytest-xdist waits for workers at the end before it kills them: results are written after that. Its default is 10."""
+RECORD_S = 1.0
+"""Seconds between two writings of the record."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gpu_check")
-    group.addoption("--gpu-strategy", choices=STRATEGIES, help="only the recurrent tests of this strategy")
-    group.addoption("--gpu-test-seconds", type=float, help="a test that takes longer ends its process, with the tracebacks of all threads")
+    group.addoption("--gpu-record", type=Path, help="the file that says how the tests fare, rewritten as they end")
+    group.addoption("--gpu-worth", action="store_true", help="in the order of worth; of the tests of batch normalization only each tenth")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    is_worker = hasattr(config, "workerinput")
-    seconds = config.getoption("--gpu-test-seconds")
-    if seconds and (is_worker or not getattr(config.option, "numprocesses", None)):
-        config.pluginmanager.register(Watch(seconds), "gpu_check_watch")
-    if not is_worker:
-        config.pluginmanager.register(Report(int(os.environ.get(LINES, "1")), seconds), "gpu_check_report")
+    if not hasattr(config, "workerinput"):
+        seconds = float(config.getini("faulthandler_timeout") or 0)
+        record = config.getoption("--gpu-record")
+        config.pluginmanager.register(Report(int(os.environ.get(LINES, "1")), seconds, record), "gpu_check_report")
 
 
+@pytest.hookimpl(trylast=True)  # of those that were chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    strategy = config.getoption("--gpu-strategy")
-    if strategy is None:
-        return
-    belong = []
+    if config.getoption("--gpu-worth"):
+        chosen = in_order_of_worth(items)
+        config.hook.pytest_deselected(items=list(set(items) - set(chosen)))
+        items[:] = chosen
+
+
+def in_order_of_worth(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Tests so that as much as possible is known early: of each test a row for each operator, then all other rows, then the samples."""
+    known: set[tuple[str, str]] = set()
+    firsts: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    sampled = [item for item in items if item.nodeid.startswith(SAMPLED)]
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        belong.append(strategy_of(file_of(item.nodeid), callspec.params if callspec else {}) == strategy)
-    config.hook.pytest_deselected(items=[item for item, belongs in zip(items, belong, strict=True) if not belongs])
-    items[:] = [item for item, belongs in zip(items, belong, strict=True) if belongs]
+        if not item.nodeid.startswith(SAMPLED):
+            row = item.nodeid.partition("[")[0], operator_of(item)
+            (others if row in known else firsts).append(item)
+            known.add(row)
+    return [*firsts, *others, *sampled[::SAMPLE]]
+
+
+def operator_of(item: pytest.Item) -> str:
+    """The operator that one of a test's parameters is or describes; empty where none does."""
+    callspec = getattr(item, "callspec", None)
+    kinds = [] if callspec is None else [value if isinstance(value, type) else type(value) for value in callspec.params.values()]
+    return next((kind.__name__ for kind in kinds if issubclass(kind, OperatorDesc)), "")
 
 
 def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
-
-
-class Watch:
-    """Ends the process when a test takes too long, even where Python itself is stuck in a call of the driver."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._stderr = os.dup(2)  # before a test's output is captured
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        faulthandler.dump_traceback_later(self._seconds, exit=True, file=self._stderr)
-        try:
-            return (yield)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
 
 
 class Report:
@@ -79,23 +81,42 @@ class Report:
 
     Args:
         descriptor: where the lines go.
-        test_seconds: after which a test's process was ended; None for no such limit.
+        test_seconds: after which a test's process is ended; 0 for no such limit.
+        record: the file that has the same; None for none.
     """
 
-    def __init__(self, descriptor: int, test_seconds: float | None) -> None:
-        self._descriptor, self._test_seconds = descriptor, test_seconds
-        self._start = time.monotonic()
+    def __init__(self, descriptor: int, test_seconds: float, record: Path | None = None) -> None:
+        self._descriptor, self._test_seconds, self._record = descriptor, test_seconds, record
+        self._start = self._recorded = time.monotonic()
         self._planned: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
         self._running: dict[str, float] = {}
         self._outcomes: dict[str, str] = {}
         self._seconds: defaultdict[str, float] = defaultdict(float)
-        self._failures: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
-        self._skips: Counter[str] = Counter()
+        self._failed: dict[str, list[str]] = {}
 
     def tell(self, line: str) -> None:
         os.write(self._descriptor, f"{line}\n".encode(errors="replace"))
+
+    def record(self) -> None:
+        """Writes the record anew: whoever reads it finds all of it, whenever this process ends."""
+        self._recorded = time.monotonic()
+        if self._record is None:
+            return
+        files: dict[str, Counter[str]] = {file: Counter() for file in self._planned}
+        for nodeid, outcome in self._outcomes.items():
+            files.setdefault(file_of(nodeid), Counter())[outcome] += 1
+        found = {
+            "tests": self._planned.total(),
+            "seconds": round(self._recorded - self._start, 1),
+            "outcomes": self._counts(),
+            "left": +self._left,
+            "failed": self._failed,
+            "files": {file: {"seconds": round(self._seconds[file], 2), **counts} for file, counts in files.items()},
+        }
+        unfinished = self._record.with_suffix(".part")
+        unfinished.write_text(json.dumps(found, indent=1) + "\n")
+        unfinished.replace(self._record)
 
     # what there is to do
 
@@ -111,11 +132,12 @@ class Report:
             self._planned = Counter(map(file_of, ids))
             self._left = self._planned.copy()
             self.tell(f"{len(ids)} tests")
+            self.record()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed and report.nodeid not in self._outcomes:  # each worker collects
             self._outcomes[report.nodeid] = "failed"
-            self._failed(report.nodeid, report.longreprtext)
+            self._fail(report.nodeid, report.longreprtext)
 
     # what becomes of it
 
@@ -131,12 +153,11 @@ class Report:
             self.tell(f"    {report.longrepr}")
         elif report.failed:
             self._outcomes[nodeid] = "failed"
-            self._failed(nodeid, report.longreprtext)
+            self._fail(nodeid, report.longreprtext)
         elif hasattr(report, "wasxfail"):
             self._outcomes[nodeid] = before or "expected to fail"
         elif report.skipped:
             self._outcomes[nodeid] = before or "skipped"
-            self._skips[report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)] += 1
         elif report.when == "call":
             self._outcomes[nodeid] = before or "passed"
         if is_crash:
@@ -148,7 +169,9 @@ class Report:
         file = file_of(nodeid)
         self._left[file] -= 1
         if self._left[file] == 0:
-            self.tell(f"{file}: {self._counted(file)}; {self._seconds[file]:.1f} s")
+            self.tell(f"{file}: {told(self._counts(file))}; {self._seconds[file]:.1f} s")
+        if time.monotonic() >= self._recorded + RECORD_S:
+            self.record()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: Any) -> None:
@@ -156,7 +179,7 @@ class Report:
         took = time.monotonic() - self._running.get(crashitem, time.monotonic())
         if self._outcomes.get(crashitem) == "failed":
             report.longrepr = "its process was ended; another one takes the rest"
-        elif self._test_seconds is not None and took >= self._test_seconds:
+        elif 0 < self._test_seconds <= took:
             report.longrepr = f"it did not end within {self._test_seconds:g} s, and its process was ended; the log has the tracebacks"
         else:
             report.longrepr = "its process died; the log may say why"
@@ -164,41 +187,32 @@ class Report:
     def pytest_internalerror(self, excrepr: object) -> None:
         self.tell(f"pytest itself failed: {str(excrepr).strip().splitlines()[-1][:WIDTH]}")
 
-    def _failed(self, nodeid: str, text: str) -> None:
-        digest = digested(text)
-        kind = re.sub(r"\d[\d.]*(e[-+]?\d+)?", "N", digest[-1])[:WIDTH]
-        self._failures[kind] += 1
-        self._examples.setdefault(kind, nodeid)
-        count = self._failures.total()
-        if count <= IN_FULL:
+    def _fail(self, nodeid: str, text: str) -> None:
+        self._failed[nodeid] = digest = digested(text)
+        if len(self._failed) <= TOLD:
             self.tell(f"FAILED {nodeid}")
-            for line in digest:
-                self.tell(f"    {line[:WIDTH]}")
-        elif count <= IN_A_LINE:
-            self.tell(f"FAILED {nodeid}: {digest[-1]}"[:WIDTH])
-        elif count == IN_A_LINE + 1:
-            self.tell("more failures are counted in the end")
+            self.tell(f"    {' | '.join(digest)}"[:WIDTH])
 
-    def _counted(self, file: str | None = None) -> str:
+    def _counts(self, file: str | None = None) -> dict[str, int]:
         found = Counter(outcome for nodeid, outcome in self._outcomes.items() if file is None or file_of(nodeid) == file)
-        return ", ".join(f"{count} {outcome}" for outcome, count in found.most_common()) or "no tests"
+        return dict(found.most_common())
 
     @pytest.hookimpl(tryfirst=True)  # before pytest-xdist ends its workers
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         manager = getattr(session.config.pluginmanager.getplugin("dsession"), "nodemanager", None)
         if manager is not None:
             manager.EXIT_TIMEOUT = WORKERS_END_S
-        now = time.monotonic()
+        self.record()
         left = self._left.total()
-        self.tell(f"{self._counted()}{f', {left} NOT RUN' if left else ''}; {now - self._start:.0f} s")
+        self.tell(f"{told(self._counts())}{f', {left} NOT RUN' if left else ''}; {time.monotonic() - self._start:.0f} s")
         for nodeid, start in self._running.items():
-            self.tell(f"  still running: {nodeid}, for {now - start:.0f} s")
+            self.tell(f"  still running: {nodeid}, for {time.monotonic() - start:.0f} s")
         if left:
-            self.tell(f"  not run: {', '.join(f'{file} {count}' for file, count in self._left.items() if count)}")
-        for kind, count in self._failures.most_common(KINDS):
-            self.tell(f"  {count} × {kind}"[:WIDTH] + f" | {self._examples[kind]}")
-        for reason, count in self._skips.most_common(KINDS // 2):
-            self.tell(f"  skipped {count} × {reason}"[:WIDTH])
+            self.tell(f"  not run: {', '.join(f'{file} {count}' for file, count in (+self._left).items())}")
+
+
+def told(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no tests"
 
 
 def digested(text: str) -> list[str]:

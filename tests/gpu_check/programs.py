@@ -1,4 +1,4 @@
-"""Programs that run at the same time until a moment, and are then asked to end: pytest tells what it has when it is interrupted."""
+"""Programs that run until a moment, and are then asked to end: pytest tells what it has when it is interrupted."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class Program:
     Attributes:
         name: begins each line that is told of it.
         command: the program and its arguments.
-        log: takes all that it prints, and told is what it writes to the descriptor that `LINES` names; without one what it prints is told.
+        log: all that it prints is added to it, and told is what it writes to the descriptor that `LINES` names; without one what it prints
+            is told.
         environment: variables beside those of this process.
         right: the exit statuses of a program that has passed.
+        folder: where it runs; None for here.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Program:
     log: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     right: tuple[int, ...] = (0,)
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -87,24 +90,19 @@ class Runner:
     def _stop(self, number: int, frame: object) -> None:
         self.stopped = signal.Signals(number)
 
-    def run(self, programs: Sequence[Program], until: float) -> list[Ending]:
-        """Runs programs at the same time, until all have ended or the moment has come (of the monotonic clock).
-
-        None is started when this process was asked to end.
-        """
+    def run(self, program: Program, until: float) -> Ending | None:
+        """Runs a program until it has ended or the moment has come (of the monotonic clock); None where this process was asked to end."""
         if self.stopped is not None:
-            return []
-        running = [_Running(program, self._tell) for program in programs]
+            return None
+        running = _Running(program, self._tell)
         try:
-            while alive := [one for one in running if not one.has_ended()]:
-                for one in alive:
-                    if self.stopped is not None or monotonic() >= until:
-                        one.end(PATIENCE_S if self.stopped is None else HURRIED_S)
+            while not running.has_ended():
+                if self.stopped is not None or monotonic() >= until:
+                    running.end(PATIENCE_S if self.stopped is None else HURRIED_S)
                 sleep(0.05)
         finally:
-            for one in running:
-                one.close()
-        return [one.ending() for one in running]
+            running.close()
+        return running.ending()
 
 
 class _Running:
@@ -117,12 +115,13 @@ class _Running:
         self._asked: list[tuple[signal.Signals, float]] = []
         self._told = 0
         reading, writing = os.pipe()
-        output = writing if program.log is None else os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        output = writing if program.log is None else os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._process = subprocess.Popen(
             program.command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            cwd=program.folder,
             env={**os.environ, **program.environment, LINES: str(writing)},
             pass_fds=(writing,),
             process_group=0,

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-STRATEGIES = ("walk", "grid", "step")
-"""Of recurrent kernels: `first` has a process for each."""
-
-RECURRENT = (
+CORE = (
     "tests/devices/cuda/test_gpu_strategies.py",
     "tests/devices/cuda/test_gpu.py",
+    "tests/devices/cuda/test_grid.py",
+    "tests/devices/cuda/test_grid_gradient.py",
+    "tests/devices/test_operator_results.py",
+    "tests/devices/cuda/test_attention.py",
+    "tests/devices/cuda/test_convolution.py",
+    "tests/devices/test_cudnn.py",
+    "tests/graphs/test_compiled_graph.py",
+)
+"""The files of `core`: the recurrent kernels in each strategy, then every operator once, attention, convolutions and graphs."""
+
+OTHERS = (
     "tests/devices/cuda/test_plans.py",
     "tests/devices/cuda/test_training.py",
     "tests/devices/cuda/test_gradient.py",
     "tests/devices/cuda/test_gradient_halves.py",
     "tests/devices/cuda/test_reserve_bytes.py",
-    "tests/devices/cuda/test_grid.py",
-    "tests/devices/cuda/test_grid_gradient.py",
-)
-"""The files of `first`."""
-
-OTHERS = (
-    "tests/devices/test_cudnn.py",
     "tests/devices/test_cudnn_dropout.py",
     "tests/devices/test_cudnn_errors.py",
     "tests/devices/test_block_cell.py",
@@ -30,7 +29,6 @@ OTHERS = (
     "tests/devices/test_known_layouts.py",
     "tests/devices/test_wrong_bindings.py",
     "tests/devices/test_owned_inputs.py",
-    "tests/graphs/test_compiled_graph.py",
     "tests/graphs/test_prepared_graphs.py",
     "tests/graphs/test_tracing.py",
     "tests/graphs/test_views_and_fusion.py",
@@ -64,7 +62,6 @@ OTHERS = (
     "tests/devices/test_activation_derivatives.py",
     "tests/devices/cuda/test_activation_functors.py",
     "tests/devices/test_onnx_activations.py",
-    "tests/devices/test_operator_results.py",
     "tests/devices/test_softmax.py",
     "tests/devices/cuda/test_elements.py",
     "tests/devices/cuda/test_words.py",
@@ -83,10 +80,8 @@ OTHERS = (
     "tests/devices/test_int4.py",
     "tests/devices/test_matrix.py",
     "tests/devices/cuda/test_matrix.py",
-    "tests/devices/cuda/test_attention.py",
     "tests/devices/test_integer_products.py",
     "tests/devices/test_convolution.py",
-    "tests/devices/cuda/test_convolution.py",
     "tests/devices/test_quantized_convolution.py",
     "tests/devices/test_attention.py",
     "tests/devices/test_resampling.py",
@@ -97,21 +92,14 @@ OTHERS = (
     "tests/devices/test_batch_normalization_differences.py",
     "tests/devices/test_batch_normalization_numerics.py",
 )
-"""The files of `rest`: what is small or uses several operators comes first, the 1,500 tests of normalization last."""
+"""The files of `rest`: first what is recurrent, then what is small or uses several operators, and normalization last."""
+
+SAMPLED = "tests/devices/test_batch_normalization"
+"""How the files begin of whose tests `rest` takes each tenth only: they are a third of all others."""
+SAMPLE = 10
 
 SOAK = "tests/devices/cuda/test_gpu_strategies.py::test_a_hundred_thousand_steps_with_late_blocks"
-"""Runs alone, at the end of `rest`."""
-
-_GRID = ("tests/devices/cuda/test_grid.py", "tests/devices/cuda/test_grid_gradient.py")
-
-
-def strategy_of(file: str, parameters: Mapping[str, object]) -> str:
-    """The strategy that a test of `RECURRENT` belongs to; `step` also has the tests that name none."""
-    if file in _GRID:
-        return "grid"
-    named = (str(parameters.get(name, "")).partition(" ")[0] for name in ("strategy", "device"))  # "walk 4": with so many samples
-    return next((name for name in named if name in STRATEGIES), "step")
-
+"""Runs alone: see `soak`."""
 
 SANITIZED = (
     "tests/devices/cuda/test_plans.py::test_directions_may_have_different_activations",
@@ -124,3 +112,10 @@ SANITIZED = (
     "tests/devices/cuda/test_gpu_strategies.py::test_a_network_in_every_strategy[grid-lstm-48-3-9-FLOAT32]",
 )
 """Small enough to be run under compute-sanitizer."""
+
+LONG_CASES = ("lstm-2048-1024x3-b32-t100 FLOAT16 forward", "gru-512-b32-t1375 FLOAT32 forward")
+"""Of `bench` in `recheck`: a processor takes half a minute for their references, which are brought along."""
+
+PROFILED = ("lstm-256-b64-t150 FLOAT16 forward", "CONVOLUTION:NHWC FLOAT16 forward", "MULTIHEAD_ATTENTION:D128 FLOAT16 forward")
+PROFILED_KERNELS = "regex:^(grid|convolve_tiles|attend_halves)$"
+"""Cases of the benchmark, and the kernel of each that `profile` looks at."""

@@ -1,4 +1,4 @@
-"""Times of a step with each strategy of recurrent kernels, and of a launch, beside the model's: `python -m tests.gpu_check.steps FILE`.
+"""Times of a step with each strategy of recurrent kernels beside the model's: `python -m tests.gpu_check.steps FILE SECONDS`.
 
 The model chooses a strategy by its estimates; here each strategy runs, so that its choice can be judged as well as its constants. The time
 of a step is the difference between sequences of twice as many steps and of so many; in batches of 1 it is mostly the exchange between
@@ -8,26 +8,26 @@ blocks (`grid`) or two launches (`step`), in large ones what blocks read of each
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import dmlpy as dml
-from dmlpy.bench import machine
+from dmlpy.bench import launches, machine
 from dmlpy.bench.shapes import Cell, DataType, LayerShape, Recurrent
 from dmlpy.bench.subjects.dmlpy import Dmlpy
-from dmlpy.bench.work import Case
-from dmlpy.devices.cuda import machine as model
+from dmlpy.bench.work import Case, Work
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda import stand_in
 
-SIZES: tuple[tuple[Cell, DataType, int, int], ...] = (
+Size = tuple[Cell, DataType, int, int]
+SIZES: tuple[Size, ...] = (
     ("LSTM", "FLOAT16", 1024, 1),
     ("LSTM", "FLOAT16", 1024, 64),
     ("LSTM", "FLOAT16", 512, 1),
@@ -43,7 +43,6 @@ SIZES: tuple[tuple[Cell, DataType, int, int], ...] = (
 """Cell, type, H = I, and samples."""
 STEPS = 100
 ROUNDS = 5
-LAUNCHES = 500
 
 
 @dataclass(frozen=True)
@@ -92,25 +91,33 @@ def least_us(subject: Dmlpy, work: Callable[[], None], repeats: int) -> float:
     return min(subject.microseconds(work, repeats) for _ in range(ROUNDS))
 
 
-def rows(device: CudaDevice, sizes: Sequence[tuple[Cell, DataType, int, int]]) -> Iterator[Row]:
-    """Each size in each strategy."""
+def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = (), until: float = math.inf) -> Iterator[Row | None]:
+    """Each size in each strategy; None for those that come too late."""
     for cell, dtype, hidden, batch in sizes:
-        cases = [Case(shape_of(cell, hidden, batch, steps), dtype, "forward") for steps in (STEPS, 2 * STEPS)]
-        name = f"{cases[0].shape.key} {dtype}"
-        (desc,) = cases[0].shape.descs("forward", dtype)
-        chosen = dml.compile(desc, device).explain_plan().strategy
+        both = cases([(cell, dtype, hidden, batch)])
+        name = f"{both[0].shape.key} {dtype}"
+        (desc,) = both[0].shape.descs("forward", dtype)
+        favourite: str | None = None
+        works: list[Work] = []  # their arrays are drawn once for all strategies
         for strategy in STRATEGIES:
+            if chosen and not any(part in f"{name} {strategy}" for part in chosen):
+                continue
+            if time.monotonic() >= until:
+                yield None
+                continue
+            works = works or [case.work() for case in both]
+            favourite = favourite or dml.compile(desc, device).explain_plan().strategy
             try:
-                yield measured(device, cases, name, strategy, strategy == chosen)
+                yield measured(device, works, name, strategy, strategy == favourite)
             except dml.DeviceError as error:
-                yield Row(name, strategy, strategy == chosen, reason=str(error).splitlines()[0])
+                yield Row(name, strategy, strategy == favourite, reason=str(error).splitlines()[0])
 
 
-def measured(device: CudaDevice, cases: Sequence[Case], name: str, strategy: str, chosen: bool) -> Row:
+def measured(device: CudaDevice, works: Sequence[Work], name: str, strategy: str, chosen: bool) -> Row:
     subject = Dmlpy(CudaDevice(device.seam, device.ordinal, strategy), 1)
     found: list[float] = []
-    for case in reversed(cases):
-        runner = subject.build(case.work(), "graph")
+    for work in reversed(works):
+        runner = subject.build(work, "graph")
         once = subject.microseconds(lambda runner=runner: runner.run(0), 1)  # type: ignore[misc]
         repeats = max(1, min(50, int(50_000 / max(once, 1.0))))
         found.append(least_us(subject, lambda runner=runner: runner.run(0), repeats))  # type: ignore[misc]
@@ -118,32 +125,24 @@ def measured(device: CudaDevice, cases: Sequence[Case], name: str, strategy: str
     return Row(name, strategy, chosen, (twice - whole) / STEPS, runner.estimate_step_us, whole, runner.estimate_us, tuple(runner.plan))
 
 
-def launches(device: CudaDevice) -> dict[str, dict[str, float]]:
-    """Microseconds of a kernel that does next to nothing, launched by itself after another, and in a CUDA graph."""
-    subject, stream, seam = Dmlpy(device, 1), device.current_stream(), device.seam
-    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(1,))
-    op = dml.compile(dml.ActivationReluDesc(input_tensor=tensor).with_outputs(), device)
-    one = device.from_host(np.ones(1, np.float32))
-    dispatch = op.bind({"input_tensor": one}, {"output_tensor": device.empty(tensor, stream)})
-
-    def issue(stream: int) -> None:
-        for _ in range(LAUNCHES):
-            dispatch(stream)
-
-    issue(stream)
-    device.synchronize(stream)
-    graph = seam.capture(device.ordinal, issue)
-    return {
-        "by itself": {"us": least_us(subject, lambda: issue(stream), 1) / LAUNCHES, "model": model.LAUNCH_US},
-        "captured": {
-            "us": least_us(subject, lambda: seam.launch_graph(graph, stream), 1) / LAUNCHES,
-            "model": model.CAPTURED_LAUNCH_US,
-        },
-    }
+def cases(sizes: Sequence[Size] = SIZES) -> list[Case]:
+    """All that is measured, in each strategy."""
+    return [
+        Case(shape_of(cell, hidden, batch, steps), dtype, "forward") for cell, dtype, hidden, batch in sizes for steps in (STEPS, 2 * STEPS)
+    ]
 
 
-def main(file: str, *, sizes: Sequence[tuple[Cell, DataType, int, int]] = SIZES) -> None:
-    """Measures, prints each row and writes the file anew after it."""
+def names(sizes: Sequence[Size] = SIZES) -> list[str]:
+    """Those of the rows."""
+    return [f"{case.shape.key} {case.dtype} {strategy}" for case in cases(sizes)[::2] for strategy in STRATEGIES]
+
+
+def main(file: str, seconds: str, *chosen: str, sizes: Sequence[Size] = SIZES) -> None:
+    """Measures, prints each row and writes the file anew after it. Nothing is begun after so many seconds.
+
+    With names only rows of which a name is a part are measured: "grid", "lstm-1024-b1-".
+    """
+    until = time.monotonic() + float(seconds)
     found = stand_in.install() or dml.device("cuda")
     assert isinstance(found, CudaDevice)
     path = Path(file)
@@ -151,16 +150,22 @@ def main(file: str, *, sizes: Sequence[tuple[Cell, DataType, int, int]] = SIZES)
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": machine.device_facts(found) | machine.gpu_facts(found.ordinal),
         "versions": Dmlpy(found, 1).versions(),
-        "launches": launches(found),
+        "launch_us": launches.launches(found.name),
+        "left_out": 0,
         "rows": [],
     }
-    print(*(f"a launch {how}: {us['us']:.2f} us ({us['model']:.2f} by the model)" for how, us in record["launches"].items()), sep="\n")
-    for row in rows(found, sizes):
-        print(row, flush=True)
-        record["rows"].append(asdict(row))
+    print(*(f"{what}: {us:.2f} us" for what, us in record["launch_us"].items()), sep="\n")
+    for row in rows(found, sizes, chosen, until):
+        if row is None:
+            record["left_out"] += 1
+        else:
+            print(row, flush=True)
+            record["rows"].append(asdict(row))
         unfinished = path.with_suffix(".part")
         unfinished.write_text(json.dumps(record, indent=1) + "\n")
         unfinished.replace(path)
+    if record["left_out"]:
+        print(f"the time is over; {record['left_out']} rows are left out")
 
 
 if __name__ == "__main__":

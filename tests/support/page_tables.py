@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from dmlpy.inspection import catalog
+from tests.support import accuracy
 from tests.support.folders import DATA
 from tests.support.layers import LAYERS
 
@@ -66,6 +67,7 @@ def onnx_node_tests() -> str:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
+    "accuracy": accuracy.table,
     "operators": operators,
     "layers": layers,
     "dask-scaling": dask_scaling,

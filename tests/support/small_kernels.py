@@ -20,6 +20,22 @@ def store_of(plus: int) -> Callable[..., None]:
     return store
 
 
+SUM = Kernel("tests.support.small_kernels:sum_of", 2)
+"""Writes the sum of the numbers below one to an address: optimisations change its code."""
+
+
+def sum_of() -> Callable[..., None]:
+    from dmlpy.devices.cpu.vectors import set_integer
+
+    def store(address: Any, number: Any) -> None:
+        total = 0
+        for term in range(number):
+            total += term
+        set_integer(address, total)
+
+    return store
+
+
 def allocating() -> Callable[..., None]:
     """A function that needs Numba's allocator."""
     import numpy as np

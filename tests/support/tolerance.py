@@ -4,6 +4,9 @@ A result passes if the norm of its error is at most `tolerance` of the reference
 5 * tolerance * max(1, largest reference). FLOAT32 results differ by the order of their sums, whose error grows like the root of the number
 of terms; 1e-5 is the most that is ever allowed. In FLOAT16 the rounding of stored values (2**-11) outweighs all else. So do the factors
 where a FLOAT32 operator was allowed TF32: tensor cores may cut both of a product off, each by less than 2**-10 of it.
+
+Beside elements of 1e30 that says nothing of the others. Where elements do not depend on each other's size, `assert_each_close` takes
+5 * tolerance * max(1, |reference|) of each by itself.
 """
 
 from __future__ import annotations
@@ -55,6 +58,18 @@ def assert_close(
         f"largest error {worst:.3g} at {_first(np.abs(error) == worst)}"
     )
     assert worst <= bound, f"{what}: largest error {worst:.3g} at {_first(np.abs(error) == worst)}, allowed {bound:.3g}"
+
+
+def assert_each_close(actual: ArrayLike, reference: ArrayLike, dtype: DTypeLike, *, terms: int = 1, what: str = "result") -> None:
+    """Fails with the figures if an element is too far from the float64 `reference`; what the type has no number for is as it stores it."""
+    with np.errstate(all="ignore"):
+        found, expected = np.asarray(actual, np.float64), np.asarray(reference, np.float64)
+        stored = expected.astype(dtype)
+        odd, error = ~np.isfinite(stored), np.abs(found - expected)
+    np.testing.assert_array_equal(found[odd], stored[odd], err_msg=f"{what}: where the reference is not finite")
+    allowed = 5 * tolerance(dtype, terms) * np.maximum(1.0, np.abs(expected))
+    wrong = ~odd & ~(error <= allowed)
+    assert not wrong.any(), f"{what}: {wrong.sum()} of {wrong.size} elements, first {found[wrong][0]:.7g} for {expected[wrong][0]:.7g}"
 
 
 def _first(mask: np.ndarray[Any, Any]) -> tuple[int, ...]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.bench.operators.shape import tensor_text
+from dmlpy.bench.operators import suite
+from dmlpy.bench.operators.shape import LargeShape, tensor_text
 from dmlpy.bench.operators.table import ROWS
 from dmlpy.bench.tables import NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
 from dmlpy.inspection.render import Table
@@ -23,9 +24,14 @@ GOAL = 8.0
 """The goal for a device of the processor, its time over ONNX Runtime's, for a single thread and 100,000 elements or more."""
 
 
-def of_operators(record: Record) -> bool:
-    """Returns whether a record is of single operators."""
-    return any(run.shape in ROWS for run in record.runs)
+def _is_operator(run: Measurement) -> bool:
+    return run.shape in ROWS or run.shape in suite.ROWS
+
+
+def parts(record: Record) -> tuple[Record, Record]:
+    """A record's runs of single operators, and its others."""
+    operators, others = ([run for run in record.runs if _is_operator(run) == own] for own in (True, False))
+    return record.model_copy(update={"runs": operators}), record.model_copy(update={"runs": others})
 
 
 def _least(run: Measurement | None) -> float | None:
@@ -56,6 +62,21 @@ def _cell(run: Measurement | None, notes: dict[str, int]) -> str:
     return f"{run.status} [{notes.setdefault(f'{name}: {run.reason}', len(notes) + 1)}]"
 
 
+def _rate(run: Measurement | None) -> str:
+    """The operations or bytes in a second, of which the one or the other bounds an operator on a GPU."""
+    least = _least(run)
+    if run is None or least is None:
+        return ""
+    if run.flops:
+        return f"{run.flops / least / 1e6:.3g} TFLOP/s"
+    return f"{run.bytes / least / 1e6:.2f} TB/s" if run.bytes else ""
+
+
+def _fastest(row: Row) -> Measurement | None:
+    own = [run for (subject, _), run in row.runs.items() if subject == OWN and _least(run) is not None]
+    return min(own, key=lambda run: run.least_us or 0, default=None)
+
+
 def _times(ratio: float | None) -> str:
     return "" if ratio is None else f"{ratio:.1f}×" if ratio < 9.95 else f"{ratio:.0f}×"
 
@@ -68,7 +89,7 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
     names = [f"dmlpy / {NAMES.get(subject, subject)}" + (f", {mode}" if several else "") for subject, mode in peers]
     typed = len({row.work[2] for row in found}) > 1
     modelled = record.device.get("kind") == "cuda"  # the processor's floor is a copy's rate, which says little of tensors in its caches
-    judged = ["dmlpy / floor"] if modelled else []
+    judged = ["dmlpy / floor", "dmlpy's rate"] if modelled else []
     head = ["operator", *(["type"] if typed else []), "tensor", *headings(record), *names, *judged]
     body = []
     for row in found:
@@ -76,7 +97,8 @@ def _cells(record: Record) -> tuple[list[str], list[list[str]], list[str]]:
         tensor = next((run.tensor for run in row.runs.values() if run.tensor), "")
         times = [_cell(row.runs.get(column), notes) for column in shown]
         ratios = [_times(_ratio(row, column)) for column in peers]
-        body.append([operator, *([dtype] if typed else []), tensor, *times, *ratios, *([_times(_floor_ratio(row))] if modelled else [])])
+        last = [_times(_floor_ratio(row)), _rate(_fastest(row))] if modelled else []
+        body.append([operator, *([dtype] if typed else []), tensor, *times, *ratios, *last])
     return head, body, [f"[{number}] {reason}" for reason, number in notes.items()]
 
 
@@ -109,12 +131,14 @@ def markdown(record: Record) -> str:
     return "\n".join([*lines, *([""] if notes else []), *(f"- {line}" for line in notes)])
 
 
-def listing(shapes: Sequence[OperatorShape]) -> Table:
+def listing(shapes: Sequence[OperatorShape | LargeShape]) -> Table:
     """Lists operators with their tensors and equivalents."""
     listed = []
     for shape in shapes:
         own = shape.dtypes[0]
-        nodes = ", ".join(line.partition("=")[2].split("<")[0].split("(")[0].strip() for line in shape.row.onnx.splitlines())
+        nodes = [] if isinstance(shape, LargeShape) else [line.partition("=")[2] for line in shape.row.onnx.splitlines()]
+        names = ", ".join(node.split("<")[0].split("(")[0].strip() for node in nodes)
         amounts = (f"{shape.flops('forward') / 1e9:.3g}" if shape.row.products else "", f"{shape.bytes('forward', own) / 1e6:.3g}")
-        listed.append((shape.key, tensor_text(shape.desc(own)), *amounts, nodes or "–", "yes" if shape.row.torch else "–"))
-    return Table("Operators", ("operator", "tensor", "GFLOP", "MB", "ONNX", "PyTorch"), tuple(listed))
+        equivalents = (names or "–", "yes" if shape.row.torch else "–")
+        listed.append((shape.key, ", ".join(shape.dtypes), tensor_text(shape.desc(own)), *amounts, *equivalents))
+    return Table("Operators", ("operator", "types", "tensor", "GFLOP", "MB", "ONNX", "PyTorch"), tuple(listed))

@@ -1,23 +1,25 @@
-"""`OperatorShape`: a row of the operators' table as a shape of the benchmark."""
+"""`OperatorShape` and `LargeShape`: rows of the operators' tables as shapes of the benchmark."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 import dmlpy as dml
+from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.table import ROWS
-from dmlpy.bench.shapes import DataType, Pass, Shape
+from dmlpy.bench.shapes import BOTH, DataType, Pass, Shape
 from dmlpy.description.naming import nearest
 from dmlpy.description.registry import OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from dmlpy.bench.operators.large import LargeRow
     from dmlpy.bench.operators.row import Array, Row
 
 _SEED = 1
@@ -45,6 +47,39 @@ class OperatorShape(Shape):
     def desc(self, dtype: DataType) -> dml.OperatorDesc:
         """The operator's desc."""
         return _desc(self.operator, dtype)
+
+    def flops(self, which: Pass) -> int:
+        return 2 * self.row.products
+
+    def bytes(self, which: Pass, dtype: DataType) -> int:
+        """The bytes of all tensors, each once."""
+        return sum(tensor.reached_bytes for tensor in self.desc(dtype).tensors().values())
+
+    def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
+        return [self.desc(dtype)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeShape(Shape):
+    """One operator at a size that fills a GPU."""
+
+    least_repeats: ClassVar[int | None] = 3
+    turn_s: ClassVar[float | None] = 0.02
+
+    operator: str
+    """The row's name: the operator's and its form."""
+
+    @property
+    def key(self) -> str:
+        return self.operator
+
+    @property
+    def row(self) -> LargeRow:
+        return suite.ROWS[self.operator]
+
+    def desc(self, dtype: DataType) -> dml.OperatorDesc:
+        """The operator's desc."""
+        return self.row.desc(dtype)
 
     def flops(self, which: Pass) -> int:
         return 2 * self.row.products
@@ -104,26 +139,38 @@ def tensor_text(desc: dml.OperatorDesc) -> str:
     return f"{shown.data_type.name} {'×'.join(map(str, shown.sizes))}"
 
 
-def select(names: Sequence[str], dtypes: Sequence[DataType]) -> list[OperatorShape]:
-    """The operators of these names in any case, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`; all without names.
+def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = "cpu") -> list[OperatorShape | LargeShape]:
+    """The operators of these names in any case, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`.
 
-    `ADD` stands for `ELEMENT_WISE_ADD` too.
+    `ADD` stands for `ELEMENT_WISE_ADD` too. Without names, all on the processor, and on a GPU those of `suite`. A name means the large rows
+    on a GPU if it has some.
 
     Raises:
         ValueError: a name is no operator's.
     """
-    chosen = [known for name in names for known in _known(name)] or list(ROWS)
+    tables: list[Mapping[str, Row | LargeRow]] = [suite.ROWS, ROWS] if memory_kind == "cuda" else [ROWS]
+    chosen = dict.fromkeys([known for name in names for known in _known(name, tables)] or tables[0])
+    return [large_shape(name, dtypes) if name in suite.ROWS else _shape(name, dtypes) for name in chosen]
+
+
+def large_shape(name: str, dtypes: Sequence[DataType] = ()) -> LargeShape:
+    """A row of `suite` in these of its types, or in all."""
+    own: tuple[DataType, ...] = ("FLOAT32",) if suite.ROWS[name].half_precision else BOTH
+    chosen = tuple(dtype for dtype in own if not dtypes or dtype in dtypes)
+    return LargeShape(title="operator", suite="operators", dtypes=chosen, passes=("forward",), operator=name)
+
+
+def _shape(name: str, dtypes: Sequence[DataType]) -> OperatorShape:
     types = tuple(dtypes) or ("FLOAT32",)
-    return [
-        OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
-        for name in dict.fromkeys(chosen)
-    ]
+    return OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
 
 
-def _known(name: str) -> list[str]:
+def _known(name: str, tables: Sequence[Mapping[str, Row | LargeRow]]) -> list[str]:
+    """The rows of a name in the first table that has some."""
     spelled = name.upper().removeprefix("DML_OPERATOR_")
-    for known in (spelled, f"ELEMENT_WISE_{spelled}", f"ACTIVATION_{spelled}"):
-        if found := [own for own, row in ROWS.items() if known in (own, row.operator)]:
-            return found
-    near = nearest(spelled, ROWS)
+    for table in tables:
+        for known in (spelled, f"ELEMENT_WISE_{spelled}", f"ACTIVATION_{spelled}"):
+            if found := [own for own, row in table.items() if known in (own, row.operator)]:
+                return found
+    near = nearest(spelled, [known for table in tables for known in table])
     raise ValueError(f"{name!r} is no operator of DirectML's; " + (f"did you mean {near!r}?" if near else "dmlpy ops lists all"))

@@ -1,4 +1,4 @@
-"""Single operators by dmlpy, ONNX Runtime and PyTorch. One process of each serves all operators."""
+"""Single operators by dmlpy, ONNX Runtime and PyTorch. One process of each serves all operators, and layers too where they are measured."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dmlpy as dml
+from dmlpy.bench.operators import large_runners
 from dmlpy.bench.operators.row import once
 from dmlpy.bench.subjects import Mode, Runner, Subject, UnsupportedError
 from dmlpy.bench.subjects import torch as pytorch
 from dmlpy.bench.subjects.dmlpy import Dispatches, Dmlpy, DmlpyRunner
 from dmlpy.bench.subjects.onnxruntime import IR_VERSION, OnnxRuntime
-from dmlpy.bench.work import OperatorWork
+from dmlpy.bench.work import LargeWork, OperatorWork
+from dmlpy.devices.cuda.device import CudaDevice
 
 if TYPE_CHECKING:
     from dmlpy.bench.work import Array, Work
 
 NO_EQUIVALENT = "no equivalent"
 MICROSOFT = "com.microsoft"
-
-
-def _operator(work: Work) -> OperatorWork:
-    assert isinstance(work, OperatorWork), "the other shapes have other subjects"
-    return work
 
 
 class _OperatorSubject(Subject):
@@ -43,8 +40,22 @@ class _OperatorSubject(Subject):
 class DmlpyOperators(_OperatorSubject, Dmlpy):
     """dmlpy."""
 
+    def release(self) -> None:
+        """Other libraries' processes need what CuPy's pool holds for later."""
+        if self.on_gpu:
+            from dmlpy.bench.subjects.cupy import free_cached
+            from dmlpy.devices.cuda.cupy_seam import CupySeam
+
+            if isinstance(self.place, CudaDevice) and isinstance(self.place.seam, CupySeam):
+                free_cached()
+
+    def modes(self, work: Work) -> tuple[Mode, ...]:
+        return (large_runners.GRAPH,) if isinstance(work, LargeWork) else super().modes(work)
+
     def build(self, work: Work, mode: Mode) -> Runner:
-        return _OperatorRunner(self, _operator(work), mode)
+        if isinstance(work, LargeWork):
+            return large_runners.LargeDmlpyRunner(self, work, mode)
+        return _OperatorRunner(self, work, mode) if isinstance(work, OperatorWork) else super().build(work, mode)
 
 
 class _OperatorRunner(DmlpyRunner):
@@ -73,10 +84,11 @@ class OnnxRuntimeOperators(_OperatorSubject, OnnxRuntime):
     """ONNX Runtime: a model of the row's nodes."""
 
     def build(self, work: Work, mode: Mode) -> Runner:
-        own = _operator(work)
-        if not own.row.onnx:
+        if not isinstance(work, OperatorWork):
+            return super().build(work, mode)
+        if not work.row.onnx:
             raise UnsupportedError(NO_EQUIVALENT)
-        return _OnnxRunner(self, own)
+        return _OnnxRunner(self, work)
 
 
 class _OnnxRunner(Runner):
@@ -129,11 +141,28 @@ def _outputs(work: OperatorWork) -> list[str]:
 class TorchOperators(_OperatorSubject, pytorch.Torch):
     """PyTorch: a function of tensors."""
 
+    _placed: tuple[LargeWork, list[Any]] | None = None
+
+    def release(self) -> None:
+        self._placed = None
+        super().release()
+
+    def modes(self, work: Work) -> tuple[Mode, ...]:
+        return large_runners.modes(work) if isinstance(work, LargeWork) else super().modes(work)
+
     def build(self, work: Work, mode: Mode) -> Runner:
-        own = _operator(work)
-        if own.row.torch is None:
+        if isinstance(work, LargeWork):
+            self.allow_tf32(work.row.half_precision)
+            self.torch.backends.cudnn.benchmark = True  # of several ways to convolve it takes the fastest
+            if self._placed is None or self._placed[0] is not work:
+                self._placed = work, large_runners.placed(self, work)
+            return large_runners.LargeTorchRunner(self, work, mode, self._placed[1])
+        self.allow_tf32(False)
+        if not isinstance(work, OperatorWork):
+            return super().build(work, mode)
+        if work.row.torch is None:
             raise UnsupportedError(NO_EQUIVALENT)
-        return _TorchRunner(self, own, mode)
+        return _TorchRunner(self, work, mode)
 
 
 class _TorchRunner(pytorch.TorchRunner):
@@ -145,7 +174,7 @@ class _TorchRunner(pytorch.TorchRunner):
         values: dict[str, Any] = {}
         for field, value in self._work.arrays.items():
             values[field] = [self._tensor(part) for part in value] if isinstance(value, tuple) else self._expanded(value)
-        self._given = SimpleNamespace(**values, device=self._subject.device if self._subject.on_gpu else "cpu")
+        self._given = SimpleNamespace(**values, device=self._subject.place)
 
     def _expanded(self, array: Array) -> Any:
         return self._tensor(np.array(once(array))).expand(array.shape)

@@ -6,15 +6,15 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dmlpy.bench.work import Array, Case, Work
-    from dmlpy.devices import Device
 
-Mode = Literal["eager", "graph"]
+Mode = str
+"""`eager`, or `graph` where all is captured in a CUDA graph before; a further word tells which kernels the library is told to use."""
 EAGER: tuple[Mode, ...] = ("eager",)
 BOTH_MODES: tuple[Mode, ...] = ("eager", "graph")
 SETS = {"cpu": 1, "cuda": 3}
@@ -37,6 +37,7 @@ class Runner(ABC):
         floor_us: the least microseconds of a pass by a model of the device, if the library has one.
         estimate_us: the model's estimate for the library's kernels; `estimate_step_us` of one step more.
         packs: whether parameters are prepared before the passes.
+        sets: the number of inputs that are used in turn; None for the subject's.
     """
 
     plan: tuple[str, ...] = ()
@@ -44,6 +45,7 @@ class Runner(ABC):
     estimate_us: float | None = None
     estimate_step_us: float | None = None
     packs: bool = False
+    sets: int | None = None
 
     @abstractmethod
     def run(self, number: int) -> None:
@@ -83,7 +85,7 @@ class Subject(ABC):
 
     @property
     def sets(self) -> int:
-        """The number of inputs that are used in turn."""
+        """The number of inputs that are used in turn, unless a runner has another."""
         return SETS["cuda" if self.on_gpu else "cpu"]
 
     @property
@@ -99,7 +101,7 @@ class Subject(ABC):
     def versions(self) -> dict[str, str]:
         """The versions of the library, under the subject's name, and of the libraries that its speed depends on."""
 
-    def modes(self) -> tuple[Mode, ...]:
+    def modes(self, work: Work) -> tuple[Mode, ...]:
         """The modes in which it can run its passes here."""
         return BOTH_MODES if self.on_gpu else EAGER
 
@@ -146,6 +148,15 @@ def resident_bytes(*, peak: bool = False, reset: bool = False) -> int | None:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), None)
 
 
+class Place(Protocol):
+    """Where is measured: a device, or what is known of one that is not here."""
+
+    @property
+    def memory_kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Peer:
     """A library that can be compared in a benchmark.
@@ -168,7 +179,7 @@ class Peer:
     device: str | None = None
     threads: int | None = None
 
-    def stands_beside(self, device: Device, load: int = 0) -> bool:
+    def stands_beside(self, device: Place, load: int = 0) -> bool:
         """Returns whether it can be measured where dmlpy runs on this device, beside so many busy loops."""
         return device.memory_kind in self.kinds and device.name != self.device and (load > 0 or self.threads is None)
 
@@ -218,11 +229,17 @@ PEERS = (
 )
 """The libraries that dmlpy is compared with if they are installed. A new one is a module of `subjects` and a row here."""
 
-OPERATORS_OWN = Peer("dmlpy", "dmlpy.bench.operators.subjects:DmlpyOperators", OWN.help, works=("OperatorShape",))
+EVERY_WORK = ("Recurrent", "BatchNorm", "OperatorShape", "LargeShape")
+OPERATORS_OWN = Peer("dmlpy", "dmlpy.bench.operators.subjects:DmlpyOperators", OWN.help, works=EVERY_WORK)
 OPERATORS_PEERS = tuple(
-    Peer(peer.name, f"dmlpy.bench.operators.subjects:{target}", peer.help.replace(", forward only", ""), works=("OperatorShape",))
-    for name, target in (("onnxruntime", "OnnxRuntimeOperators"), ("torch", "TorchOperators"))
+    Peer(peer.name, f"dmlpy.bench.operators.subjects:{target}", peer.help.replace(", forward only", ""), works=works)
+    for name, target, works in (
+        ("onnxruntime", "OnnxRuntimeOperators", ("Recurrent", "OperatorShape")),
+        ("torch", "TorchOperators", EVERY_WORK),
+    )
     for peer in PEERS
     if peer.name == name
 )
-"""The same for `--operators`."""
+"""The same for `--operators`. Their processes stay from case to case, and measure layers, too."""
+GPU_PEERS = (*OPERATORS_PEERS, *(peer for peer in PEERS if peer.name not in {own.name for own in OPERATORS_PEERS}))
+"""The libraries beside layers and operators on a GPU, where a process takes seconds to start."""

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 Fuse = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+def free_cached() -> None:
+    """Gives the memory back that CuPy's pool keeps for later."""
+    import cupy
+
+    cupy.get_default_memory_pool().free_all_blocks()
+
+
 class PlainCupy(Subject):
     """CuPy on a GPU."""
 
@@ -37,12 +44,12 @@ class PlainCupy(Subject):
         return True
 
     def release(self) -> None:
-        self.xp.get_default_memory_pool().free_all_blocks()
+        free_cached()
 
     def versions(self) -> dict[str, str]:
         return {"cupy": self.xp.__version__}
 
-    def modes(self) -> tuple[Mode, ...]:
+    def modes(self, work: Work) -> tuple[Mode, ...]:
         return EAGER
 
     def build(self, work: Work, mode: Mode) -> Runner:

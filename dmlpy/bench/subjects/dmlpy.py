@@ -112,10 +112,11 @@ class DmlpyRunner(Runner):
         self._stream = self._device.current_stream()
         self._memory: dict[str, Memory] = {}
         self._sizes: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
-        self._place(subject.sets)
+        sets = self.sets or subject.sets
+        self._place(sets)
         subject.mark()
         # Kept, since a graph does not keep the scratch that belongs to its dispatches.
-        self._dispatches, operators = self._bind(subject.sets)
+        self._dispatches, operators = self._bind(sets)
         self.plan = tuple(line for number, one in enumerate(operators) for line in _numbered(number, one.plan, len(operators)))
         report = total("a pass", self._device.name, [one.explain_plan() for one in operators])
         self.floor_us, self.estimate_us, self.estimate_step_us = report.floor_us, report.estimate_us, report.estimate_step_us

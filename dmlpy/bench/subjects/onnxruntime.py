@@ -31,7 +31,7 @@ class OnnxRuntime(Subject):
     def versions(self) -> dict[str, str]:
         return {"onnxruntime": self.runtime.__version__, "onnx": self.onnx.__version__}
 
-    def modes(self) -> tuple[Mode, ...]:
+    def modes(self, work: Work) -> tuple[Mode, ...]:
         return EAGER
 
     def peak_bytes(self) -> int | None:

@@ -26,19 +26,31 @@ class Torch(Subject):
 
     def __init__(self, device: str, threads: int) -> None:
         super().__init__(device, threads)
-        try:
-            import torch
-        except ImportError as error:
-            raise NotInstalledError(f"{error}: pip install torch") from error
-        self.torch: Any = torch
+        torch = self.torch = self._module()
         if self.on_gpu:
             if not torch.cuda.is_available():
                 raise NotInstalledError(f"PyTorch {torch.__version__} sees no GPU: install a build for CUDA")
             torch.cuda.set_device(device)
-            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+            self.allow_tf32(False)
             torch.backends.cudnn.enabled = self.cudnn
         else:
             torch.set_num_threads(threads)
+
+    def _module(self) -> Any:
+        try:
+            import torch
+        except ImportError as error:
+            raise NotInstalledError(f"{error}: pip install torch") from error
+        return torch
+
+    @property
+    def place(self) -> str:
+        """The device of tensors, by PyTorch's name."""
+        return self.device if self.on_gpu else "cpu"
+
+    def allow_tf32(self, allowed: bool) -> None:
+        """Lets products of FLOAT32 round their factors to TF32, or forbids it."""
+        self.torch.backends.cudnn.allow_tf32 = self.torch.backends.cuda.matmul.allow_tf32 = allowed
 
     @property
     def reusable(self) -> bool:
@@ -103,7 +115,7 @@ class TorchRunner(Runner):
         subject.mark()
         self._kept: dict[str, Any] = {}
         self._graphs: list[tuple[Any, dict[str, Any]]] = []
-        if mode == "graph":
+        if mode.startswith("graph"):
             self._capture()
 
     @abstractmethod
@@ -116,7 +128,7 @@ class TorchRunner(Runner):
 
     def _tensor(self, array: Array) -> Any:
         """Copies an array to the device with its strides."""
-        return self._torch.from_numpy(array).to(self._subject.device if self._subject.on_gpu else "cpu")
+        return self._torch.from_numpy(array).to(self._subject.place)
 
     def _capture(self) -> None:
         torch = self._torch
@@ -127,7 +139,7 @@ class TorchRunner(Runner):
                 self._pass(0)
         torch.cuda.current_stream().wait_stream(side)
         pool = None
-        for number in range(self._subject.sets):
+        for number in range(self.sets or self._subject.sets):
             graph = torch.cuda.CUDAGraph()
             # The graphs never run at the same time, so they may share their memory.
             with torch.cuda.graph(graph, pool=pool):
@@ -249,7 +261,7 @@ class _Stack:
         if layer.cell == "GRU" and not layer.linear_before_reset:
             raise UnsupportedError("PyTorch's GRU resets after the recurrent product only")
         kind = {"float32": torch.float32, "float16": torch.float16}[work.dtype.name]
-        place: dict[str, Any] = {"device": subject.device if subject.on_gpu else "cpu", "dtype": kind}
+        place: dict[str, Any] = {"device": subject.place, "dtype": kind}
         more = {"proj_size": layer.projection} if layer.projection else {}
         self.module: Any = getattr(torch.nn, layer.cell)(
             layer.input_size, layer.hidden_size, len(layers), bidirectional=layer.directions == 2, **more, **place

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.elements.program import Program
 from dmlpy.devices.cpu.elements.translation import translate, why_untranslated
-from dmlpy.devices.cpu.plans import numba_is_installed, plan
+from dmlpy.devices.cpu.plans import plan, why_no_kernels
 from dmlpy.devices.graphs.chain_desc import ChainDesc
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def is_link(desc: OperatorDesc) -> bool:
     """Whether a checked desc can be an operator of a compiled chain."""
-    return numba_is_installed() and why_untranslated(desc) is None
+    return why_no_kernels() is None and why_untranslated(desc) is None
 
 
 @plan(ChainDesc)

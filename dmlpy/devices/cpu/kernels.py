@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.devices.cpu.whole_imports import imported
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.threads import apart_from_forks
 
@@ -106,27 +107,25 @@ class Kernel:
             compiles = address is None
             if address is None:
                 with _announced(name), _without_collections():
-                    image, symbol = self._compiled(choices)
+                    image, symbol, is_meant = self._compiled(choices)
                 address = _loaded(image, symbol)
                 assert address is not None, "what was just compiled has its symbol"
-                if store is not None:
+                if store is not None and is_meant:
                     store.write(key, image, symbol)
             function = self._kind(address)
             _functions[form] = partial(function, addressof(_RESULTS), addressof(_RESULTS) + 32)
             made.append(Made(name, time.perf_counter() - started, compiles))
 
-    def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str]:
-        """The machine code of a function, and its symbol."""
-        from numba import njit, types
+    def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str, bool]:
+        """The machine code of a function, its symbol, and whether it is for the processor that the settings mean."""
+        from dmlpy.devices.cpu.numba_compiler import machine_code
 
         module, _, name = self._target.partition(":")
-        python = getattr(importlib.import_module(module), name)(*choices)
-        signature = (types.int64 if self._returns else types.void)(*[types.int64] * self._count)
-        compiled = njit([signature], error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(python)
-        (result,) = compiled.overloads.values()
-        _check_externals(result.library.get_llvm_str())
-        _, _, (image, _) = result.library.serialize_using_object_code()
-        return image, result.fndesc.llvm_func_name
+        image, symbol, text, is_meant = machine_code(
+            lambda: getattr(importlib.import_module(module), name)(*choices), self._count, returns=self._returns
+        )
+        _check_externals(text)
+        return image, symbol, is_meant
 
 
 def _check_externals(code: str) -> None:
@@ -141,7 +140,7 @@ def _check_externals(code: str) -> None:
 
 def _loaded(image: bytes, symbol: str) -> int | None:
     """The address of a symbol of some machine code, which it loads; None if it has no such symbol."""
-    from llvmlite import binding
+    binding = imported("llvmlite.binding")
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -158,7 +157,7 @@ def _loaded(image: bytes, symbol: str) -> int | None:
 @cache
 def _circumstances() -> tuple[object, ...]:
     """What decides the machine code beside the choices and the settings: sources, versions, and the processor."""
-    from llvmlite import binding
+    binding = imported("llvmlite.binding")
 
     here, sources = Path(__file__).parent, hashlib.sha256()
     for file in sorted(here.rglob("*.py")):
@@ -172,7 +171,7 @@ _OTHER_SETTINGS = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 
 
 def _settings() -> tuple[tuple[str, str], ...]:
-    """The variables of the environment by which Numba compiles otherwise; it reads them anew for each compilation."""
+    """The variables of the environment by which Numba compiles otherwise; `numba_compiler` lets it take settings from nowhere else."""
     return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in _OTHER_SETTINGS))
 
 

@@ -28,14 +28,20 @@ def numba_is_installed() -> bool:
     return find_spec("numba") is not None
 
 
+def why_no_kernels() -> str | None:
+    """The reason why this process compiles no kernels, or None."""
+    from dmlpy.devices.cpu.numba_compiler import why_disabled
+
+    return why_disabled() if numba_is_installed() else "Numba is not installed: pip install 'dmlpy[cpu]'"
+
+
 def compiled_plan(desc: OperatorDesc) -> Plan | str:
     """The compiled plan of a checked desc, or the reason why there is none."""
     make = plan.find(type(desc))
     if make is None:
         return f"{desc.short_name()} has no compiled form"
-    if not numba_is_installed():
-        return "Numba is not installed: pip install 'dmlpy[cpu]'"
-    return make(desc)
+    reason = why_no_kernels()
+    return make(desc) if reason is None else reason
 
 
 def best_plan(desc: OperatorDesc) -> Plan:

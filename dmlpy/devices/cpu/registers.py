@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.whole_imports import imported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -53,16 +54,14 @@ def registers_of(features: Mapping[str, bool], machine: str) -> Registers:
 @cache
 def host_registers() -> Registers:
     """The registers of this machine."""
-    from llvmlite import binding
-
+    binding = imported("llvmlite.binding")
     return registers_of(binding.get_host_cpu_features(), platform.machine().lower())
 
 
 @cache
 def converts_halves() -> bool:
     """Whether this machine has instructions that convert FLOAT16; elsewhere LLVM calls functions that a process may not have."""
-    from llvmlite import binding
-
+    binding = imported("llvmlite.binding")
     return platform.machine().lower() in ("arm64", "aarch64") or binding.get_host_cpu_features().get("f16c", False)
 
 

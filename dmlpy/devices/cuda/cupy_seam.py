@@ -49,6 +49,12 @@ def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
     return (*_COMPILE_OPTIONS, "--minimal") if version >= _MINIMAL_SINCE else _COMPILE_OPTIONS
 
 
+def compiler_name(version: tuple[int, int]) -> str:
+    """A version of NVRTC with its options: compiled kernels are kept under it."""
+    major, minor = version
+    return " ".join([f"NVRTC {major}.{minor}", *compile_options(version)])
+
+
 class _Names(dict[int, str]):
     """The names of GPUs by ordinal."""
 
@@ -152,8 +158,7 @@ class CupySeam:
 
     @translated
     def compiler_version(self) -> str:
-        major, minor = self._cupy.cuda.nvrtc.getVersion()
-        return " ".join([f"NVRTC {major}.{minor}", *compile_options((major, minor))])
+        return compiler_name(self._cupy.cuda.nvrtc.getVersion())
 
     @translated
     def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:

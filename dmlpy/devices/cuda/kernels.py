@@ -84,12 +84,16 @@ class KernelLibrary:
         seam: the CUDA implementation.
         device: the device's ordinal.
         limits: the device's capabilities.
+        keys: of the kernels that were asked for, in the store of images.
+        compiled: those of them that were not there yet.
     """
 
     def __init__(self, seam: Seam, device_ordinal: int) -> None:
         self.seam = seam
         self.device = device_ordinal
         self.limits = seam.limits(device_ordinal)
+        self.keys: dict[Kernel, str] = {}
+        self.compiled: dict[Kernel, None] = {}
         self._functions: dict[Kernel, Any] = {}
         self._pending: dict[Kernel, Future[Any]] = {}
         """Those that a thread makes at the moment."""
@@ -128,7 +132,7 @@ class KernelLibrary:
         failure: DeviceError | None = None
         made: dict[Kernel, Any] = {}
         try:
-            for kernel, (image, symbol) in self._images(list(own)).items():
+            for kernel, (image, symbol) in self.images(list(own)).items():
                 shared_bytes = self.limits.shared_memory_per_block if kernel.dynamic_shared else 0
                 made[kernel] = self.seam.load(self.device, image, symbol, shared_bytes)
         except DeviceError as error:
@@ -165,11 +169,11 @@ class KernelLibrary:
         """The number of blocks of `ELEMENT_THREADS` for `count` elements: enough to fill the device, no more than there is work for."""
         return max(1, min(-(-count // ELEMENT_THREADS), _WAVES * self.limits.multiprocessors))
 
-    def _images(self, kernels: Sequence[Kernel]) -> dict[Kernel, tuple[bytes, str]]:
-        """The image and symbol of each kernel, from the store or newly compiled."""
+    def images(self, kernels: Sequence[Kernel]) -> dict[Kernel, tuple[bytes, str]]:
+        """The image and symbol of each kernel, from the store or newly compiled. Raises what `functions` raises, but loads nothing."""
         architecture, version = self.limits.compute_capability, self.seam.compiler_version()
         store = ImageStore.open()
-        keys: dict[Kernel, str] = {}
+        keys = self.keys
         found: dict[Kernel, tuple[bytes, str]] = {}
         for kernel in kernels:
             if architecture < kernel.lowest_capability:
@@ -189,6 +193,7 @@ class KernelLibrary:
             same = by_file[file]
             compiled = self.seam.compile(sources.read(file), [kernel.entry for kernel in same], architecture)
             images = dict(zip(same, compiled, strict=True))
+            self.compiled |= dict.fromkeys(same)
             if store is not None:
                 for kernel, (image, symbol) in images.items():
                     store.write(keys[kernel], image, symbol)

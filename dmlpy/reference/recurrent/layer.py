@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.operators.activation import ActivationDesc
+from dmlpy.operators.activation import ActivationDesc, ActivationSigmoidDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc
 from dmlpy.reference.activation import activate
@@ -35,6 +35,7 @@ class Parameters:
         wb: bias of the input products, [G, H].
         rb: bias of the recurrent products, [G, H].
         peephole: the weights of i, o, f, [3, H].
+        sees_memory: whether there are peepholes.
         projection: [S, H], or None.
         x_dropout: the factors of x for each gate, [G, B, I].
         h_dropout: the factors of h for each gate, [G, B, S].
@@ -45,6 +46,7 @@ class Parameters:
     wb: Array
     rb: Array
     peephole: Array
+    sees_memory: bool
     projection: Array | None
     x_dropout: Array
     h_dropout: Array
@@ -68,6 +70,7 @@ class Parameters:
             wb=biases[0],
             rb=biases[1],
             peephole=part("peephole_tensor", (3, hidden)),
+            sees_memory=desc.cell.peephole,
             projection=part("projection_tensor", (sizes.state_size, hidden)) if desc.cell.projection else None,
             x_dropout=part("input_dropout_tensor", (gates, batch, sizes.input_size), absent=1.0),
             h_dropout=part("state_dropout_tensor", (gates, batch, sizes.state_size), absent=1.0),
@@ -82,6 +85,10 @@ class Parameters:
         """Computes h R^T + Rb of one gate, [B, H]."""
         product: Array = (h * self.h_dropout[gate]) @ self.r[gate].T + self.rb[gate]
         return product
+
+    def from_c(self, peephole: int, c: Array) -> Array | float:
+        """Computes what i, o or f sees of c [B, H]: without peepholes nothing, even of an infinite one."""
+        return self.peephole[peephole] * c if self.sees_memory else 0.0
 
 
 Step = tuple[Array, Array, list[Array]]
@@ -98,18 +105,22 @@ def rnn_step(functions: Activations, p: Parameters, xw: Array, h: Array, c: Arra
 def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Array, h: Array, c: Array) -> Step:
     """Computes one step of LSTM. The output gate o sees the new cell state, the other gates the old one."""
     f, g, of_cell = functions
-    p_i, p_o, p_f = p.peephole
-    a_i = xw[0] + p.from_h(0, h) + p_i * c
-    a_f = xw[2] + p.from_h(2, h) + p_f * c
+    a_i = xw[0] + p.from_h(0, h) + p.from_c(0, c)
+    a_f = xw[2] + p.from_h(2, h) + p.from_c(2, c)
     a_c = xw[3] + p.from_h(3, h)
     i = activate(f, clipped(cell, a_i))
-    forget = 1.0 - i if cell.couple_input_forget else activate(f, clipped(cell, a_f))
+    forget = rest_of(f, clipped(cell, a_i)) if cell.couple_input_forget else activate(f, clipped(cell, a_f))
     new_c = forget * c + i * activate(g, clipped(cell, a_c))
-    a_o = xw[1] + p.from_h(1, h) + p_o * new_c
+    a_o = xw[1] + p.from_h(1, h) + p.from_c(1, new_c)
     new_h = activate(f, clipped(cell, a_o)) * activate(of_cell, new_c)
     if p.projection is not None:
         new_h = new_h @ p.projection.T
     return new_h, new_c, [a_i, a_o, a_f, a_c]
+
+
+def rest_of(f: ActivationDesc, x: Array) -> Array:
+    """1 - f(x); that of the sigmoid by f(-x), which keeps its digits where f(x) is near 1."""
+    return activate(f, -x) if isinstance(f, ActivationSigmoidDesc) else 1.0 - activate(f, x)
 
 
 def gru_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Array, h: Array, c: Array) -> Step:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -22,10 +23,11 @@ import pytest
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu import kernels
+import dmlpy as dml
+from dmlpy.devices.cpu import kernels, numba_compiler
 from dmlpy.devices.cpu.kernels import Kernel
 from dmlpy.devices.image_store import ImageStore
-from tests.support.small_kernels import STORE
+from tests.support.small_kernels import STORE, SUM
 
 ROOT = Path(__file__).parents[3]
 
@@ -38,7 +40,7 @@ def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
     found: list[tuple[Any, ...]] = []
     compiled = Kernel._compiled
 
-    def counted(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str]:
+    def counted(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str, bool]:
         found.append(choices)
         return compiled(self, choices)
 
@@ -94,35 +96,53 @@ def test_without_a_store_it_is_compiled(
         assert len(compilations) == (1 if prepare is _is_read_only and os.getuid() == 0 else count)  # root may write anywhere
 
 
-def _cut(data: bytes) -> bytes:
-    return data[:-100]
-
-
-def _changed(data: bytes) -> bytes:
+def _changed(key: str, data: bytes) -> bytes:
     return data[:200] + bytes([data[200] ^ 1]) + data[201:]
 
 
-def _with_hash(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest() + content
+def _another_symbol(key: str, data: bytes, symbol: bytes = b"nothing") -> bytes:
+    content = symbol + data[32:][data[32:].index(b"\0") :]
+    return hashlib.sha256(key.encode() + b"\0" + content).digest() + content
 
 
-def _another_symbol(data: bytes) -> bytes:
-    return _with_hash(b"nothing\0" + data[32:].partition(b"\0")[2])
+def _no_text(key: str, data: bytes) -> bytes:
+    return _another_symbol(key, data, b"\xff")
 
 
-@pytest.mark.parametrize("damage", [_cut, _changed, _another_symbol, lambda data: b""])
+def _cut(key: str, data: bytes) -> bytes:
+    return data[:-100]
+
+
+def _nothing(key: str, data: bytes) -> bytes:
+    return b""
+
+
+@pytest.mark.parametrize("damage", [_cut, _changed, _another_symbol, _no_text, _nothing])
 def test_damaged_files_are_mended(
-    damage: Callable[[bytes], bytes], compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damage: Callable[[str, bytes], bytes], compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored(STORE, 3, 4)
     (file,) = images(tmp_path)
     whole = file.read_bytes()
-    file.write_bytes(damage(whole))
+    file.write_bytes(damage(file.name, whole))
     for _ in range(2):
         monkeypatch.setattr(kernels, "_functions", {})
         assert stored(STORE, 3, 4) == 7
     assert len(compilations) == 2
     assert images(tmp_path) == [file]
+
+
+def test_files_that_change_places_are_not_taken_for_each_other(
+    compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (stored(STORE, 3, 4), stored(STORE, 5, 4)) == (7, 9)
+    one, other = images(tmp_path)
+    data = one.read_bytes(), other.read_bytes()
+    for file, of_other in zip((one, other), data[::-1], strict=True):
+        file.write_bytes(of_other)
+    monkeypatch.setattr(kernels, "_functions", {})
+    assert (stored(STORE, 3, 4), stored(STORE, 5, 4)) == (7, 9)
+    assert len(compilations) == 4
 
 
 def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +159,134 @@ def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_pat
     assert len(compilations) == len(images(tmp_path)) == len(circumstances) + 2
 
 
+def test_settings_of_the_process_change_no_code(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings from elsewhere than the environment are not in the name of what is kept: Numba has none of them, and has them afterwards."""
+    from numba.core import config
+
+    codes = []
+    for level, own in ((0, 0), (0, 3), (3, 0)):
+        monkeypatch.setenv("NUMBA_OPT", str(level))
+        monkeypatch.setattr(config, "OPT", config._OptLevel(own))
+        monkeypatch.setattr(kernels, "_functions", {})
+        SUM()
+        assert own == config.OPT
+        (file,) = images(tmp_path)
+        codes.append(code_of(file.read_bytes()))
+        file.unlink()
+    assert codes[0] == codes[1]
+    assert codes[0] != codes[2], "the environment's settings are taken"
+
+
+def code_of(data: bytes) -> bytes:
+    """The instructions of a file of the store. Symbols are numbered, and beside them nothing differs."""
+    from llvmlite import binding
+
+    _, _, image = data[32:].partition(b"\0")
+    sections = binding.ObjectFileRef.from_data(image).sections()
+    return b"".join(section.data() for section in sections if section.is_text())
+
+
+def test_code_for_another_processor_is_not_kept(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba settles for a processor when it first compiles for anyone, maybe under settings that the environment does not have."""
+    from numba.core.registry import cpu_target
+
+    codegen = cpu_target.target_context.codegen()
+    monkeypatch.setattr(codegen, "_tm_features", "")
+    assert stored(STORE, 3, 4) == 7
+    assert images(tmp_path) == []
+
+
+IN_A_FOLDER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import dmlpy as dml
+from tests.support.small_kernels import SUM
+x = np.arange(5, dtype=np.float32)
+t = dml.TensorDesc.of(x)
+plan = dml.device("cpu").plan(dml.ElementWiseAddDesc(a_tensor=t, b_tensor=t, output_tensor=t))
+print(plan.strategy)
+if plan.strategy == "compiled":
+    SUM()
+"""
+
+
+def test_settings_in_the_working_folder(tmp_path: Path) -> None:
+    """One that changes code changes none of what is kept; where one disables Numba, NumPy runs."""
+    pytest.importorskip("yaml", reason="Numba reads its file of settings by PyYAML")
+    codes, disabled = [], "numpy (Numba is told to compile nothing: "
+    for number, (text, strategy) in enumerate([("", "compiled"), ("opt: 0", "compiled"), ("disable_jit: 1", disabled)]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / ".numba_config.yaml").write_text(text)
+        environment = {name: value for name, value in os.environ.items() if name != "NUMBA_OPT"}
+        done = subprocess.run(
+            [sys.executable, "-c", IN_A_FOLDER, str(ROOT)],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            check=False,
+            env=environment | {"DMLPY_CACHE_DIR": str(folder / "kernels")},
+        )
+        assert done.stdout.startswith(strategy), done.stdout + done.stderr
+        codes += [code_of(file.read_bytes()) for file in images(folder)] if strategy == "compiled" else []
+    assert len(codes) == 2
+    assert codes[0] == codes[1]
+
+
+@pytest.mark.parametrize("set_by", ["environment", "process"])
+def test_where_numba_compiles_nothing_numpy_runs(set_by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core import config
+
+    if set_by == "environment":
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    else:
+        monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    x = dml.TensorDesc(data_type="FLOAT32", sizes=[5])
+    plan = dml.device("cpu").plan(dml.ElementWiseAddDesc(a_tensor=x, b_tensor=x, output_tensor=x))
+    assert plan is not None
+    assert plan.strategy is not None
+    assert plan.strategy.startswith("numpy (Numba is told to compile nothing: ")
+    assert "DISABLE_JIT" in plan.strategy
+
+
+def test_numba_that_cannot_be_imported_is_told(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ImportError("Numba needs another NumPy")
+
+    monkeypatch.setattr(numba_compiler, "_prepare", fail)
+    with pytest.raises(dml.DeviceError, match=r"cannot be imported: ImportError: Numba needs another NumPy"):
+        STORE(3)
+
+
+INTERRUPTED = """
+import signal
+import numpy as np
+from tests.support.small_kernels import STORE
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+place, delay, interrupts = np.zeros(1, np.int64), 0.02, 0
+while True:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay)
+        STORE(3)(place.ctypes.data, 4)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        break
+    except KeyboardInterrupt:
+        delay, interrupts = delay * 1.4, interrupts + 1
+print(int(place[0]), interrupts)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timers")
+def test_interrupts_leave_a_device_that_works(tmp_path: Path) -> None:
+    """Wherever they come in the first compilation; those in an import of Numba's would leave half of it."""
+    environment = os.environ | {"DMLPY_CACHE_DIR": str(tmp_path / "kernels")}
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, cwd=ROOT, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    value, interrupts = map(int, done.stdout.split())
+    assert (value, interrupts > 2) == (7, True)
+
+
 def test_settings_of_threads_change_no_code(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stored(STORE, 3, 4)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
@@ -153,11 +301,11 @@ def test_garbage_is_collected_after_a_compilation_as_before(collects: bool, fail
     """During it, not at all."""
     seen: list[bool] = []
 
-    def compiled(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str]:
+    def compiled(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str, bool]:
         seen.append(gc.isenabled())
         if fails:
             raise MemoryError
-        return b"", ""
+        return b"", "", True
 
     monkeypatch.setattr(kernels, "_functions", {})
     monkeypatch.setattr(ImageStore, "open", lambda: None)
@@ -193,7 +341,7 @@ def test_a_fork_waits_for_a_compilation_and_its_child_compiles(compilations: lis
     begun = threading.Event()
     compiled = Kernel._compiled
 
-    def slow(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str]:
+    def slow(self: Kernel, choices: tuple[Any, ...]) -> tuple[bytes, str, bool]:
         begun.set()
         time.sleep(0.2)
         return compiled(self, choices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -10,12 +11,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from dmlpy.bench import worth
 from dmlpy.bench.records import Record
-from tests.gpu_check import bench, calls, packages, plugin, selection
+from tests.gpu_check import bench, calls, plugin, selection
 from tests.gpu_check.__main__ import parsed
 from tests.support.cuda import gpu_faults, stand_in
 from tests.support.folders import ROOT
@@ -46,67 +49,90 @@ def only_needed(name: str) -> dict[str, str]:
     return {"DMLPY_TEST_ONLY": name, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": plugins, "DMLPY_REQUIRE_TOOLS": "0"}
 
 
+def record(folder: Path, part: str) -> dict[str, Any]:
+    """What a part has written."""
+    found: dict[str, Any] = json.loads((folder / f"{part}.json").read_text())
+    return found
+
+
 # whole calls
+
+SLICE = ("--cases", "lstm-64-b1-t100 FLOAT32 forward", "--operators", "TOP_K", "--steps", "lstm-128-b64-t100 FLOAT16 walk")
+TESTS = ("--tests", "tests/devices/cuda/test_gpu.py", "-k", "timer", "--workers", "0")
+
+
+def test_the_first_call_in_small(tmp_path: Path) -> None:
+    """All of its parts, one after the other, with the packages that it needs and no others; each leaves a record."""
+    with call("check", "--out", tmp_path, *TESTS, *SLICE, over="null", **only_needed("check")) as started:
+        printed = told(started)
+    assert started.returncode == 0, printed
+    ended = re.findall(r"^== (\w+) passed after \d+ s$", printed, re.MULTILINE)
+    assert ended == ["info", *calls.shares("check")], printed
+    assert "DRY RUN over a stand-in for the GPU: null" in printed
+    log = (tmp_path / "check.log").read_text()
+    assert [line for line in printed.splitlines() if line not in log] == []
+    assert "test session starts" in log, "what pytest printed"
+    for part in ("core", "rest"):
+        found = record(tmp_path, part)
+        assert (found["tests"], found["left"], found["failed"]) == (1, {}, {})
+        assert found["outcomes"] in ({"passed": 1}, {"expected to fail": 1})
+    layers, operators = Record.load(tmp_path / "bench.json"), Record.load(tmp_path / "operators.json")
+    assert {run.shape for run in layers.runs} == {"lstm-64-b1-t100"}
+    assert {(run.shape, run.dtype) for run in operators.runs} == {("TOP_K:ROWS", "FLOAT16"), ("TOP_K:ROWS", "FLOAT32")}
+    assert [(row["work"], row["strategy"]) for row in record(tmp_path, "steps")["rows"]] == [("lstm-128-b64-t100 FLOAT16", "walk")]
+    check_folder(tmp_path)
 
 
 @pytest.mark.slow
-def test_first_runs_each_strategy_apart(tmp_path: Path) -> None:
-    """And not the soak. The kernels that were compiled are kept, and the next call has them."""
-    chosen = (
-        "--tests",
-        "tests/devices/cuda/test_gpu_strategies.py",
-        "tests/devices/cuda/test_gpu.py",
-        "-k",
-        "64-5-9-FLOAT32 or late_blocks or test_timer",
+def test_the_second_call_runs_what_failed_and_compares_with_the_version_before(tmp_path: Path) -> None:
+    failed = ["tests/support/cuda/gpu_faults.py::test_raises", "tests/support/cuda/gpu_faults.py::test_computes"]
+    results, out = tmp_path / "results", tmp_path / "out"
+    results.mkdir()
+    (results / "core.json").write_text(json.dumps({"failed": {name: ["as it was"] for name in failed}}))
+    more = ("--after", results, "--before", ROOT, "--seconds", "600", *SLICE)
+    with call("recheck", "--out", out, *more, over="null", **only_needed("recheck"), PATH=tools_in(tmp_path / "bin")) as started:
+        printed = told(started)
+    assert started.returncode == 1, printed
+    assert "2 tests failed before" in printed
+    assert record(out, "failed")["failed"].keys() == {failed[0]}
+    ended = re.findall(r"^== ([\w-]+) (?:passed|FAILED with status \d+) after \d+ s$", printed, re.MULTILINE)
+    assert ended == ["info", "failed", "bench", "operators-before", "operators", "steps-before", "steps", "profile", "page", "soak"], (
+        printed
     )
-    with call("first", "--out", tmp_path, "--keep-kernels", *chosen, over="null", **only_needed("first")) as started:
-        printed = told(started)
-    assert started.returncode == 0, printed
-    for strategy in selection.STRATEGIES:
-        assert f"{strategy}: tests/devices/cuda/test_gpu_strategies.py: 1 expected to fail;" in printed
-    assert printed.count("tests/devices/cuda/test_gpu.py: 1 passed;") == 1
-    assert "DRY RUN over a stand-in for the GPU: null" in printed
-    assert (tmp_path / "first.txt").read_text() == printed
-    kept = re.search(r"(\d+) kernels are in \S+kernels\.tar\.gz", printed)
-    assert kept is not None
-    assert int(kept[1]) >= 6
-    check_folder(tmp_path)
-    with call("bench", "--out", tmp_path / "bench", "--kernels", tmp_path / "kernels.tar.gz", "--seconds", "1", over="null") as started:
-        printed = told(started)
-    assert f"{kept[1]} kernels are there" in printed
-    assert "NOT RUN, the time is over: info" in printed
-    assert started.returncode == 1
+    assert [record(out, part)["rows"][0]["strategy"] for part in ("steps", "steps-before")] == ["walk", "walk"]
 
 
 @pytest.mark.slow
 def test_tests_that_go_wrong_end_their_own_process_and_a_signal_leaves_a_report(tmp_path: Path) -> None:
     require("g++")
-    begun = tmp_path / "begun"
+    begun, out = tmp_path / "begun", tmp_path / "out"
     arguments = ("--tests", "tests/support/cuda/gpu_faults.py", "--workers", "1", "--test-seconds", "10")
-    with call("rest", "--out", tmp_path / "out", *arguments, over="cpu", **{gpu_faults.BEGUN: str(begun)}) as started:
+    with call("core", "--out", out, *arguments, over="cpu", **{gpu_faults.BEGUN: str(begun)}) as started:
         wait_until(lambda: begun.exists() or started.poll() is not None, "the last test begins")
+        wait_until(lambda: sum(record(out, "core")["outcomes"].values()) > 5, "the record is written while tests run")
         started.send_signal(signal.SIGTERM)
         printed = told(started)
     assert started.returncode == 128 + signal.SIGTERM, printed
-    lines = [line.removeprefix("tests: ") for line in printed.splitlines()]
+    lines = [line.removeprefix("core: ") for line in printed.splitlines()]
     culprits = ("kills_the_context", "is_right_and_leaves_a_dead_context")
     for name in culprits:
         at = lines.index(
             "    its process was ended; another one takes the rest", lines.index(f"FAILED tests/support/cuda/gpu_faults.py::test_{name}")
         )
         assert lines[at - 1].startswith("    after this test the CUDA context answers nothing any more: CUDA_ERROR_LAUNCH_FAILED")
-    assert sum("its process died; the log may say why" in line for line in lines) == 2  # at once, and in the end
+    assert sum("its process died; the log may say why" in line for line in lines) == 1
     assert sum("it did not end within 10 s, and its process was ended; the log has the tracebacks" in line for line in lines) == 1
     # Those that failed: wrong, raising, two dead contexts, a dead process, too long. Right: one before each dead context, one after.
     assert any(re.fullmatch(r"6 failed, 3 passed, 1 NOT RUN; \d+ s", line) for line in lines), printed
     assert any(re.fullmatch(r"  still running: tests/support/cuda/gpu_faults.py::test_hangs, for \d+ s", line) for line in lines)
     assert "  not run: tests/support/cuda/gpu_faults.py 1" in lines
     assert "ended by SIGTERM" in lines[-1]
-    log = (tmp_path / "out" / "rest-tests.log").read_text()
+    log = (out / "core.log").read_text()
     assert "gpu_faults.py" in log.partition("Timeout (0:00:10)!")[2], "the tracebacks of what took too long"
     assert "Segmentation fault" in log
-    assert "tests.support.cuda.gpu_faults" in (tmp_path / "out" / "rest-tests.xml").read_text()
-    check_folder(tmp_path / "out")
+    found = record(out, "core")
+    assert (len(found["failed"]), found["left"]) == (6, {"tests/support/cuda/gpu_faults.py": 1})
+    check_folder(out)
     assert not left_behind(str(tmp_path))
 
 
@@ -125,13 +151,14 @@ def left_behind(folder: str) -> list[psutil.Process]:
 @pytest.mark.slow
 def test_a_benchmark_that_is_killed_has_saved_what_it_measured(tmp_path: Path) -> None:
     require("g++")
-    record = tmp_path / "bench.json"
+    file = tmp_path / "bench.json"
     cases = ("lstm-128-b1-t1 FLOAT32 forward", "lstm-128-b1-t512 FLOAT32 forward")
     with call("bench", "--out", tmp_path, "--cases", *cases, over="cpu") as started:
-        wait_until(lambda: record.exists() or started.poll() is not None, "the first case is measured")
+        # It is written first when the device's rates are known.
+        wait_until(lambda: (file.exists() and Record.load(file).runs) or started.poll() is not None, "the first case is measured")
         started.send_signal(signal.SIGKILL)
         printed = told(started)
-    found = Record.load(record)
+    found = Record.load(file)
     assert {run.shape for run in found.runs} == {"lstm-128-b1-t1"}, "the other case was not done yet"
     assert [(run.subject, run.mode, run.status) for run in found.runs if run.subject == "dmlpy"] == [
         ("dmlpy", "eager", "ok"),
@@ -150,35 +177,47 @@ TOOLS = {
     'touch "$2"; shift 2; exec "$@"',
     "compute-sanitizer": 'echo "tool $2"; shift 4; exec "$@"',
 }
-"""What stands in for the tools of `profile`: they run what they are given."""
+"""What stands in for the tools of `profile` and `sanitize`: they run what they are given."""
+
+
+def tools_in(folder: Path) -> str:
+    """A search path with these tools first."""
+    folder.mkdir()
+    for name, text in TOOLS.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o700)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [False, True], ids=["one test", "its own tests"])
-def test_profile_runs_its_tools(own: bool, tmp_path: Path) -> None:
-    for name, text in TOOLS.items():
-        tool = tmp_path / "bin" / name
-        tool.parent.mkdir(exist_ok=True)
-        tool.write_text(f"#!/bin/sh\n{text}\n")
-        tool.chmod(0o700)
-    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+def test_profile_shows_a_pass_of_each_case_to_the_profiler(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    chosen = ("--seconds", "3000") if own else ("--tests", "tests/support/cuda/gpu_faults.py::test_computes")
-    with call("profile", "--out", out, *chosen, over="null", PATH=path, **only_needed("profile")) as started:
+    with call("profile", "--out", out, over="null", PATH=tools_in(tmp_path / "bin"), **only_needed("profile")) as started:
         printed = told(started)
     assert started.returncode == 0, printed
-    for name in calls.PROFILED:
-        assert f"{name}: CUDA, H100 on the CPU" in printed  # its plan
-        assert (out / f"profile-{name}.log").read_text() == f"details {out / f'profile-{name}.ncu-rep'}\n"
-    file, count = ("devices/cuda/test_gpu_strategies", 4) if own else ("support/cuda/gpu_faults", 1)
-    for sanitizer in calls.SANITIZERS:
-        assert f"{sanitizer}: tests/{file}.py: {count} expected to fail" in printed
-        assert (out / f"profile-{sanitizer}.log").read_text().startswith(f"tool {sanitizer}\n")
+    for case in selection.PROFILED:
+        assert f"profile: {case}" in printed
+    assert f"details {out / 'profile.ncu-rep'}\n" in (out / "profile.log").read_text()
     check_folder(out)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["first", "rest"])
+@pytest.mark.parametrize("own", [False, True], ids=["one test", "its own tests"])
+def test_sanitize_runs_its_tools(own: bool, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    chosen = ("--seconds", "3000") if own else ("--tests", "tests/support/cuda/gpu_faults.py::test_computes")
+    with call("sanitize", "--out", out, *chosen, over="null", PATH=tools_in(tmp_path / "bin"), **only_needed("sanitize")) as started:
+        printed = told(started)
+    assert started.returncode == 0, printed
+    file, count = ("devices/cuda/test_gpu_strategies", 4) if own else ("support/cuda/gpu_faults", 1)
+    for sanitizer in calls.SANITIZERS:
+        assert f"{sanitizer}: tests/{file}.py: {count} expected to fail" in printed
+        assert f"tool {sanitizer}\n" in (out / "sanitize.log").read_text()
+    check_folder(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["core", "rest"])
 def test_all_tests_run_as_far_as_nothing_computes(name: str, tmp_path: Path) -> None:
     """Each is collected, chosen once, and fails in nothing but its results, with the packages that the call needs and no others."""
     seconds = ("--seconds", "3000", "--test-seconds", "1000", "--workers", "2")
@@ -187,81 +226,72 @@ def test_all_tests_run_as_far_as_nothing_computes(name: str, tmp_path: Path) -> 
     assert started.returncode == 0, printed
     assert "FAILED" not in printed
     assert "NOT RUN" not in printed
-    for file in selection.RECURRENT if name == "first" else selection.OTHERS:
+    for file in selection.CORE if name == "core" else selection.OTHERS:
         if file != "tests/torch/test_torch.py":  # PyTorch is not needed, so not found
             assert f"{file}: " in printed, "each file has tests that need a GPU"
     check_folder(tmp_path)
 
 
 @pytest.mark.slow
-def test_first_passes_on_the_cpu(tmp_path: Path) -> None:
+def test_core_passes_on_the_cpu(tmp_path: Path) -> None:
     require("g++")
-    with call("first", "--out", tmp_path, "-k", "64-5-9 or random_descs and RNN", "--test-seconds", "1000", over="cpu") as started:
+    with call("core", "--out", tmp_path, "-k", "64-5-9", "--workers", "2", "--test-seconds", "1000", over="cpu") as started:
         printed = told(started)
     assert started.returncode == 0, printed
-    for strategy in selection.STRATEGIES:
-        assert re.search(rf"^{strategy}: \d+ passed; \d+ s$", printed, re.MULTILINE), printed
+    assert re.search(r"^core: \d+ passed; \d+ s$", printed, re.MULTILINE), printed
 
 
 # what is run
 
 
-def test_every_test_that_needs_a_gpu_belongs_to_a_call(request: pytest.FixtureRequest) -> None:
+def test_every_test_that_needs_a_gpu_belongs_to_a_part(request: pytest.FixtureRequest) -> None:
     """Of those that are collected beside this one: all of them where the whole suite is run."""
     files = {plugin.file_of(item.nodeid) for item in request.session.items if item.get_closest_marker("gpu")}
-    assert files <= {*selection.RECURRENT, *selection.OTHERS}
-    assert not set(selection.RECURRENT) & set(selection.OTHERS)
+    assert files <= {*selection.CORE, *selection.OTHERS}
+    assert not set(selection.CORE) & set(selection.OTHERS)
 
 
 def test_all_that_is_chosen_by_name_exists() -> None:
-    for file in (*selection.RECURRENT, *selection.OTHERS):
+    for file in (*selection.CORE, *selection.OTHERS):
         assert (ROOT / file).is_file(), file
+    assert any(file.startswith(selection.SAMPLED) for file in selection.OTHERS)
     for chosen in (selection.SOAK, *selection.SANITIZED):
         file, _, test = chosen.partition("::")
         name, _, parameters = test.partition("[")
         text = (ROOT / file).read_text()
         assert f"def {name}(" in text, chosen
         assert all(part.rstrip("]") in text for part in parameters.split("-")), chosen
-    names = [*bench.CASES, *calls.PROFILED.values()]
-    assert [bench.case_of(name).name for name in names] == names
-    with pytest.raises(ValueError, match="'lstm-128-b1-t513 FLOAT32 forward' is no case"):
-        bench.case_of("lstm-128-b1-t513 FLOAT32 forward")
-
-
-@pytest.mark.parametrize(
-    ("file", "parameters", "strategy"),
-    [
-        ("tests/devices/cuda/test_gpu_strategies.py", {"strategy": "walk", "dtype": "x"}, "walk"),
-        ("tests/devices/cuda/test_plans.py", {"strategy": "walk 4"}, "walk"),
-        ("tests/devices/cuda/test_plans.py", {"strategy": "step", "cell": "GRU"}, "step"),
-        ("tests/devices/cuda/test_gpu.py", {"device": "grid", "prepared": True}, "grid"),
-        ("tests/devices/cuda/test_gpu.py", {}, "step"),
-        ("tests/devices/cuda/test_grid.py", {"device": "cuda"}, "grid"),
-        ("tests/devices/cuda/test_gradient.py", {"strategy": "grid in a name", "device": "cuda"}, "grid"),
-        ("tests/devices/cuda/test_gradient.py", {"upstream": "walk", "device": "cuda"}, "step"),
-    ],
-)
-def test_a_test_belongs_to_one_strategy(file: str, parameters: dict[str, object], strategy: str) -> None:
-    assert selection.strategy_of(file, parameters) == strategy
+    names = [*selection.LONG_CASES, *selection.PROFILED]
+    assert [worth.case_of(name).name for name in names] == names
+    assert [case.name for case in bench.layer_cases()] == [name for name in worth.FIRST_LAYERS if name not in selection.LONG_CASES]
 
 
 # the script
 
 
 def test_the_commands_in_the_script_are_right() -> None:
-    """Those that its header shows: each is short, and names options that there are."""
+    """Those that its header shows, the two calls among them: they name what there is."""
     header = (ROOT / ".ci" / "gpu").read_text().partition("\nset -euo")[0]
-    shown = re.findall(r"^#   (\.ci/gpu .*)$", header, re.MULTILINE)
-    assert [line.split()[1] for line in shown] == 2 * list(packages.NEEDED)
+    shown = re.findall(r"^#   \.ci/gpu (.*)$", header, re.MULTILINE)
+    assert [line.split()[0] for line in shown] == ["kernels", "plan", *calls.CALLS]
     for line in shown:
-        given = parsed(line.split()[1:])
-        assert given.keep_kernels == (given.call in ("first", "rest"))
-        assert len(line) < 300
-    for option in ("--tests", "-k", "--cases", "--seconds"):
+        parsed(line.split())
+    for name, seconds in calls.SECONDS.items():
+        assert parsed([name]).seconds == seconds
+        assert f"It ends within {seconds:g} s" in header
+        assert re.search(rf"\b{', '.join(calls.CALLS[name])}\b", header.replace("\n# ", " "))
+    for option in ("--tests", "-k", "--cases", "--operators", "--steps", "--seconds"):
         assert option in header
 
 
-@pytest.mark.parametrize(("arguments", "said"), [(["all"], "invalid choice: 'all'"), (["profile", "--keep-kernels"], "it keeps none")])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["all"], "invalid choice: 'all'"),
+        (["steps", "--tests", "file"], "unrecognized arguments: --tests file"),
+        (["kernels", "--out", "folder"], "unrecognized arguments: --out folder"),
+    ],
+)
 def test_what_the_script_cannot_do_is_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(arguments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import io
 import json
 import os
 import re
@@ -21,11 +21,13 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda import machine
+from dmlpy import compiler
+from dmlpy.bench import launches, machine, references
+from dmlpy.bench.operators import large, suite
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.gpu_check import calls, dispatch, kernel_cache, packages, plugin, programs, steps
+from tests.gpu_check import bench, calls, dispatch, info, packages, plugin, programs, selection, steps
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support.cuda import stand_in
@@ -38,61 +40,138 @@ from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_
 
 
 class Exhausting(Runner):
-    """Each program takes all the time that it is given, and then as long to end as it may; it writes every file that it is told."""
+    """Each program takes all the time that it is given, and then as long to end as it may; it writes every file that it is told.
+
+    What measures ends by itself, in a part of that time.
+    """
 
     def __init__(self) -> None:
         self.stopped = None
         self.now = 1000.0
         self.ran: dict[str, tuple[float, Program]] = {}
 
-    def run(self, programs: Sequence[Program], until: float) -> list[Ending]:
-        start, self.now = self.now, until + PATIENCE_S
-        for program in programs:
-            self.ran[program.name] = until - start, program
-            for text in (*program.command, str(program.log)):
-                if "/out/" in text:
-                    Path(text.rpartition("=")[2]).write_text("")
-        return [Ending(program, 0, until - start, asked=False) for program in programs]
+    def run(self, program: Program, until: float) -> Ending:
+        start = self.now
+        self.now = until - 1 if any(part.startswith(SHORT) for part in program.command) else until + PATIENCE_S
+        self.ran[program.name] = until - start, program
+        for text in (*program.command, str(program.log)):
+            if "/out/" in text:
+                self.write(Path(text))
+        return self.ending(program, until - start)
+
+    @staticmethod
+    def write(path: Path) -> None:
+        path.write_text("")
+
+    @staticmethod
+    def ending(program: Program, seconds: float) -> Ending:
+        return Ending(program, 0, seconds, asked=False)
 
 
+SHORT = ("tests.gpu_check.info", "tests.gpu_check.bench", "tests.gpu_check.steps", "tests.gpu_check.dispatch", "--import")
+"""Parts of the commands of programs that end by themselves."""
 PATIENCE_S = sum(programs.PATIENCE_S.values())
+MEASURED = ["operators-before", "operators", "steps-before", "steps"]
 PROGRAMS = {
-    "first": ["info", "walk", "grid", "step"],
-    "rest": ["info", "tests", "soak"],
-    "bench": ["info", "bench", "steps"],
-    "profile": ["info", *(name for case in calls.PROFILED for name in (case, f"page of {case}")), "memcheck", "racecheck", "synccheck"],
+    "check": ["info", "core", "bench", "operators", "steps"],  # and nothing is left for `rest`
+    "recheck": ["info", "failed", "bench", *MEASURED, "profile", "page", "soak"],
+    "core": ["info", "core"],
+    "rest": ["info", "rest"],
+    "profile": ["info", "profile", "page"],
+    "sanitize": ["info", "memcheck", "racecheck", "synccheck"],
+    "operators": ["info", "operators-before", "operators"],
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_call_ends_below_nine_minutes_and_all_it_leaves_comes_back(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever its programs do; and each of them has its share of the time."""
-    out, lines, runner = tmp_path / "out", list[str](), Exhausting()
-    out.mkdir()
+def run_call(name: str, out: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> tuple[int, Exhausting, list[str]]:
+    """A call whose programs take all the time that they are given: its status, what ran, and what was told."""
+    lines, runner = list[str](), Exhausting()
+    out.mkdir(exist_ok=True)
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.delitem(os.environ, stand_in.VARIABLE, raising=False)
     monkeypatch.setattr(calls, "monotonic", lambda: runner.now)
+    (out / f"{name}.log").touch()
+    asked = Asked(name, out, calls.SECONDS.get(name, calls.PART_S), **more)
+    return Call(asked, 1000.0, out.parent, lines.append, runner).run(), runner, lines
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_call_ends_within_its_time_and_all_it_leaves_comes_back(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its programs do; and each of them has its share of the time."""
     monkeypatch.setattr(shutil, "which", lambda tool: f"/usr/bin/{tool}")
-    (out / f"{name}.txt").touch()
-    status = Call(Asked(name, out, keeps_kernels=name != "profile"), 1000.0, tmp_path, lines.append, runner).run()
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "core.json").write_text('{"failed": {"tests/test_x.py::test_x": []}}')
+    before = tmp_path / "before"
+    status, runner, lines = run_call(name, tmp_path / "out", monkeypatch, after=results, before=None if name == "check" else before)
     assert status == 0, lines
-    assert list(runner.ran) == PROGRAMS[name]
-    assert runner.now - 1000 < 9 * 60 - 5
-    assert all(seconds >= calls.PAGE_S for seconds, _ in runner.ran.values()), runner.ran
-    check_folder(out)
+    assert list(runner.ran) == PROGRAMS[name], lines
+    assert runner.now - 1000 <= calls.SECONDS.get(name, calls.PART_S)
+    assert all(seconds >= calls.LEAST_S for seconds, _ in runner.ran.values()), runner.ran
+    check_folder(tmp_path / "out")
     assert os.environ["DMLPY_CACHE_DIR"] == os.environ["DMLPY_TEST_KERNELS"] == str(tmp_path / "kernels")
-    for _, program in runner.ran.values():
-        waits_long = name == "profile" or program.name == "info"
-        assert program.environment == ({} if waits_long else {"DMLPY_MOST_POLLS": str(1 << 21)})
+    for program_name, (_, program) in runner.ran.items():
+        waits_long = name == "sanitize" or program.name in ("info", "profile", "page")
+        assert program.environment.get("DMLPY_MOST_POLLS") == (None if waits_long else str(1 << 21))
+        own = program_name.endswith("-before")
+        assert (program.folder, program.environment.get("PYTHONPATH", "").startswith(str(before))) == (
+            (before, True) if own else (None, False)
+        )
+
+
+@pytest.mark.parametrize(
+    ("call", "left", "seconds"),
+    [
+        ("check", 400.0, {"core": 160, "bench": 200, "operators": 267, "steps": 400, "rest": 400}),
+        ("recheck", 240.0, {"failed": 60, "soak": 240}),
+        ("steps", 100.0, {"steps": 100}),
+    ],
+)
+def test_what_a_part_leaves_over_goes_to_those_behind_it(call: str, left: float, seconds: dict[str, float]) -> None:
+    assert {part: round(calls.part_seconds(call, part, left)) for part in seconds} == seconds
+    spent = 0.0
+    for part in calls.shares(call):
+        spent += calls.part_seconds(call, part, left - spent)
+    assert spent == pytest.approx(left)
+
+
+def test_measurements_end_by_themselves_before_they_are_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, runner, _ = run_call("check", tmp_path / "out", monkeypatch, references=tmp_path / "references", operators=["GEMM"])
+    for part in ("bench", "operators", "steps"):
+        seconds, program = runner.ran[part]
+        record = str(tmp_path / "out" / f"{part}.json")
+        at = program.command.index(record)
+        assert 0 < float(program.command[at + 1]) <= seconds - calls.ENDING_S + 1
+        assert ("--references" in program.command) == (part != "steps")
+    assert runner.ran["operators"][1].command[-1] == "GEMM"
+    assert "GEMM" not in runner.ran["bench"][1].command
 
 
 def test_without_their_tools_profiles_are_told_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(shutil, "which", lambda tool: None)
-    lines, runner = list[str](), Exhausting()
-    assert Call(Asked("profile", tmp_path), time.monotonic(), tmp_path, lines.append, runner).run() == 0
-    assert list(runner.ran) == ["info"]
-    assert [line.partition(":")[0] for line in lines[1:3]] == ["ncu is not installed", "compute-sanitizer is not installed"]
+    told = {"profile": "ncu is not installed", "sanitize": "compute-sanitizer is not installed"}
+    for name, text in told.items():
+        (tmp_path / name).mkdir()
+        status, runner, lines = run_call(name, tmp_path / name / "out", monkeypatch)
+        assert status == 0
+        assert list(runner.ran) == ["info"]
+        assert any(line.startswith(text) for line in lines)
+
+
+@pytest.mark.parametrize("failed", [{}, {"tests/test_x.py::test_x": []}], ids=["none failed", "one failed"])
+def test_rest_may_run_out_of_time(failed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no failure, but a test that failed is one; and `core` has to come to its end."""
+    for part in ("core", "rest"):
+        out = tmp_path / part / "out"
+        out.mkdir(parents=True)
+        monkeypatch.setattr(
+            Exhausting,
+            "ending",
+            staticmethod(lambda program, seconds: Ending(program, 2 * (program.name != "info"), seconds, program.name != "info")),
+        )
+        monkeypatch.setattr(Exhausting, "write", staticmethod(lambda path: path.write_text(json.dumps({"failed": failed}))))
+        status, _, _ = run_call(part, out, monkeypatch)
+        assert status == int(part == "core" or bool(failed))
 
 
 # programs
@@ -112,9 +191,10 @@ def spawned(text: str, monkeypatch: pytest.MonkeyPatch, *, log: Path | None = No
     try:
         runner = Runner(tell)
         program = Program("it", programs.python("-c", text), log)
-        (ending,) = runner.run([program], float("inf") if stop else time.monotonic() + LIMIT_S)
+        ending = runner.run(program, float("inf") if stop else time.monotonic() + LIMIT_S)
+        assert ending is not None
         assert runner.stopped == (signal.SIGTERM if stop else None)
-        assert not stop or not runner.run([program], time.monotonic() + LIMIT_S), "nothing is begun after that"
+        assert not stop or runner.run(program, time.monotonic() + LIMIT_S) is None, "nothing is begun after that"
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -165,10 +245,10 @@ def test_what_a_program_with_a_log_tells_is_what_it_writes_to_its_descriptor(tmp
 class Pipe:
     """What a `Report` tells."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, record: Path) -> None:
         self.text = ""
         monkeypatch.setattr(plugin.Report, "tell", lambda report, line: setattr(self, "text", f"{self.text}{line}\n"))
-        self.report = plugin.Report(1, None)
+        self.report = plugin.Report(1, 0.0, record)
 
 
 def failing(nodeid: str, text: str) -> pytest.TestReport:
@@ -185,9 +265,30 @@ E   assert False
 """
 
 
-def test_many_failures_do_not_hide_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many they are, all of what is told is shorter than what comes back of a call."""
-    pipe = Pipe(monkeypatch)
+def test_a_record_is_whole_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there when the tests are known, is written anew while they run, and never in part."""
+    monkeypatch.setattr(plugin, "RECORD_S", 0.0)
+    file = tmp_path / "core.json"
+    report = Pipe(monkeypatch, file).report
+    replaced: list[int] = []
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda path, target: replaced.append(path != target) or replace(path, target))  # type: ignore[func-returns-value]
+    report.pytest_xdist_node_collection_finished(None, ["tests/test_x.py::test_x[0]", "tests/test_x.py::test_x[1]"])
+    first = json.loads(file.read_text())
+    assert (first["tests"], first["left"], first["outcomes"]) == (2, {"tests/test_x.py": 2}, {})
+    report.pytest_runtest_logstart("tests/test_x.py::test_x[0]")
+    report.pytest_runtest_logreport(failing("tests/test_x.py::test_x[0]", TRACEBACK.format(line=7)))
+    report.pytest_runtest_logfinish("tests/test_x.py::test_x[0]")
+    then = json.loads(file.read_text())
+    assert (then["left"], then["outcomes"]) == ({"tests/test_x.py": 1}, {"failed": 1})
+    assert then["failed"]["tests/test_x.py::test_x[0]"][-1] == "AssertionError: output: 7 of 2592 elements are off by 1.5e-03 assert False"
+    assert then["files"] == {"tests/test_x.py": {"seconds": 0.1, "failed": 1}}
+    assert replaced == [True, True]
+
+
+def test_many_failures_do_not_hide_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are, all of what is told is shorter than what comes back of a call; the record has all of them."""
+    pipe = Pipe(monkeypatch, tmp_path / "core.json")
     nodeids = [f"tests/test_x.py::test_x[{number}]" for number in range(1000)]
     pipe.report.pytest_xdist_node_collection_finished(None, [*nodeids, "tests/test_y.py::test_y"])
     for number, nodeid in enumerate(nodeids):
@@ -199,18 +300,18 @@ def test_many_failures_do_not_hide_the_rest(monkeypatch: pytest.MonkeyPatch) -> 
     pipe.report.pytest_sessionfinish(session)
     lines = pipe.text.splitlines()
     assert len(pipe.text) < 6000
-    assert lines[:5] == [
+    assert lines[:3] == [
         "1001 tests",
         "FAILED tests/test_x.py::test_x[0]",
-        "    tests/test_x.py:0: in test_x",
-        "    tests/support/tolerance.py:44: in assert_close",
-        "    AssertionError: output: 0 of 2592 elements are off by 1.5e-03 assert False",
+        "    tests/test_x.py:0: in test_x | tests/support/tolerance.py:44: in assert_close | "
+        "AssertionError: output: 0 of 2592 elements are off by 1.5e-03 assert False",
     ]
     assert "tests/test_x.py: 1000 failed; 100.0 s" in lines
-    assert re.fullmatch(r"1000 failed, 1 NOT RUN; \d+ s", lines[-4])
-    assert lines[-3].startswith("  still running: tests/test_y.py::test_y, for ")
-    assert lines[-2] == "  not run: tests/test_y.py 1"
-    assert lines[-1].startswith("  1000 × AssertionError: output: N of N elements are off by N assert False | tests/test_x.py::test_x[0]")
+    assert sum(line.startswith("FAILED") for line in lines) == plugin.TOLD
+    assert re.fullmatch(r"1000 failed, 1 NOT RUN; \d+ s", lines[-3])
+    assert lines[-2].startswith("  still running: tests/test_y.py::test_y, for ")
+    assert lines[-1] == "  not run: tests/test_y.py 1"
+    assert len(json.loads((tmp_path / "core.json").read_text())["failed"]) == 1000
 
 
 # packages and kernels
@@ -218,19 +319,27 @@ def test_many_failures_do_not_hide_the_rest(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     """With what brings it; by a Python that has no packages."""
-    command = [sys.executable, "-S", "-m", "tests.gpu_check", "rest", "--out", str(tmp_path)]
+    command = [sys.executable, "-S", "-m", "tests.gpu_check", "check", "--out", str(tmp_path)]
     variables = {name: text for name, text in os.environ.items() if name != stand_in.VARIABLE} | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     first, network, none, then = done.stdout.splitlines()
-    assert first == f"rest needs what is not installed here: cupy, {', '.join(packages.NEEDED['rest'])}"
+    names = dict.fromkeys(name for part in calls.shares("check") for name in packages.NEEDED[part])
+    assert first == f"check needs what is not installed here: cupy, {', '.join(names)}"
     own = ["cupy-cuda13x", "numpy", "pydantic", "lazy-loader", "platformdirs", "threadpoolctl"]
-    names = [*own, "pytest", "pytest-benchmark", "pytest-xdist", "hypothesis", "matplotlib", "psutil", "rich", "typer"]
-    assert network.split()[-len(names) :] == names
+    wanted = [*own, "'pytest>=9'", "pytest-benchmark", "pytest-xdist", "hypothesis", "psutil", "matplotlib", "rich", "typer"]
+    assert network.split()[-len(wanted) :] == wanted
     assert f"--python-version 3.{sys.version_info.minor} " in none
-    assert " -d .whl cupy-cuda13x numpy " in none
-    assert then.endswith("--wheels .whl")
-    assert (tmp_path / "rest.txt").read_text() == done.stdout
+    assert " -d .gpu/wheels cupy-cuda13x numpy " in none
+    assert then.endswith("--wheels .gpu/wheels")
+    assert (tmp_path / "check.log").read_text() == done.stdout
+
+
+def test_a_pytest_that_is_too_old_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the option that ends a test for none of its own, and wait for ever."""
+    assert packages.missing(["pytest"]) == []
+    monkeypatch.setattr(packages, "version", lambda name: "8.4.2")
+    assert packages.missing(["pytest"]) == ["pytest"]
 
 
 def test_measuring_needs_no_other_packages() -> None:
@@ -260,43 +369,61 @@ def test_wheels_bring_what_is_missing(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "brought_along" in str(packages.install(wheel.parent, tmp_path / "other"))
 
 
-def test_kernels_are_packed_and_unpacked(tmp_path: Path) -> None:
-    before, after = tmp_path / "before", tmp_path / "after"
-    before.mkdir()
-    after.mkdir(mode=0o700)
-    kernels = {hashlib.sha256(data).hexdigest(): data for data in (b"one" * 1000, b"two")}
-    for name, data in kernels.items():
-        (before / name).write_bytes(data)
-    (before / "tmp12345").write_bytes(b"not written to its end")
-    assert kernel_cache.pack(before, tmp_path / "kernels.tar.gz") == 2
-    assert kernel_cache.unpack(tmp_path / "kernels.tar.gz", after) == 2
-    assert {path.name: path.read_bytes() for path in after.iterdir()} == kernels
-
-
-@pytest.mark.parametrize("name", ["../escaped", "/escaped", "a/b"])
-def test_what_is_no_kernel_is_not_unpacked(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "kernels"
-    folder.mkdir()
-    with tarfile.open(tmp_path / "file", "w:gz") as archive:
-        archive.addfile(tarfile.TarInfo(name))
-    with pytest.raises(tarfile.ReadError, match="is no kernel"):
-        kernel_cache.unpack(tmp_path / "file", folder)
-    assert [path.name for path in tmp_path.rglob("*")] == ["kernels", "file"] or not list(folder.iterdir())
-
-
 @pytest.mark.parametrize("content", [None, b"", b"no archive"])
 def test_kernels_that_cannot_be_read_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None) -> None:
-    monkeypatch.setattr(os, "environ", dict(os.environ))
     file = tmp_path / "file"
     if content is not None:
         file.write_bytes(content)
-    lines, runner = list[str](), Exhausting()
-    Call(Asked("bench", tmp_path, kernels=file), time.monotonic(), tmp_path, lines.append, runner).run()
-    assert lines[0].startswith(f"all kernels will be compiled, {file} cannot be used: ")
-    assert list(runner.ran) == PROGRAMS["bench"]
+    _, runner, lines = run_call("bench", tmp_path / "out", monkeypatch, kernels=file)
+    assert lines[0].startswith(f"all kernels are compiled here, {file} cannot be used: ")
+    assert list(runner.ran) == ["info", "bench"]
 
 
-# what is measured beside the benchmark
+def test_kernels_that_are_brought_along_lie_where_the_product_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the archive's files could be written by others."""
+    with tarfile.open(tmp_path / "file", "w:gz") as archive:
+        member = tarfile.TarInfo("a" * 64)
+        member.size, member.mode = 3, 0o666
+        archive.addfile(member, io.BytesIO(b"one"))
+    run_call("bench", tmp_path / "out", monkeypatch, kernels=tmp_path / "file")
+    (kernel,) = (tmp_path / "kernels").iterdir()
+    assert (kernel.name, kernel.read_bytes(), kernel.stat().st_mode & 0o022) == ("a" * 64, b"one", 0)
+
+
+def test_the_machine_says_whether_the_kernels_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
+    device = CudaDevice(NullSeam())
+    assert info.fit(device, 7) == "NONE of 7 kernels that were brought along fits sm_90 and none: all are compiled here"
+    compiler._compile.cache_clear()
+    assert info.fit(CudaDevice(NullSeam()), 7) == "7 kernels were brought along, for sm_90 and none"
+
+
+# what is measured
+
+
+def test_references_that_cannot_be_used_are_computed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Because there are none, the file is damaged, or it is of another dmlpy."""
+    cases = bench.layer_cases(["lstm-64-b1-t100 FLOAT32 forward"])
+    file = tmp_path / "references"
+    assert bench.usable(None, cases) is None
+    assert capsys.readouterr().out == ""
+    assert bench.usable(file, cases) is None
+    references.write(file, cases)
+    found = bench.usable(file, cases)
+    assert found is not None
+    assert found.of(cases[0]) is not None
+    file.write_bytes(file.read_bytes()[:-100])
+    assert bench.usable(file, cases) is None
+    assert capsys.readouterr().out.count("references are computed here: ") == 2
+    write_stale(file, cases)
+    assert bench.usable(file, cases) is None
+    assert "was made by another dmlpy" in capsys.readouterr().out
+
+
+def write_stale(file: Path, cases: Sequence[Any]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(references, "checksum", lambda case: "another")
+        references.write(file, cases)
 
 
 SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
@@ -305,7 +432,7 @@ SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
 def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
     device = CudaDevice(NullSeam())
-    rows = list(steps.rows(device, SMALL))
+    rows = [row for row in steps.rows(device, SMALL) if row is not None]
     assert [(row.work, row.strategy) for row in rows] == [
         (work, strategy) for work in ("rnn-8-b2-t5 FLOAT32", "lstm-512-b1-t5 FLOAT16") for strategy in STRATEGIES
     ]
@@ -320,35 +447,63 @@ def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytes
             assert any(row.strategy in line for line in row.plan)
 
 
+def test_rows_are_chosen_by_a_part_of_their_name_and_end_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "STEPS", 5)
+    rows = list(steps.rows(CudaDevice(NullSeam()), SMALL, ["rnn-8", "FLOAT16 grid"]))
+    assert [(row.work, row.strategy) for row in rows if row] == [
+        *(("rnn-8-b2-t5 FLOAT32", strategy) for strategy in STRATEGIES),
+        ("lstm-512-b1-t5 FLOAT16", "grid"),
+    ]
+    assert list(steps.rows(CudaDevice(NullSeam()), SMALL, (), 0.0)) == [None] * 6
+    assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(NullSeam()), SMALL) if row] == steps.names(SMALL)
+
+
 def test_steps_are_saved_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """An interruption loses the one that is being measured."""
 
-    def interrupted(device: object, sizes: object) -> Iterator[steps.Row]:
+    def interrupted(*arguments: object) -> Iterator[steps.Row | None]:
         yield steps.Row("a", "walk", True, 2.0, 1.0, 200.0, 100.0)
+        yield None
         yield steps.Row("a", "grid", reason="it does not fit")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(stand_in, "install", lambda: CudaDevice(CpuSeam()))
+    device = CudaDevice(CpuSeam())
+    monkeypatch.setattr(stand_in, "install", lambda: device)
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
+    monkeypatch.setattr(launches, "LAUNCHES", 5)
     monkeypatch.setattr(steps, "rows", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        steps.main(str(tmp_path / "steps.json"))
+        steps.main(str(tmp_path / "steps.json"), "10")
     found = json.loads((tmp_path / "steps.json").read_text())
     assert [(row["strategy"], row["step_us"], row["reason"]) for row in found["rows"]] == [
         ("walk", 2.0, ""),
         ("grid", None, "it does not fit"),
     ]
     assert found["device"]["name"] == "H100 on the CPU"
-    assert found["launches"]["captured"]["model"] == machine.CAPTURED_LAUNCH_US
-    assert all(found["launches"][how]["us"] > 0 for how in ("by itself", "captured"))
+    assert found["launch_us"].keys() == launches.NAMES.keys()
+    assert all(us > 0 for us in found["launch_us"].values())
+    assert found["left_out"] == 1
     assert "a walk (chosen): 2.00 us a step (1.00 by the model), 200 us for 100 steps (100)" in capsys.readouterr().out
 
 
-def test_a_profiler_sees_a_few_passes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """And the kernels that it looks for are what runs."""
     seam = CountingSeam()
-    monkeypatch.setattr(stand_in, "install", lambda: None)
-    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: CudaDevice(seam))
-    for case in calls.PROFILED.values():
-        before = seam.counts["launch"]
-        dispatch.main(case)
-        assert seam.counts["launch"] - before >= dispatch.PASSES
+    monkeypatch.setattr(stand_in, "install", lambda: CudaDevice(seam))
+    monkeypatch.setattr(suite, "ROWS", dict(suite.ROWS))
+    for module, name in ((machine, "LARGE"), (machine, "MEASURED_S"), (large, "CYCLED_BYTES")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    for name in ("LAUNCHES", "ROUNDS"):
+        monkeypatch.setattr(launches, name, getattr(launches, name))
+    monkeypatch.setitem(machine.COPIED_BYTES, "cuda", 0)
+    device = CudaDevice(seam)
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
+    dispatch.main(selection.PROFILED)
+    assert seam.counts["launch"] >= len(selection.PROFILED)
+    named = {kernel.entry.partition("<")[0] for kernel in device.library.keys}
+    assert {name for name in named if re.fullmatch(selection.PROFILED_KERNELS.removeprefix("regex:"), name)} == {
+        "grid",
+        "convolve_tiles",
+        "attend_halves",
+    }
     assert "strategy " in capsys.readouterr().out

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
 from tests.support.networks import Mode, Network, poisoned
 from tests.support.tools import require
@@ -99,24 +99,6 @@ def test_kernels_that_keep_weights_on_chip_use_no_local_memory(strategy: str, un
 # blocks that come late
 
 
-STORES = ('asm volatile("st.release.gpu.global.u32', 'asm volatile("st.relaxed.gpu.global.u32')
-DELAY = """\
-unsigned const late = (static_cast<unsigned>(clock()) ^ blockIdx.x * 0x9E3779B9u) * 0x85EBCA6Bu >> 18;
-    if (late % 2 != 0) {
-        __nanosleep(late);
-    }
-    """
-"""Half of the times nothing, else up to 16 microseconds."""
-
-
-def with_delays(text: str) -> str:
-    """A kernel's source that may sleep before each store for other blocks: of a value, and of a flag that tells that values are there."""
-    for store in STORES:
-        assert text.count(store) <= 1
-        text = text.replace(store, DELAY + store)
-    return text
-
-
 def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     """The strategy `grid` has no shapes but those whose blocks exchange so."""
     for name in ("FORWARD", "BACKWARD"):
@@ -126,15 +108,6 @@ def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
             return [shape for shape in every(*of, **how) if shape.protocol == protocol]
 
         monkeypatch.setattr(strategies, name, replace(plans, grid_shapes=shapes))
-
-
-@contextmanager
-def delays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What is compiled meanwhile has them."""
-    read = sources.read
-    with monkeypatch.context() as patch:
-        patch.setattr(sources, "read", lambda file: with_delays(read(file)))
-        yield
 
 
 class Layer:
@@ -209,6 +182,8 @@ def test_delays_are_in_every_kernel_whose_blocks_wait() -> None:
 
 SOAKED: dict[Protocol, tuple[int, int]] = {"flags": (2000, 50), "data": (250, 400)}
 """Steps, and how often they are taken: what is exchanged as data has to stay in the L2 cache, all steps of it."""
+SHARE = "DMLPY_TEST_SOAKED"
+"""The variable that says which share of them is taken; by default all."""
 
 
 def soaked(protocol: Protocol, dtype: Any) -> tuple[dml.OperatorDesc, Network]:
@@ -247,9 +222,10 @@ def test_kernels_with_delays_compile(strategy: str, protocol: Protocol, dtype: A
 @PROTOCOLS
 @pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
 def test_a_hundred_thousand_steps_with_late_blocks(strategy: str, protocol: Protocol, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a layer, and of a network and its gradient."""
+    """Of a layer, and of a network and its gradient. `SHARE` makes them fewer."""
     exchanging_by(protocol, monkeypatch)
     steps, times = SOAKED[protocol]
+    times = max(1, round(times * float(os.environ.get(SHARE, "1"))))
     layer, net = soaked(protocol, dtype)
 
     def both() -> tuple[Layer, Replayed]:

@@ -265,8 +265,11 @@ def test_the_store_is_the_users_alone(store: Path, monkeypatch: pytest.MonkeyPat
     assert compiles()
     store.chmod(0o700)
     assert not compiles()
-    monkeypatch.setattr("os.getuid", lambda: store.stat().st_uid + 1)
-    assert compiles()
+    owner = store.stat().st_uid
+    for real, effective in ((owner + 1, owner + 1), (owner, owner + 1), (owner + 1, owner)):
+        monkeypatch.setattr("os.getuid", lambda real=real: real)
+        monkeypatch.setattr("os.geteuid", lambda effective=effective: effective)
+        assert compiles()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions are those of POSIX")
@@ -307,7 +310,7 @@ def test_an_open_store_stays_in_its_own_folder(store: Path) -> None:
     store.rename(mine)
     store.mkdir(mode=0o777)
     for name in ("first", "second"):
-        (store / name).write_bytes(hashlib.sha256(planted).digest() + planted)
+        (store / name).write_bytes(hashlib.sha256(name.encode() + b"\0" + planted).digest() + planted)
     assert opened.read("first") == (b"image", "symbol")
     assert opened.read("second") is None
     opened.write("third", b"image", "symbol")

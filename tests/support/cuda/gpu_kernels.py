@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from tests.support.cuda import stand_in
 from tests.support.folders import ROOT
@@ -23,7 +24,10 @@ from tests.support.folders import ROOT
 RESULT = "DMLPY_TEST_GPU_KERNELS"
 """Names the file that gets them."""
 
-NAMED: dict[Kernel, None] = {}
+Named = tuple[Kernel, bool]
+"""A kernel, and whether its source is another than the file's, as in the soak, where blocks come late."""
+NAMED: dict[Named, None] = {}
+_READ = sources.read
 
 
 def pytest_configure() -> None:
@@ -32,7 +36,7 @@ def pytest_configure() -> None:
 
     def noted(self: KernelLibrary, kernels: Iterable[Kernel]) -> list[Any]:
         wanted = list(kernels)
-        NAMED.update(dict.fromkeys(wanted))
+        NAMED.update(dict.fromkeys((kernel, sources.read is not _READ) for kernel in wanted))
         return functions(self, wanted)
 
     KernelLibrary.functions = noted  # type: ignore[method-assign]
@@ -44,10 +48,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     Path(os.environ[RESULT]).write_bytes(pickle.dumps((session.testscollected, list(NAMED))))
 
 
-def kernels_of_gpu_tests(result: Path, *tests: str) -> tuple[int, list[Kernel]]:
-    """How many tests there are, all that are marked or those that are named, and what they name."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "-p", __name__, "-p", "no:cacheprovider", "--tb=no", *tests]
-    environment = os.environ | {RESULT: str(result), stand_in.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
+def kernels_of_gpu_tests(result: Path, *tests: str, marks: str = "gpu", gpu: str = "") -> tuple[int, list[Named]]:
+    """How many tests there are, of those that are named or of all, with these marks, and what they name for a GPU of `ahead.GPUS`."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", marks, "-p", __name__, "-p", "no:cacheprovider", "--tb=no", *tests]
+    environment = os.environ | {RESULT: str(result), stand_in.VARIABLE: f"null {gpu}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):  # 1: without comparisons a test may come to what it cannot do with wrong results
         raise RuntimeError(done.stdout[-5000:] + done.stderr[-5000:])

@@ -14,17 +14,14 @@ from typing import Any
 import dmlpy as dml
 from dmlpy.bench.shapes import SHAPES, DataType, Pass, Shape
 from dmlpy.description.enums import ExecutionFlags
+from dmlpy.devices.cuda.ahead import GPUS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.cuda.cpu_seam import NullSeam
 
-T4 = Limits("T4", 75, 40, 64 * 1024, 16 << 30, 13000, 13000)
-A100 = Limits("A100", 80, 108, 163 * 1024, 40 << 30, 13000, 13000)
-H100 = Limits("H100", 90, 132, 227 * 1024, 80 << 30, 13000, 13000)
-B200 = Limits("B200", 100, 148, 227 * 1024, 180 << 30, 13000, 13000)
-GEFORCE_5090 = Limits("RTX 5090", 120, 170, 99 * 1024, 32 << 30, 13000, 13000)
+T4, A100, H100, B200, GEFORCE_5090 = (GPUS[name] for name in ("T4", "A100", "H100", "B200", "RTX5090"))
 DEVICES = (T4, A100, H100, B200, GEFORCE_5090)
 """One of each architecture that kernels are compiled for."""
 

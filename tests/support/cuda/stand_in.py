@@ -1,4 +1,4 @@
-"""What stands in for the first GPU in a dry run of what needs one: `DMLPY_TEST_GPU=cpu`, or `null`.
+"""What stands in for the first GPU in a dry run of what needs one: `DMLPY_TEST_GPU=cpu`, or `null`, or `"null A100"` for another GPU.
 
 Over `cpu` kernels are executed by the CPU, so that tests marked `gpu` have to pass. Over `null` nothing is executed: results are wrong by
 construction, and what is shown is that everything up to the launches works. Tests whose results are wrong are told as expected failures
@@ -8,15 +8,15 @@ there (see `conftest`); any other failure is one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import dmlpy as dml
+from dmlpy.devices.cuda.ahead import limits_of
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
 
 VARIABLE = "DMLPY_TEST_GPU"
-SEAMS: dict[str, Callable[[], CpuSeam]] = {"cpu": CpuSeam, "null": NullSeam}
+SEAMS: dict[str, type[CpuSeam]] = {"cpu": CpuSeam, "null": NullSeam}
 
 
 def chosen() -> str | None:
@@ -25,7 +25,7 @@ def chosen() -> str | None:
     Raises:
         ValueError: there is none of this name.
     """
-    name = os.environ.get(VARIABLE) or None
+    name = (os.environ.get(VARIABLE) or "").partition(" ")[0] or None
     if name is not None and name not in SEAMS:
         raise ValueError(f"{VARIABLE} is {name!r}, expected one of {', '.join(SEAMS)}")
     return name
@@ -36,7 +36,8 @@ def install() -> CudaDevice | None:
     name = chosen()
     if name is None:
         return None
-    device = CudaDevice(SEAMS[name]())
+    gpu = os.environ[VARIABLE].partition(" ")[2]
+    device = CudaDevice(SEAMS[name](limits_of(gpu)) if gpu else SEAMS[name]())
 
     def kind(index: int) -> dml.Device | str:
         return device if index == 0 else "there is 1 stand-in"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.elements.formulas import exponential
+from dmlpy.devices.cpu.lanes import function_of
 from dmlpy.devices.cpu.reductions.lanes import folded_maximum, folded_sum, lanes_up_to
 from dmlpy.devices.cpu.reductions.parameters import PARAMETERS, PIECE, PIECE_ROWS, Layout
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
@@ -59,7 +59,7 @@ def _over_units(unit: Any) -> Share:
 
 
 def _softmax_row(registers: Registers) -> Any:
-    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), exponential(registers)
+    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), function_of("exp", registers)
     add, subtract, multiply, all_of, at_least = vectors.add, vectors.subtract, vectors.multiply, vectors.all_of, vectors.at_least
     read, write, load, lanes = elements.read, elements.write, vectors.load, registers.lanes
     chosen, sum_of, largest_of = lanes_up_to(registers), folded_sum(registers), folded_maximum(registers)
@@ -105,7 +105,7 @@ def _softmax_row(registers: Registers) -> Any:
 
 
 def _softmax_columns(registers: Registers) -> Any:
-    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), exponential(registers)
+    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), function_of("exp", registers)
     add, subtract, divide, all_of, at_least = vectors.add, vectors.subtract, vectors.divide, vectors.all_of, vectors.at_least
     read, write, lanes, lane_of, with_lane = elements.read, elements.write, registers.lanes, vectors.lane, vectors.with_lane
 

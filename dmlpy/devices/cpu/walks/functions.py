@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
+from dmlpy.devices.cpu.lanes import function_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES
 from dmlpy.devices.cpu.vectors import float_at, jit, vectors_of
 from dmlpy.devices.cpu.walks.activations import (
@@ -37,22 +38,9 @@ if TYPE_CHECKING:
 
 _WITH_CONSTANTS = ("hard_sigmoid", "other")
 """Names of functions that are compiled for each role, whose constants they read."""
-_ZERO, _HALF, _ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 _LARGEST, _TAIL = np.finfo(np.float32).max, np.float32(-40.0)
-_ROOT_HALF, _DENSITY = np.float32(math.sqrt(0.5)), np.float32(1.0 / math.sqrt(2.0 * math.pi))
-TANH_BOUND = np.float32(7.90531110763549805)
-"""Beyond this argument tanh is 1 in float32."""
-TANH_ABOVE = tuple(
-    np.float32(factor)
-    for factor in (
-        *(4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08),
-        *(-8.60467152213735e-11, 2.00018790482477e-13, -2.76076847742355e-16),
-    )
-)
-TANH_BELOW = tuple(
-    np.float32(factor) for factor in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
-)
-"""tanh(x) is x times a quotient of two polynomials in x squared: the coefficients of `TANH_ABOVE` and these, the constant one first."""
+_ROOT_HALF, _DENSITY = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @jit
@@ -78,14 +66,14 @@ def _other(number: Any, a: Any, b: Any, x: Any) -> Any:
         x = min(max(x, -_LARGEST), _LARGEST) if x == x else x  # infinities give the limits
         return x / (_ONE + abs(x))
     if number == SOFTPLUS:
-        return (x if x > _ZERO else _ZERO) + np.float32(math.log1p(math.exp(-abs(a * x)))) / a
+        return np.float32((x if x > _ZERO else _ZERO) + math.log1p(math.exp(-abs(np.float64(a) * x))) / a)
     if number == PARAMETRIC_SOFTPLUS:
-        x = b * x
-        return a * ((x if x > _ZERO else _ZERO) + np.float32(math.log1p(math.exp(-abs(x)))))
+        exponent = np.float64(b) * x
+        return np.float32(a * (max(exponent, 0.0) + math.log1p(math.exp(-abs(exponent)))))
     if number == SHRINK:
         return x - a if x > b else (x + a if x < -b else _ZERO)
     x = _TAIL if x < _TAIL else x  # where the product is 0, and an infinity would make it NaN
-    return _HALF * x * np.float32(math.erfc(-x * _ROOT_HALF))
+    return np.float32(0.5 * x * math.erfc(-np.float64(x) * _ROOT_HALF))
 
 
 @jit
@@ -118,9 +106,8 @@ def _other_slope(number: Any, a: Any, b: Any, x: Any) -> Any:
         return a * b / (_ONE + np.float32(math.exp(-b * x)))
     if number == SHRINK:
         return _ONE if abs(x) > b else _ZERO
-    bounded = min(max(x, _TAIL), -_TAIL) if x == x else x
-    density = _DENSITY * np.float32(math.exp(-_HALF * bounded * bounded))
-    return _HALF * np.float32(math.erfc(-bounded * _ROOT_HALF)) + bounded * density
+    bounded = np.float64(min(max(x, _TAIL), -_TAIL) if x == x else x)
+    return np.float32(0.5 * math.erfc(-bounded * _ROOT_HALF) + bounded * _DENSITY * math.exp(-0.5 * bounded * bounded))
 
 
 @cache
@@ -150,42 +137,19 @@ def activation(name: str, role: int, registers: Registers) -> Any:
 
 
 @cache
-def _tanh(registers: Registers) -> Any:
-    vectors = vectors_of(registers)
-    all_of, multiply, multiply_add = vectors.all_of, vectors.multiply, vectors.multiply_add
-    at_most, at_least, divide = vectors.at_most, vectors.at_least, vectors.divide
-    a0, a1, a2, a3, a4, a5, a6 = TANH_ABOVE
-    b0, b1, b2, b3 = TANH_BELOW
-
-    @jit
-    def tanh(p: Any, x: Any) -> Any:
-        x = at_least(at_most(x, all_of(TANH_BOUND)), all_of(-TANH_BOUND))
-        s = multiply(x, x)
-        above = multiply_add(s, multiply_add(s, all_of(a6), all_of(a5)), all_of(a4))
-        above = multiply_add(s, multiply_add(s, above, all_of(a3)), all_of(a2))
-        above = multiply_add(s, multiply_add(s, above, all_of(a1)), all_of(a0))
-        below = multiply_add(s, multiply_add(s, multiply_add(s, all_of(b3), all_of(b2)), all_of(b1)), all_of(b0))
-        return divide(multiply(x, above), below)
-
-    return tanh
-
-
-@cache
 def _activation(name: str, role: int, registers: Registers) -> Any:
     vectors = vectors_of(registers)
-    all_of, multiply, multiply_add, at_most, at_least = (
-        vectors.all_of,
-        vectors.multiply,
-        vectors.multiply_add,
-        vectors.at_most,
-        vectors.at_least,
-    )
+    all_of, multiply_add, at_most, at_least = vectors.all_of, vectors.multiply_add, vectors.at_most, vectors.at_least
     first, second = (OF_A_ROLE * role + 1) * FLOAT_BYTES, (OF_A_ROLE * role + 2) * FLOAT_BYTES
-    tanh = _tanh(registers)
+    sigmoid_of, tanh_of = (function_of(name, registers) for name in ("sigmoid", "tanh"))
 
     @jit
     def sigmoid(p: Any, x: Any) -> Any:
-        return multiply_add(tanh(p, multiply(x, all_of(_HALF))), all_of(_HALF), all_of(_HALF))
+        return sigmoid_of(x)
+
+    @jit
+    def tanh(p: Any, x: Any) -> Any:
+        return tanh_of(x)
 
     @jit
     def relu(p: Any, x: Any) -> Any:
@@ -212,6 +176,23 @@ def _with_constants(function: Any, role: int) -> Any:
     return other
 
 
+@cache
+def rest_of(name: str, registers: Registers) -> Any:
+    """1 less an activation's value: function(p, x, y) of its argument and its value. That of a sigmoid keeps its digits."""
+    vectors, rest_of_sigmoid = vectors_of(registers), function_of("rest_of_sigmoid", registers)
+    all_of, subtract = vectors.all_of, vectors.subtract
+
+    @jit
+    def of_argument(p: Any, x: Any, y: Any) -> Any:
+        return rest_of_sigmoid(x)
+
+    @jit
+    def of_value(p: Any, x: Any, y: Any) -> Any:
+        return subtract(all_of(_ONE), y)
+
+    return of_argument if name == "sigmoid" else of_value
+
+
 def slope(name: str, role: int, registers: Registers) -> Any:
     """The derivative of an activation: function(p, x, y) of its argument and its value. Those with a name read y only, others x only."""
     return _slope(name, role if name in _WITH_CONSTANTS else 0, registers)
@@ -220,12 +201,13 @@ def slope(name: str, role: int, registers: Registers) -> Any:
 @cache
 def _slope(name: str, role: int, registers: Registers) -> Any:
     vectors = vectors_of(registers)
-    all_of, multiply, subtract, where_above = vectors.all_of, vectors.multiply, vectors.subtract, vectors.where_above
+    all_of, multiply, where_above = vectors.all_of, vectors.multiply, vectors.where_above
+    add, subtract = vectors.add, vectors.subtract
     first = (OF_A_ROLE * role + 1) * FLOAT_BYTES
 
     @jit
     def tanh(p: Any, x: Any, y: Any) -> Any:
-        return subtract(all_of(_ONE), multiply(y, y))
+        return multiply(subtract(all_of(_ONE), y), add(all_of(_ONE), y))  # 1 - y * y would lose digits where y is near 1
 
     @jit
     def sigmoid(p: Any, x: Any, y: Any) -> Any:

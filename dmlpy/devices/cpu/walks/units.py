@@ -13,7 +13,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.vectors import integer_at, jit, vectors_of
-from dmlpy.devices.cpu.walks.functions import activation
+from dmlpy.devices.cpu.walks.functions import activation, rest_of
 from dmlpy.devices.cpu.walks.rows import REPEATS
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
@@ -35,6 +35,19 @@ def clip_kernel(registers: Registers) -> Any:
         return x
 
     return clipped
+
+
+@cache
+def _mix_kernel(registers: Registers) -> Any:
+    """The state of a GRU: mixed(z, h, n) is z h + (1 - z) n. The shorter z (h - n) + n would leave of the larger one what z shuts out."""
+    vectors = vectors_of(registers)
+    all_of, multiply, multiply_add, subtract = vectors.all_of, vectors.multiply, vectors.multiply_add, vectors.subtract
+
+    @jit
+    def mixed(z: Any, h: Any, n: Any) -> Any:
+        return multiply_add(z, h, multiply(subtract(all_of(_ONE), z), n))
+
+    return mixed
 
 
 @cache
@@ -158,7 +171,7 @@ def lstm_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
     """The step of LSTM; with a projection h follows in the next phase."""
     vectors, put, clipped = vectors_of(registers), put_kernel(registers), clip_kernel(registers)
     load, store, all_of, size = vectors.load, vectors.store, vectors.all_of, vectors.size
-    multiply, multiply_add, subtract = vectors.multiply, vectors.multiply_add, vectors.subtract
+    multiply, multiply_add, rest = vectors.multiply, vectors.multiply_add, rest_of(functions[0], registers)
     f, g, h = (activation(name, role, registers) for role, name in enumerate(functions))
     f_argument, g_argument = (name == "other" for name in functions[:2])
     keep_gate, keep_state = reserve_kernels(registers)
@@ -181,7 +194,7 @@ def lstm_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
         keep(p, time, block, sample, GATE_0, input_sum, input_gate, f_argument)
         keep(p, time, block, sample, GATE_3, candidate_sum, candidate, g_argument)
         if p.couple != 0:
-            forget_gate = subtract(all_of(_ONE), input_gate)
+            forget_gate = rest(p, clipped(p, input_sum), input_gate)
             keep_gate(p, time, block, sample, GATE_2, all_of(_ZERO))
         else:
             forget_gate = f(p, clipped(p, forget_sum))
@@ -216,8 +229,8 @@ def projection_kernel(registers: Registers) -> Any:
 
 def gru_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
     """The step of a GRU whose reset gate comes after the product. The sums exclude the input's part."""
-    vectors, put = vectors_of(registers), put_kernel(registers)
-    load, add, subtract, multiply_add, size = vectors.load, vectors.add, vectors.subtract, vectors.multiply_add, vectors.size
+    vectors, put, mixed = vectors_of(registers), put_kernel(registers), _mix_kernel(registers)
+    load, add, multiply_add, size = vectors.load, vectors.add, vectors.multiply_add, vectors.size
     f, g = (activation(name, role, registers) for role, name in enumerate(functions))
     f_argument, g_argument = (name == "other" for name in functions)
     keep_gate, _ = reserve_kernels(registers)
@@ -234,7 +247,7 @@ def gru_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
         keep_gate(p, time, block, sample, GATE_1, r_sum if f_argument else r)
         keep_gate(p, time, block, sample, GATE_2, n_sum if g_argument else n)
         keep_gate(p, time, block, sample, GATE_3, product)
-        h = multiply_add(z, subtract(h, n), n)
+        h = mixed(z, h, n)
         put(p, time, block, row, sample, new, h, h)
 
     return gru
@@ -265,8 +278,8 @@ def gru_gates_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
 
 def gru_candidate_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
     """The rest of that GRU's step, after the product."""
-    vectors, put = vectors_of(registers), put_kernel(registers)
-    load, subtract, multiply_add, size = vectors.load, vectors.subtract, vectors.multiply_add, vectors.size
+    put, mixed = put_kernel(registers), _mix_kernel(registers)
+    load, size = vectors_of(registers).load, vectors_of(registers).size
     g, argument = activation(functions[1], 1, registers), functions[1] == "other"
     keep_gate, _ = reserve_kernels(registers)
 
@@ -276,7 +289,7 @@ def gru_candidate_kernel(functions: tuple[str, ...], registers: Registers) -> An
         n = g(p, n_sum)
         keep_gate(p, time, block, sample, GATE_2, n_sum if argument else n)
         z, h = load(p.update + row * p.memory_row + start), load(old + row * p.state_row + start)
-        h = multiply_add(z, subtract(h, n), n)
+        h = mixed(z, h, n)
         put(p, time, block, row, sample, new, h, h)
 
     return gru_candidate

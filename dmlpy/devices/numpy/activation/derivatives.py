@@ -94,10 +94,12 @@ def _relu(y: Array, out: Array, work: Array, mask: Array) -> None:
     np.sign(y, out)
 
 
-@_derivative(ActivationTanhDesc, 1.0)
+@_derivative(ActivationTanhDesc, 1.0, work=1)
 def _tanh(y: Array, out: Array, work: Array, mask: Array, one: Array) -> None:
-    np.multiply(y, y, out)
-    np.subtract(one, out, out)
+    # 1 - y * y would lose digits where y is near 1.
+    np.subtract(one, y, out)
+    np.add(one, y, work[0])
+    np.multiply(out, work[0], out)
 
 
 @_derivative(ActivationSigmoidDesc, 1.0)
@@ -184,16 +186,16 @@ def _softsign(x: Array, out: Array, work: Array, mask: Array, one: Array) -> Non
     np.multiply(out, out, out)
 
 
-@_derivative(ActivationSoftplusDesc, 1.0, "steepness")
+@_derivative(ActivationSoftplusDesc, 1.0, "steepness", work=1)
 def _softplus(x: Array, out: Array, work: Array, mask: Array, one: Array, steepness: Array) -> None:
     np.multiply(x, steepness, out)
-    logistic(out, out, one)
+    logistic(out, out, work[0], one)
 
 
-@_derivative(ActivationParametricSoftplusDesc, 1.0, "alpha", "beta")
+@_derivative(ActivationParametricSoftplusDesc, 1.0, "alpha", "beta", work=1)
 def _parametric_softplus(x: Array, out: Array, work: Array, mask: Array, one: Array, alpha: Array, beta: Array) -> None:
     np.multiply(x, beta, out)
-    logistic(out, out, one)
+    logistic(out, out, work[0], one)
     np.multiply(out, alpha, out)
     np.multiply(out, beta, out)
 

@@ -209,18 +209,21 @@ def _hard_sigmoid(x: Array, out: Array, work: Array, mask: Array, zero: Array, o
     _at_least(out, zero, out)
 
 
-def logistic(x: Array, out: Array, one: Array) -> None:
-    """Computes 1 / (1 + exp(-x)); `out` may be `x`."""
-    # exp(-x) may overflow, to the right result 0. 0.5 * tanh(0.5 * x) + 0.5 takes as many calls and loses its digits for negative x.
-    np.multiply(x, _MINUS_ONE, out)
+_SIGMOID_IS_ONE = 40.0
+"""From here on the sigmoid is 1, in either type."""
+
+
+def logistic(x: Array, out: Array, work: Array, one: Array) -> None:
+    """Computes exp(x) / (1 + exp(x)), which has all its digits for negative x; `out` may be `x`, and `work` is like it."""
+    _at_most(x, _SIGMOID_IS_ONE, out)
     np.exp(out, out)
-    np.add(out, one, out)
-    np.divide(one, out, out)
+    np.add(out, one, work)
+    np.divide(out, work, out)
 
 
-@_formula(ActivationSigmoidDesc, 1.0)
+@_formula(ActivationSigmoidDesc, 1.0, work=1)
 def _sigmoid(x: Array, out: Array, work: Array, mask: Array, one: Array) -> None:
-    logistic(x, out, one)
+    logistic(x, out, work[0], one)
 
 
 @_formula(ActivationTanhDesc)
@@ -248,16 +251,21 @@ def _softsign(x: Array, out: Array, work: Array, mask: Array, one: Array) -> Non
 
 @_formula(ActivationSwishDesc, 0.0, 1.0, "sigmoid_input_scale", work=2)
 def _swish(x: Array, out: Array, work: Array, mask: Array, zero: Array, one: Array, scale: Array) -> None:
-    # sigmoid(v) = min(p, 1) / (1 + min(p, 1 / p)) for p = exp(v) keeps the small values, which x makes larger.
-    gate, denominator = work
-    np.multiply(x, scale, gate)
-    np.exp(gate, gate)
-    np.divide(one, gate, denominator)
-    np.minimum(gate, denominator, out=denominator)
+    # sigmoid(v) = min(q, 1)^2 / (1 + min(q, 1 / q)^2) for q = exp(v / 2), which has its digits where the sigmoid is subnormal.
+    root, denominator = work
+    np.multiply(x, scale, root)
+    np.multiply(root, 0.5, root)
+    np.exp(root, root)
+    np.divide(one, root, denominator)
+    np.minimum(root, denominator, out=denominator)
+    np.multiply(denominator, denominator, denominator)
     np.add(denominator, one, denominator)
-    _at_most(gate, one, gate)
-    np.divide(gate, denominator, gate)
-    _gated(x, gate, out, mask, zero)
+    _at_most(root, one, root)
+    np.not_equal(root, zero, mask)
+    np.multiply(x, root, out)
+    np.multiply(out, root, out)
+    np.divide(out, denominator, out)
+    _keep(out, out, mask)
 
 
 @_formula(ActivationHardSwishDesc, 0.0, 1.0, "alpha", "beta", work=1)

@@ -115,7 +115,8 @@ class GRUBlockCellPlan(GRUBlockPlan):
 
     def _scratch_shapes(self) -> dict[str, tuple[int, ...]]:
         batch, units, gates = self._batch, self._units, self._gates
-        shapes: dict[str, tuple[int, ...]] = {"joined": (batch, self._inputs + units), "gates": (batch, gates.stop - gates.start)}
+        of_gates = (batch, gates.stop - gates.start)
+        shapes: dict[str, tuple[int, ...]] = {"joined": (batch, self._inputs + units), "gates": of_gates, "denominators": of_gates}
         if self._needs("c", "h"):
             shapes["candidate"] = shapes["kept"] = (batch, units)
         return shapes
@@ -128,7 +129,7 @@ class GRUBlockCellPlan(GRUBlockPlan):
         return "\n".join([*self._describe_head(), *lines])
 
     def _work(self, arrays: Arrays, weights: Arrays, scratch: Arrays) -> Launch:
-        units, joined, gates = self._units, scratch["joined"], scratch["gates"]
+        units, joined, gates, denominators = self._units, scratch["joined"], scratch["gates"], scratch["denominators"]
         joined_x, joined_h = joined[:, : self._inputs], joined[:, self._inputs :]
         x, h_prev, one = arrays["x"], arrays["h_prev"], np.array(1.0, COMPUTE)
         w_ru, b_ru = weights["w_ru"], arrays["b_ru"][self._gates]
@@ -140,7 +141,7 @@ class GRUBlockCellPlan(GRUBlockPlan):
             joined_h[...] = h_prev
             np.matmul(joined, w_ru, gates)
             np.add(gates, b_ru, gates)
-            logistic(gates, gates, one)
+            logistic(gates, gates, denominators, one)
             if r_out is not None:
                 r_out[...] = r
             if u_out is not None:

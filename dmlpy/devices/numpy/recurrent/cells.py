@@ -76,6 +76,7 @@ class CellArrays:
         activations: f, then g, then h.
         keeps: whether the sums hold what the gradient needs after a step.
         keeps_argument: for each activation that is kept, whether it is its argument.
+        sigmoid: whether f is the sigmoid, which of -x is 1 less that of x.
         reciprocal: whether the gates' sums have the sign changed, and gates are computed as their reciprocals.
         direct: whether products are taken some rows at a time.
         names: of the blocks.
@@ -88,6 +89,7 @@ class CellArrays:
     activations: Sequence[Activation]
     keeps: bool
     keeps_argument: Sequence[bool]
+    sigmoid: bool
     reciprocal: bool
     direct: bool
     names: Sequence[str]
@@ -229,12 +231,20 @@ def _lstm_step(arrays: CellArrays) -> Step:
     multiply_recurrent = arrays.recurrent_product("recurrence", h_state, arrays.rows("sum 0", last + 1), slice(None))
 
     def activated(first: int, stop: int) -> list[Call]:
-        """Clips and activates some gates. With a reserve apart from the sums, the clipped sums lie where the values go."""
+        """Clips and activates some gates, i with what is coupled to it. With a reserve the clipped sums lie where the values go."""
         some = sums[first * c.size : stop * c.size]
         role = 0 if stop <= last else 1
         values = arrays.flat(arrays.value(role, first), stop - first)
         clipped = [] if cell.clip is None else _clip(some, values, cell.clip)
-        return [*clipped, arrays.activate(role, values if clipped else some, values)]
+        arguments = values if clipped else some
+        activate = arrays.activate(role, arguments, values)
+        if not coupled or not first <= 1 < stop:
+            return [*clipped, activate]
+        if not arrays.sigmoid:
+            return [*clipped, activate, partial(np.subtract, np.array(1.0, c.dtype), i, forget)]
+        of_input = arguments[(1 - first) * c.size :][: c.size]
+        mirror = partial(np.multiply, of_input, np.array(-1.0, c.dtype), forget)  # 1 - i would lose the digits of a gate that shuts
+        return [*clipped, mirror, arrays.activate(0, forget, forget), activate]
 
     calls: list[Call] = []
     if cell.peephole:
@@ -246,8 +256,6 @@ def _lstm_step(arrays: CellArrays) -> Step:
             partial(np.add, input_sums, products, input_sums),
         ]
     calls += [*activated(1 if cell.peephole else 0, last), *activated(last, last + 1)]
-    if coupled:
-        calls.append(partial(np.subtract, np.array(1.0, c.dtype), i, forget))
     calls += [partial(scale, gated, gates, parts), partial(np.add, parts[0], parts[1], c)]
     if cell.peephole:
         output_sums = sums[: c.size]

@@ -100,8 +100,11 @@ class Form:
 
     def changes_sign(self, direction: int) -> bool:
         """Returns whether the weights of all gates but the last are packed with the sign changed; `cells` says why."""
-        is_sigmoid = isinstance(self.desc.activations_of(direction)[0], ActivationSigmoidDesc)
-        return is_sigmoid and self.cell.kind != "RNN" and not self.cell.couple_input_forget
+        return self.gates_are_sigmoids(direction) and self.cell.kind != "RNN" and not self.cell.couple_input_forget
+
+    def gates_are_sigmoids(self, direction: int) -> bool:
+        """Returns whether f is the sigmoid."""
+        return isinstance(self.desc.activations_of(direction)[0], ActivationSigmoidDesc)
 
     def is_backward(self, direction: int) -> bool:
         """Returns whether a direction runs from the last step to the first."""
@@ -369,6 +372,7 @@ class Recurrence:
                 activations=form.activations[direction],
                 keeps=form.keeps,
                 keeps_argument=form.keeps_argument(direction),
+                sigmoid=form.gates_are_sigmoids(direction),
                 reciprocal=form.changes_sign(direction),
                 direct=form.direct,
                 names=form.block_names,

@@ -1,0 +1,79 @@
+"""What it takes on a GPU to start work that does next to nothing: the part of a time that no kernel can change."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import dmlpy as dml
+from dmlpy.devices.cuda.device import CudaDevice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = {
+    "launch": "a launch after another",
+    "captured launch": "a launch in a graph",
+    "empty graph": "an empty graph",
+    "dispatch": "a dispatch by Python",
+}
+"""What is measured: the first three by the GPU's clock, the last by the processor's, while the GPU has work."""
+LAUNCHES = 200
+"""Fewer than a stream takes before it lets the caller wait."""
+ROUNDS = 7
+
+
+def launches(device_name: str) -> dict[str, float]:
+    """The microseconds of each of `NAMES`, the least of several rounds."""
+    device = dml.device(device_name)
+    assert isinstance(device, CudaDevice), "a processor launches nothing"
+    stream, seam = device.current_stream(), device.seam
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(1,))
+    operator = dml.compile(dml.ActivationReluDesc(input_tensor=tensor).with_outputs(), device)
+    one = device.from_host(np.ones(1, np.float32))
+    dispatch = operator.bind({"input_tensor": one}, {"output_tensor": device.empty(tensor, stream)})
+
+    def issue(stream: int) -> None:
+        for _ in range(LAUNCHES):
+            dispatch(stream)
+
+    issue(stream)
+    device.synchronize(stream)
+    graph, empty = seam.capture(device.ordinal, issue), seam.capture(device.ordinal, lambda stream: None)
+
+    def launch_empty() -> None:
+        for _ in range(LAUNCHES):
+            seam.launch_graph(empty, stream)
+
+    measured = {
+        "launch": _least_us(device, lambda: issue(stream)),
+        "captured launch": _least_us(device, lambda: seam.launch_graph(graph, stream)),
+        "empty graph": _least_us(device, launch_empty),
+        "dispatch": _least_host_us(device, lambda: issue(stream)),
+    }
+    return {name: us / LAUNCHES for name, us in measured.items()}
+
+
+def _least_us(device: CudaDevice, work: Callable[[], object]) -> float:
+    """The microseconds of some work by the GPU's clock."""
+    stream = device.current_stream()
+    found = []
+    for _ in range(ROUNDS):
+        stop = device.start_timer(stream)
+        work()
+        assert stop is not None, "a GPU has a clock"
+        found.append(1e3 * stop())
+    return min(found)
+
+
+def _least_host_us(device: CudaDevice, work: Callable[[], object]) -> float:
+    """The microseconds after which the caller of some work goes on."""
+    found = []
+    for _ in range(ROUNDS):
+        device.synchronize(device.current_stream())
+        start = time.perf_counter()
+        work()
+        found.append(1e6 * (time.perf_counter() - start))
+    return min(found)

@@ -1,0 +1,203 @@
+"""What a row of the GPU's operators is made of: an operator at a size that fills a GPU, of which a part of the results is checked.
+
+The inputs are drawn on the host, the same for every library. They are so large that drawing each element would take longer than measuring,
+so a block of them is drawn and repeated; its length is prime to the sizes, so no two rows are alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import dmlpy as dml
+from dmlpy.bench.operators.row import Array, Torch, once
+from dmlpy.description.registry import OPERATORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.bench.shapes import DataType
+
+_SEED = 2
+BLOCK = (1 << 20) + 7
+"""Elements that are drawn of an input; a prime."""
+CYCLED_BYTES = 256 << 20
+"""Inputs are used in turn, together at least so large: twice what the L2 cache of any GPU holds, so none is found there."""
+
+Variant = Callable[[Any], AbstractContextManager[Any]]
+"""Given PyTorch's module, what tells it within a block which of its kernels to use."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a row.
+
+    Attributes:
+        sizes: in the desc's order.
+        order: the axes from the outermost in memory to the innermost; empty for the desc's order.
+        repeated: axes along which the same elements are met again, by a stride of 0.
+        data_type: None for that of the case.
+    """
+
+    sizes: tuple[int, ...]
+    order: tuple[int, ...] = ()
+    repeated: tuple[int, ...] = ()
+    data_type: str | None = None
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        return self.order or tuple(range(len(self.sizes)))
+
+    @property
+    def _stored(self) -> list[int]:
+        """The sizes as they lie in memory."""
+        return [1 if axis in self.repeated else self.sizes[axis] for axis in self._order]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Where each axis of the desc is among those in memory."""
+        return tuple(self._order.index(axis) for axis in range(len(self.sizes)))
+
+    def desc(self, dtype: DataType) -> dml.TensorDesc:
+        """The tensor's desc."""
+        strides, step = [0] * len(self.sizes), 1
+        for axis in reversed(self._order):
+            if axis not in self.repeated:
+                strides[axis] = step
+                step *= self.sizes[axis]
+        packed = not self.order and not self.repeated
+        return dml.TensorDesc(data_type=self.data_type or dtype, sizes=self.sizes, strides=None if packed else strides)
+
+    def array(self, rng: np.random.Generator, dtype: DataType) -> Array:
+        """Standard normal numbers, laid out as the desc says."""
+        block = rng.standard_normal(min(BLOCK, prod(self._stored)), np.float32).astype(dtype.lower())
+        return self.from_memory(np.resize(block, self._stored))
+
+    def from_memory(self, memory: Array) -> Array:
+        """Packed memory of this layout as an array in the desc's order."""
+        array = memory.reshape(self._stored).transpose(self.places)
+        return np.broadcast_to(array, self.sizes) if self.repeated else array
+
+    def in_memory(self, array: Array) -> Array:
+        """The memory below such an array, without repetitions."""
+        memory = once(array).transpose(self._order)
+        return memory.copy() if self.repeated else np.ascontiguousarray(memory)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A part of the work that does not depend on the rest: some rows, images or channels.
+
+    Attributes:
+        axes: the axis of each tensor along which they lie, by field. Tensors that all of them need are not named.
+        count: how many are checked.
+    """
+
+    axes: Mapping[str, int]
+    count: int
+
+    def chosen(self, size: int) -> list[int]:
+        """Which are checked: the first, the last, and those between in even steps, at another place in each block of a power of two."""
+        if self.count == 1:
+            return [size - 1]
+        return sorted({place * (size - 1) // (self.count - 1) for place in range(self.count)})
+
+
+@dataclass(frozen=True)
+class LargeRow:
+    """An operator at one size.
+
+    Attributes:
+        operator: its short name, as in `dmlpy ops`.
+        form: what sets the row apart from the operator's others.
+        inputs: by field; outputs likewise.
+        samples: the parts that are compared with float64.
+        torch: PyTorch's equivalent, as in `Row`.
+        members: the desc's members that are not tensors.
+        products: the multiplications of matrix products, 0 for operators that have none.
+        variants: kernels that PyTorch is told to use in FLOAT16, one after the other, by name; without being told, it chooses.
+        half_precision: whether products of FLOAT32 may be rounded to TF32, in every library.
+        lacking: the outputs that PyTorch does not have.
+    """
+
+    operator: str
+    form: str
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+    samples: tuple[Sample, ...]
+    torch: Torch
+    members: Mapping[str, Any] = field(default_factory=dict)
+    products: int = 0
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    half_precision: bool = False
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The operator and the form: `CONVOLUTION:NHWC`."""
+        return f"{self.operator}:{self.form}"
+
+    def desc(self, dtype: DataType) -> dml.OperatorDesc:
+        """The operator's desc."""
+        return self._described({name: tensor.desc(dtype) for name, tensor in self._tensors().items()})
+
+    def sampled_desc(self, dtype: DataType) -> dml.OperatorDesc:
+        """The desc of the sampled part, whose tensors are packed."""
+        sizes = {name: list(tensor.sizes) for name, tensor in self._tensors().items()}
+        for sample in self.samples:
+            for name, axis in sample.axes.items():
+                sizes[name][axis] = len(sample.chosen(sizes[name][axis]))
+        types = {name: tensor.data_type or dtype for name, tensor in self._tensors().items()}
+        return self._described({name: dml.TensorDesc(data_type=types[name], sizes=own) for name, own in sizes.items()})
+
+    def sampled(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The sampled part of inputs or outputs."""
+        found = dict(arrays)
+        for sample in self.samples:
+            for name in sample.axes.keys() & found.keys():
+                axis = sample.axes[name]
+                found[name] = np.take(found[name], sample.chosen(self._tensors()[name].sizes[axis]), axis)
+        return found
+
+    def sampled_text(self) -> str:
+        """How much of the results is checked: 32 of 4096 in axis 2."""
+        parts = []
+        for sample in self.samples:
+            for name in sample.axes.keys() & self.outputs.keys():
+                axis, size = sample.axes[name], self.outputs[name].sizes[sample.axes[name]]
+                parts.append(f"{len(sample.chosen(size))} of {size} in axis {axis}")
+        return ", ".join(dict.fromkeys(parts))
+
+    def arrays(self, dtype: DataType) -> dict[str, Array]:
+        """The inputs by field, the same in every process."""
+        rng = np.random.default_rng([_SEED, *self.operator.encode()])  # forms that differ in layout have the same numbers
+        return {name: tensor.array(rng, dtype) for name, tensor in self.inputs.items()}
+
+    def sets(self, dtype: DataType) -> int:
+        """The number of inputs that are used in turn."""
+        stored = sum(tensor.desc(dtype).reached_bytes for tensor in self.inputs.values())
+        return math.ceil(CYCLED_BYTES / stored)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {**self.inputs, **self.outputs}
+
+    def _described(self, tensors: Mapping[str, dml.TensorDesc]) -> dml.OperatorDesc:
+        kind = next(kind for kind in OPERATORS.values() if kind.short_name() == self.operator)
+        members: dict[str, Any] = {**self.members, **tensors}
+        desc: dml.OperatorDesc = kind(**members)
+        return desc
+
+
+def by_name(rows: Iterable[LargeRow]) -> dict[str, LargeRow]:
+    """Rows by their names, in their order."""
+    found: dict[str, LargeRow] = {}
+    for row in rows:
+        assert row.name not in found, f"{row.name} has two rows"
+        found[row.name] = row
+    return found

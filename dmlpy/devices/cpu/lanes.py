@@ -1,0 +1,216 @@
+"""Functions of vectors of floats as LLVM code: what element-wise operators, softmax and the gates of recurrent cells are made of.
+
+Each keeps a relative error of a few units in the last place over all floats, subnormal results included, has its limits at the infinities,
+and leaves NaN as it is.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.vectors import FLOAT, INDEX, vectors_of
+from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.devices.cpu.registers import Registers
+    from dmlpy.devices.cpu.vectors import Vectors
+
+_LARGEST = float(np.finfo(np.float32).max)
+_ROUNDING = 1.5 * 2.0**23
+"""A float added to one of at most 22 bits rounds it to an integer, which is then in the lowest bits."""
+_LOG2_OF_E, _LN2_HIGH, _LN2_LOW = 1.442695041, 0.693145752, 1.42860677e-6
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+"""(exp(r) - 1 - r) / r^2 for |r| up to ln(2) / 2, the highest power first: Cephes's."""
+_EXP_OF_NEGATIVE = (1.38367941661e-3, -8.37485704879e-3, 4.16682286799e-2, -1.66664196809e-1, 4.99999920561e-1, -1.0, 1.0)
+"""exp(-r) for |r| up to ln(2) / 2, the highest power first: a fit whose largest relative error is 2e-9."""
+_SIGMOID_SCALE = 24
+"""Sigmoids are quotients of powers of two smaller by so many than 1 and 1 + exp(-x): where the sigmoid is subnormal, exp(-x) overflows."""
+_SIGMOID_BOUNDS = (-104.5, 70.0)
+"""Beyond these arguments the sigmoid is 0 and 1 in float32."""
+_ERF_NEAR = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
+"""erf(x) / x - 1 in powers of x^2 for |x| up to `_ERF_BOUND`, the highest first."""
+_ERF_FAR = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1, 0.0)
+"""ln(1 - erf(x)) + x in powers of x from that bound to `_ERF_END`, beyond which erf is 1 in float32."""
+_ERF_BOUND, _ERF_END = 0.927734375, 4.0
+_TANH_BOUND = 7.90531110763549805
+"""Beyond this argument tanh is 1 in float32, but for half a unit in the last place."""
+_TANH_ABOVE = (
+    *(-5.641676241e-14, 4.087417207e-11, -1.758378918e-08, 1.046749919e-05),
+    *(0.003036098315, 0.1302255337, 0.9999998719),
+)
+_TANH_BELOW = (0.0002448660933, 0.024222764, 0.4635583851, 1.0)
+"""tanh(x) is x times the quotient of these polynomials in x squared, the highest power first. Near 0 they are 1: x keeps its digits."""
+
+
+class Lanes:
+    """Arithmetic on vectors, added to a block of code.
+
+    Args:
+        builder: what adds instructions to the block.
+        vectors: the operations.
+    """
+
+    def __init__(self, builder: Any, vectors: Vectors) -> None:
+        self._builder, self._vectors = builder, vectors
+        self.add, self.subtract, self.multiply, self.divide = builder.fadd, builder.fsub, builder.fmul, builder.fdiv
+        self.select = builder.select
+
+    def less(self, x: Any, y: Any) -> Any:
+        return self._builder.fcmp_ordered("<", x, y)
+
+    def constant(self, value: Any) -> Any:
+        kind = ir.VectorType(FLOAT, self._vectors.lanes)
+        return ir.Constant(kind, [float(np.float32(value))] * self._vectors.lanes)
+
+    def fused(self, x: Any, y: Any, z: Any) -> Any:
+        return self._vectors.fused(self._builder, x, y, z)
+
+    def polynomial(self, x: Any, coefficients: Sequence[Any]) -> Any:
+        """The highest power comes first."""
+        total = self.constant(coefficients[0])
+        for coefficient in coefficients[1:]:
+            total = self.fused(total, x, self.constant(coefficient))
+        return total
+
+    def built_in(self, name: str, *values: Any) -> Any:
+        """A function of LLVM's that is an instruction of the processor, or a few."""
+        kind = ir.FunctionType(values[0].type, [value.type for value in values])
+        function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.{name}.v{self._vectors.lanes}f32")
+        return self._builder.call(function, values)
+
+    def magnitude(self, x: Any) -> Any:
+        return self.built_in("fabs", x)
+
+    def at_least(self, x: Any, limit: Any) -> Any:
+        """The limit where x is below it. NaN stays NaN."""
+        return self.select(self.less(x, limit), limit, x)
+
+    def at_most(self, x: Any, limit: Any) -> Any:
+        return self.select(self.less(limit, x), limit, x)
+
+    def larger(self, x: Any, y: Any) -> Any:
+        """The larger number; NaN where either is."""
+        found = self.select(self.less(x, y), y, x)
+        return self.select(self._builder.fcmp_unordered("uno", y, y), y, found)
+
+    def smaller(self, x: Any, y: Any) -> Any:
+        found = self.select(self.less(y, x), y, x)
+        return self.select(self._builder.fcmp_unordered("uno", y, y), y, found)
+
+    def _power_of_two(self, exponent: Any) -> Any:
+        """2 to the power of integers from -126 to 127."""
+        whole = exponent.type
+        lanes = self._vectors.lanes
+        biased = self._builder.add(exponent, ir.Constant(whole, [127] * lanes))
+        return self._builder.bitcast(self._builder.shl(biased, ir.Constant(whole, [23] * lanes)), ir.VectorType(FLOAT, lanes))
+
+    def _reduced(self, x: Any) -> tuple[Any, Any, Any]:
+        """exp(x) = (1 + p) * s * t: p, and the powers of two s and t, for x from -104 to 89."""
+        builder, lanes = self._builder, self._vectors.lanes
+        x = self.at_most(self.at_least(x, self.constant(-104.0)), self.constant(89.0))
+        shifted = self.fused(x, self.constant(_LOG2_OF_E), self.constant(_ROUNDING))
+        whole = self.subtract(shifted, self.constant(_ROUNDING))
+        rest = self.fused(whole, self.constant(-_LN2_HIGH), x)
+        rest = self.fused(whole, self.constant(-_LN2_LOW), rest)
+        p = self.fused(self.multiply(rest, rest), self.polynomial(rest, _EXP), rest)
+        kind = ir.VectorType(INDEX, lanes)
+        exponent = builder.sub(builder.bitcast(shifted, kind), builder.bitcast(self.constant(_ROUNDING), kind))
+        half = builder.ashr(exponent, ir.Constant(kind, [1] * lanes))
+        return p, self._power_of_two(half), self._power_of_two(builder.sub(exponent, half))
+
+    def exp(self, x: Any) -> Any:
+        p, s, t = self._reduced(x)
+        return self.multiply(self.multiply(self.add(p, self.constant(1.0)), s), t)
+
+    def exp_minus_one(self, x: Any) -> Any:
+        """exp(x) - 1 with all its digits, for x up to 88."""
+        p, s, t = self._reduced(x)
+        power = self.multiply(s, t)
+        return self.fused(p, power, self.subtract(power, self.constant(1.0)))
+
+    def erf(self, x: Any) -> Any:
+        magnitude, square = self.magnitude(x), self.multiply(x, x)
+        near = self.fused(self.polynomial(square, _ERF_NEAR), x, x)
+        end = self.at_most(magnitude, self.constant(_ERF_END))
+        exponent = self.subtract(self.polynomial(end, _ERF_FAR), end)
+        far = self.built_in("copysign", self.subtract(self.constant(1.0), self.exp(exponent)), x)
+        return self.select(self.less(self.constant(_ERF_BOUND), magnitude), far, near)
+
+    def tanh(self, x: Any) -> Any:
+        x = self.at_most(self.at_least(x, self.constant(-_TANH_BOUND)), self.constant(_TANH_BOUND))
+        square = self.multiply(x, x)
+        above, below = (self.polynomial(square, coefficients) for coefficients in (_TANH_ABOVE, _TANH_BELOW))
+        return self.divide(self.multiply(x, above), below)
+
+    def sigmoid(self, x: Any) -> Any:
+        """1 / (1 + exp(-x)) as s / (s + s exp(-x)) for a small power of two: one division rounds the result, also if it is subnormal."""
+        builder, lanes = self._builder, self._vectors.lanes
+        low, high = _SIGMOID_BOUNDS
+        x = self.at_least(self.at_most(x, self.constant(high)), self.constant(low))
+        # The lowest bits of a sum of this size are an integer, here the biased exponent of a power of two.
+        offset = self.constant(_ROUNDING + 127 - _SIGMOID_SCALE)
+        shifted = self.fused(x, self.constant(-_LOG2_OF_E), offset)
+        whole = self.subtract(shifted, offset)
+        rest = self.fused(whole, self.constant(_LN2_LOW), self.fused(whole, self.constant(_LN2_HIGH), x))
+        kind = ir.VectorType(INDEX, lanes)
+        power = builder.bitcast(builder.shl(builder.bitcast(shifted, kind), ir.Constant(kind, [23] * lanes)), rest.type)
+        scale = self.constant(2.0**-_SIGMOID_SCALE)
+        return self.divide(scale, self.fused(self.polynomial(rest, _EXP_OF_NEGATIVE), power, scale))
+
+    def rest_of_sigmoid(self, x: Any) -> Any:
+        """1 less the sigmoid, with all its digits."""
+        return self.sigmoid(self._builder.fneg(x))
+
+    def swish(self, x: Any, scaled: Any) -> Any:
+        """x times the sigmoid of `scaled`, and 0 where exp(-|scaled|) has no root: the root has all its digits where the power has none."""
+        zero, one = self.constant(0.0), self.constant(1.0)
+        root = self.exp(self.multiply(self.magnitude(scaled), self.constant(-0.5)))
+        above = self.select(self.less(scaled, zero), root, one)
+        value = self.divide(self.multiply(self.multiply(x, above), above), self.fused(root, root, one))
+        return self.select(self._builder.fcmp_unordered("!=", above, zero), value, zero)
+
+    def gate(self, x: Any, y: Any) -> Any:
+        is_open = self._builder.fcmp_unordered("!=", y, self.constant(0.0))
+        return self.select(is_open, self.multiply(x, y), self.constant(0.0))
+
+    def gelu(self, x: Any) -> Any:
+        """max(x, 0) - 0.5 |x| erfc(|x| / sqrt(2)), which keeps its digits below 0."""
+        magnitude = self.at_most(self.magnitude(x), self.constant(40.0))
+        fraction = self.divide(self.constant(1.0), self.add(magnitude, self.constant(HALF_TAIL_OFFSET)))
+        tail = self.multiply(self.multiply(self.polynomial(fraction, HALF_TAIL), fraction), magnitude)
+        half = self.multiply(magnitude, self.constant(-0.5))
+        exponent = self.multiply(half, magnitude)
+        lost = self.fused(half, magnitude, self._builder.fneg(exponent))  # by the product's rounding, where the processor fuses
+        power = self.exp(exponent)
+        power = self.fused(power, lost, power)
+        return self.subtract(self.at_least(x, self.constant(0.0)), self.multiply(tail, power))
+
+    def softsign(self, x: Any) -> Any:
+        """Infinities give the limits."""
+        bounded = self.at_most(self.at_least(x, self.constant(-_LARGEST)), self.constant(_LARGEST))
+        return self.divide(bounded, self.add(self.magnitude(bounded), self.constant(1.0)))
+
+    def shrink(self, x: Any, bias: Any, threshold: Any) -> Any:
+        zero = self.constant(0.0)
+        below = self.select(self.less(x, self._builder.fneg(threshold)), self.add(x, bias), zero)
+        return self.select(self.less(threshold, x), self.subtract(x, bias), below)
+
+
+@cache
+def function_of(name: str, registers: Registers) -> Any:
+    """The intrinsic of one vector that is the method of this name of `Lanes`."""
+    vectors = vectors_of(registers)
+
+    @intrinsic
+    def function(context: Any, x: Any) -> Any:
+        return vectors.kind(vectors.kind), lambda context, builder, signature, arguments: getattr(Lanes(builder, vectors), name)(*arguments)
+
+    return function

@@ -1,0 +1,95 @@
+"""Numba as kernels need it: imported whole, told by the environment alone how to compile, and left as it was found.
+
+Numba takes settings from a file in the working folder, too, and from `numba.config`, which other code of the process may set. Kernels are
+kept under a name that is made of the environment's settings: processes without the others would load what was compiled under them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.devices.cpu.whole_imports import imported, on_own_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_PREFIX = "NUMBA_"
+_DISABLING = "NUMBA_DISABLE_JIT"
+_FILE = ".numba_config.yaml"
+"""Numba's settings in the working folder."""
+
+
+def why_disabled() -> str | None:
+    """The reason why Numba compiles nothing, or None. It is imported only where a file of settings has to be asked.
+
+    Raises:
+        DeviceError: it cannot be imported then.
+    """
+    own = os.environ.get(_DISABLING)
+    if own is not None:
+        return None if own.strip() in ("", "0") else f"Numba is told to compile nothing: {_DISABLING}={own}"
+    if os.path.isfile(_FILE):
+        imported("numba")
+    config: Any = sys.modules.get("numba.core.config")
+    is_disabled = getattr(config, "DISABLE_JIT", 0)  # a module that another thread imports lacks it
+    return f"Numba is told to compile nothing: DISABLE_JIT in numba.config or {_FILE}" if is_disabled else None
+
+
+def _prepare() -> None:
+    """Imports Numba and what it imports itself at its first compilation."""
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
+
+
+class _Settled:
+    """Stands in for what reads Numba's settings anew at each compilation."""
+
+    def update(self) -> None:
+        """Leaves them as they are."""
+
+
+@contextmanager
+def settings_of_environment() -> Iterator[None]:
+    """Numba with the settings that the environment gives and no others; no other thread compiles meanwhile."""
+    from numba.core import compiler_lock, config
+
+    with compiler_lock.global_compiler_lock:
+        kept = {name: value for name, value in vars(config).items() if name.isupper()}
+        reader = config._env_reloader
+        try:
+            reader.process_environ({name: value for name, value in os.environ.items() if name.startswith(_PREFIX)})
+            config._env_reloader = _Settled()
+            yield
+        finally:
+            config._env_reloader = reader
+            vars(config).update(kept)
+
+
+def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool) -> tuple[bytes, str, str, bool]:
+    """Compiles a function of 64-bit integers.
+
+    Args:
+        make: makes the Python function.
+        arguments: how many it takes.
+        returns: whether it returns an integer.
+
+    Returns:
+        The image, its symbol, LLVM's text, and whether it is for the processor that the environment's settings mean: one that was
+        compiled for first, under other settings, stays the process's.
+    """
+    on_own_thread(_prepare)
+    from numba import njit, types
+
+    with settings_of_environment():
+        signature = (types.int64 if returns else types.void)(*[types.int64] * arguments)
+        compiled = njit([signature], error_model="numpy", nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(make())
+        (result,) = compiled.overloads.values()
+        _, _, (image, _) = result.library.serialize_using_object_code()
+        codegen = result.library.codegen
+        is_meant = codegen._tm_features == codegen._get_host_cpu_features()
+        return image, result.fndesc.llvm_func_name, result.library.get_llvm_str(), is_meant

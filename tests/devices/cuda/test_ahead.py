@@ -1,0 +1,176 @@
+"""Kernels compiled for a GPU that is not there: the machine that has it finds them, and `dmlpy warmup` makes them."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer.testing
+
+import dmlpy as dml
+from dmlpy import compiler, warmup
+from dmlpy.cli import app
+from dmlpy.devices import image_archive
+from dmlpy.devices.cuda.ahead import GPUS, AheadSeam, device_ahead, limits_of
+from dmlpy.devices.cuda.cupy_seam import CupySeam
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.device import DEVICE_KINDS
+from dmlpy.devices.image_store import ImageStore
+from dmlpy.validation.problems import DeviceError
+from tests.support.cuda import stand_in
+from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.programs import COPY
+from tests.support.tools import require
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of kernels."""
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
+    for cached in (compiler._compile, compiler._planned):
+        cached.cache_clear()
+    return tmp_path / "kernels"
+
+
+class There(CupySeam):
+    """The seam of a machine that has the GPU, as far as kernels are looked for: it compiles nothing."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._there = limits_of(name)
+
+    def limits(self, device: int) -> Any:
+        return self._there
+
+    def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
+        return image, symbol
+
+    def compile(self, *arguments: Any) -> Any:
+        raise DeviceError("it was not found")
+
+    def workspace_size(self, device: int) -> int:
+        return 0
+
+    def occupancy(self, *arguments: Any) -> int:
+        return 1
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """`dmlpy warmup`: its exit status and its output, in a line."""
+    result = typer.testing.CliRunner().invoke(app, ["warmup", *arguments], env={"COLUMNS": "200", "TERM": "dumb"})
+    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+
+
+def test_the_machine_with_the_gpu_finds_what_was_compiled_without_it(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All kernels of an LSTM, taken there in an archive; for another architecture there are none."""
+    pytest.importorskip("cupy")
+    require("nvrtc")
+    archive = tmp_path / "folder" / "kernels.tar.gz"
+    status, printed = run("--device", "cuda", "--for", "H200", "LSTM", "--output", str(archive))
+    assert status == 0, printed
+    assert "Kernels of the H200" in printed
+    assert f"kept in {store}" in printed
+    with tarfile.open(archive) as packed:
+        names = packed.getnames()
+        assert f"{len(names)} kernels for sm_90 by NVRTC " in printed
+        assert names
+        monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "there"))
+        packed.extractall(tmp_path / "there", filter="data")
+    (tmp_path / "there").chmod(0o700)
+    (lstm,) = {desc for _, desc in warmup.WORK["lstm"]("FLOAT32", False) if desc.input_tensor.sizes[2] == 16}  # type: ignore[attr-defined]
+    device = CudaDevice(There("H200"))
+    dml.compile(lstm, device)
+    assert set(device.library.keys.values()) <= set(names)
+    assert not device.library.compiled
+    with pytest.raises(DeviceError, match="it was not found"):
+        dml.compile(lstm, CudaDevice(There("A100")))
+
+
+def test_what_is_there_is_not_compiled_again(store: Path) -> None:
+    pytest.importorskip("cupy")
+    require("nvrtc")
+    arguments = ("--device", "cuda", "--for", "sm_75", "elements")
+    assert "element-wise operators compiled 1 " in run(*arguments)[1]
+    for cached in (compiler._compile, compiler._planned):
+        cached.cache_clear()
+    assert "element-wise operators found 1 on disk " in run(*arguments)[1]
+    assert len(list(store.iterdir())) == 1
+
+
+def test_kernels_of_the_gpu_that_is_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(stand_in.VARIABLE, "null A100")
+    monkeypatch.setitem(DEVICE_KINDS, "cuda", DEVICE_KINDS["cuda"])
+    stand_in.install()
+    status, printed = run("--device", "cuda", "pooling")
+    assert status == 0, printed
+    assert "Kernels of the A100" in printed
+    assert "MAX_POOLING compiled 1 " in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "multiprocessors"),
+    [("sm_90", 90, 132), ("SM_75", 75, 40), ("h200", 90, 132), ("A100", 80, 108), ("sm_103", 103, 148), ("sm_87", 87, 72)],
+)
+def test_limits_by_name(name: str, capability: int, multiprocessors: int) -> None:
+    limits = limits_of(name)
+    assert (limits.compute_capability, limits.multiprocessors) == (capability, multiprocessors)
+
+
+def test_each_architecture_has_the_limits_of_a_gpu() -> None:
+    for gpu in GPUS.values():
+        assert limits_of(gpu.name) is gpu
+        assert limits_of(f"sm_{gpu.compute_capability}").compute_capability == gpu.compute_capability
+    assert limits_of("sm_90") is GPUS["H100"]
+
+
+def test_nothing_runs_on_it() -> None:
+    pytest.importorskip("cupy")
+    device = CudaDevice(AheadSeam(limits_of("H100")))
+    with pytest.raises(DeviceError, match="the H100 is planned for, and need not be there: nothing can run on it"):
+        device.from_host(np.ones(3, np.float32))
+    with pytest.raises(DeviceError, match="nothing can run on it"):
+        device.empty(dml.TensorDesc(data_type="FLOAT32", sizes=(3,)), 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--for", "sm_90"], "--for and --output are for GPUs: add --device cuda"),
+        (["--output", "file"], "--for and --output are for GPUs: add --device cuda"),
+        (["--device", "numpy"], "'numpy' has no kernels to compile: --device is cpu, cuda or cuda:1"),
+        (["--device", "cuda", "--for", "hopper"], "'hopper' is neither an architecture, like sm_90, nor one of the GPUs T4, A100,"),
+        (["--device", "cuda", "--for", "sm_90a"], "'sm_90a' is neither"),
+        (["--device", "cuda", "--for", "sm_70"], "sm_70 is too old: dmlpy has kernels for compute capability 7.5 (sm_75) and newer"),
+    ],
+)
+def test_what_cannot_be_made_is_told(arguments: list[str], told: str) -> None:
+    status, printed = run(*arguments)
+    assert status != 0
+    assert told in printed
+
+
+def packed(tmp_path: Path, *keys: str) -> Any:
+    opened = ImageStore.open()
+    assert opened is not None
+    return image_archive.pack(opened, keys, tmp_path / "kernels.tar.gz")
+
+
+def test_only_what_is_whole_is_packed(store: Path, tmp_path: Path) -> None:
+    library = KernelLibrary(NullSeam(), 0)
+    library.images([COPY])
+    (key,) = library.keys.values()
+    assert packed(tmp_path, key, key) == 1
+    (store / key).write_bytes(b"damaged")
+    with pytest.raises(DeviceError, match=f"the kernel {key} is not kept"):
+        packed(tmp_path, key)
+
+
+def test_without_a_folder_there_is_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(DeviceError, match=r"kept nowhere: .* so no archive can be made of them"):
+        warmup.pack(device_ahead("H100"), tmp_path / "archive")

@@ -1,0 +1,154 @@
+"""`.ci/gpu kernels`: compiles all kernels that the calls use, without a GPU, into one file that a call unpacks where the product looks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+import dmlpy as dml
+from dmlpy.bench import worth
+from dmlpy.bench.operators.shape import LargeShape
+from dmlpy.bench.shapes import Recurrent
+from dmlpy.devices import image_archive
+from dmlpy.devices.cuda.ahead import AheadSeam, limits_of
+from dmlpy.devices.cuda.cupy_seam import compiler_name
+from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.image_store import ImageStore
+from dmlpy.devices.processors import processors
+from dmlpy.validation.problems import DeviceError
+from tests.gpu_check import bench, info, steps
+from tests.gpu_check.selection import CORE
+from tests.support.cuda import gpu_kernels, plan_kernels
+from tests.support.cuda.gpu_kernels import Named
+from tests.support.cuda.late_blocks import delays
+from tests.support.cuda.nvrtc import Nvrtc, NvrtcError
+from tests.support.tools import folder_of
+
+TOLD_EACH = 50
+"""Kernels between two lines."""
+
+
+class NvrtcSeam(AheadSeam):
+    """A GPU that need not be there, and another NVRTC than the one that CuPy finds here."""
+
+    def __init__(self, limits: Limits, library: Path) -> None:
+        super().__init__(limits)
+        self._nvrtc = Nvrtc(library)
+
+    def compiler_version(self) -> str:
+        return compiler_name(self._nvrtc.version)
+
+    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
+        try:
+            image, symbols, _ = self._nvrtc.compile(source, entries, f"sm_{architecture}", "CUBIN")
+        except NvrtcError as error:
+            raise DeviceError(str(error)) from error
+        return [(image, symbol) for symbol in symbols]
+
+
+def seam_of(target: str, version: str | None) -> AheadSeam:
+    """What compiles for a GPU or an architecture, with a version of NVRTC, the one in a folder, or the one that CuPy finds.
+
+    Raises:
+        DeviceError: there is no such GPU, or no such NVRTC.
+    """
+    limits = limits_of(target)
+    if version is None:
+        return AheadSeam(limits)
+    folder = folder_of("nvrtc", version) or Path(version)
+    found = sorted(folder.rglob("libnvrtc.so.*"))
+    if not found:
+        command = f"pip install --no-deps --target FOLDER 'nvidia-cuda-nvrtc=={version}.*'"
+        raise DeviceError(f"there is no NVRTC in {folder}; {command} brings one, and --nvrtc FOLDER takes it")
+    return NvrtcSeam(limits, found[-1])
+
+
+def named_by_tests(target: str, scratch: Path) -> set[Named]:
+    """The kernels of the tests of `core`, the soak with them, found by as many processes as there are processors."""
+
+    def named(number: int, file: str) -> list[Named]:
+        return gpu_kernels.kernels_of_gpu_tests(scratch / f"{number}", file, marks="gpu and not slow", gpu=target)[1]
+
+    os.environ["DMLPY_TEST_SOAKED"] = "0"  # one dispatch names all
+    with ThreadPoolExecutor(processors()) as executor:
+        return {one for found in executor.map(named, range(len(CORE)), CORE) for one in found}
+
+
+def named_by_cases(limits: Limits) -> set[Named]:
+    """The kernels of `bench` and `steps` in each strategy, of `operators`, and the one by which `info` tells whether they fit."""
+    cases = [*bench.layer_cases(worth.FIRST_LAYERS), *bench.operator_cases(), *steps.cases()]
+    planned = []
+    for case in cases:
+        tf32 = isinstance(case.shape, LargeShape) and case.shape.row.half_precision
+        for strategy in (None, *STRATEGIES) if isinstance(case.shape, Recurrent) else (None,):
+            planned.append(plan_kernels.Case(limits, strategy, case.shape, case.which, case.dtype, tf32))
+    library = plan_kernels.RecordingLibrary(limits)
+    device = CudaDevice(library.seam)
+    device.library = library
+    dml.compile(info.probe(), device)
+    return {(kernel, False) for kernel in (*library.kernels, *plan_kernels.kernels_of(planned))}
+
+
+def compile_all(seam: AheadSeam, named: Iterable[Named], tell: Callable[[str], None]) -> list[str]:
+    """Compiles what is not in the store yet, each kernel by itself, on all processors. The keys of all."""
+    plain, late = KernelLibrary(seam, 0), KernelLibrary(seam, 0)
+    ordered = sorted(named, key=lambda one: (one[0].file, one[0].entry))
+    start = time.monotonic()
+    for library, is_late in ((plain, False), (late, True)):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            delays(patch) if is_late else nullcontext(),
+            ThreadPoolExecutor(processors()) as executor,
+        ):
+            kernels = [kernel for kernel, comes_late in ordered if comes_late == is_late]
+            under_way = [executor.submit(library.images, [kernel]) for kernel in kernels]
+            for number, done in enumerate(as_completed(under_way), 1):
+                done.result()
+                if number % TOLD_EACH == 0:
+                    tell(f"{number} of {len(kernels)} after {time.monotonic() - start:.0f} s")
+    compiled = len(plain.compiled) + len(late.compiled)
+    tell(f"{len(ordered)} kernels, {compiled} of them compiled in {time.monotonic() - start:.0f} s, the others were there")
+    return [*plain.keys.values(), *late.keys.values()]
+
+
+def main(target: str, nvrtc: str | None, output: Path, folder: Path, tell: Callable[[str], None]) -> int:
+    """Compiles for a GPU or an architecture, and packs.
+
+    Args:
+        target: its name.
+        nvrtc: its version, or a folder with one; None for the one that CuPy finds.
+        output: the archive.
+        folder: keeps the kernels, so that what was interrupted goes on where it was.
+        tell: takes a line for people.
+    """
+    try:
+        seam = seam_of(target, nvrtc)
+    except DeviceError as error:
+        tell(str(error))
+        return 2
+    limits, start = seam.limits(0), time.monotonic()
+    tell(f"for a {limits.name} (sm_{limits.compute_capability}) by {seam.compiler_version()}")
+    with tempfile.TemporaryDirectory(prefix="dmlpy-kernels-") as name:
+        os.environ["DMLPY_CACHE_DIR"] = name  # of the plans' stand-in, which compiles nothing
+        named = named_by_cases(limits) | named_by_tests(limits.name, Path(name))
+    tell(f"the calls name {len(named)} kernels; to find them took {time.monotonic() - start:.0f} s")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.environ["DMLPY_CACHE_DIR"] = str(folder)
+    keys = compile_all(seam, named, tell)
+    store = ImageStore.open()
+    if store is None:
+        tell(f"{folder} is not a folder that only this user can write to: nothing is kept")
+        return 1
+    count = image_archive.pack(store, keys, output)
+    tell(f"{count} kernels are in {output}, {output.stat().st_size / 1e6:.2f} MB, after {time.monotonic() - start:.0f} s")
+    return 0
