@@ -30,10 +30,10 @@ template <int part_steps, int samples, Protocol protocol, bool whole_parts>
 class Unscale {
   public:
     /// `inverse`: [parts][samples], from the run's first part on. `fetched`: room for the same in shared memory, for this warp; unused if
-    /// alone. `skipped`: the steps of the first part that another warp takes, none with `whole_parts`. `given`: how many of the `parts`
-    /// there are; the others are padding, and have a scale of zero.
+    /// alone. `skipped`: the steps of the first part that another warp takes, none with `whole_parts`. `given`: how many parts there are
+    /// from the first one on; others of the run are padding, and have a scale of zero.
     __device__ Unscale(Exchange<protocol> const& exchange, float const* inverse, float* fetched, int skipped, int parts, int given)
-        : exchange_(exchange), inverse_(inverse), fetched_(fetched), skipped_(skipped), parts_(parts), given_(given) {}
+        : exchange_(exchange), inverse_(inverse), fetched_(fetched), skipped_(skipped), parts_(parts), given_(min(parts, given)) {}
 
     /// Begins to read what the lane fetches first, which is all but in large runs.
     __device__ __forceinline__ void load() {

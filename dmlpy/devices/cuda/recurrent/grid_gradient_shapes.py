@@ -174,7 +174,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
         elif alone:
             most = 144 - 4 * (sums - 4) - 24 * resets_first - 8 * max(0, pairs - 2)
         else:  # the scales of halves take registers, too
-            most = 116 - 5 * (sums - 4) - 32 * resets_first
+            most = 112 - 5 * (sums - 4) - 32 * resets_first
     return max(0, most - 24 * max(0, pairs - 2))
 
 
