@@ -48,12 +48,27 @@ class Turns {
     int mask_;
 };
 
+/// How long the blocks of a launch wait for each other, and where they tell that one has waited in vain. Times are in units of 1024 ns.
+struct Timeout {
+    unsigned* expired;     // becomes 1: then nobody waits any more. Before the launch it is set as what blocks exchange is, to something else
+    unsigned* report;      // in host memory: becomes 1, for the operator that the launch belongs to
+    unsigned* any_report;  // the same, for all operators. Both are null where the device cannot write there: then the launch ends with a trap
+    unsigned limit;
+};
+
+/// A thread's wait for something.
+struct Wait {
+    unsigned looks = 0;
+    unsigned last = 0;    // when the clock was read
+    unsigned passed = 0;  // of the time
+};
+
 /// A block's part in its group.
 template <Protocol protocol>
 class Exchange {
   public:
-    /// `flags` are the group's, `own` is this block's place there. A wait gives up, and the launch fails, after `most_polls` looks.
-    __device__ Exchange(unsigned* flags, int own, unsigned most_polls) : flags_(flags), own_(own), most_polls_(most_polls) {}
+    /// `flags` are the group's, `own` is this block's place there.
+    __device__ Exchange(unsigned* flags, int own, Timeout const& timeout) : flags_(flags), own_(own), timeout_(timeout) {}
 
     /// Writes a value that others will read after the next `publish`, if the thread has one.
     ///
@@ -101,8 +116,8 @@ class Exchange {
             unsigned const awaited = epoch_ - fewer;
             for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {
                 // Each look acquires: one more load after the flag is seen would be one more trip to the L2 cache.
-                for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) {
-                    give_up_after(polls);
+                Wait wait;
+                while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) {
                 }
             }
             __syncwarp();
@@ -121,23 +136,56 @@ class Exchange {
     /// and makes sure that they are there.
     __device__ void complete(unsigned const* address, unsigned (&words)[4]) const {
         if constexpr (protocol == Protocol::data) {
-            for (unsigned polls = 0; words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet; ++polls) {
-                give_up_after(polls);
+            Wait wait;
+            while ((words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet) && look_again(wait)) {
                 machine::load_relaxed(address, words);
             }
         }
     }
 
+    /// Whether some block has waited in vain, so that results of this one may be made of what was not there. Called after a barrier that
+    /// follows the last wait.
+    __device__ bool has_expired() const {
+        if constexpr (protocol == Protocol::alone) {
+            return false;
+        } else {
+            return machine::load_relaxed(timeout_.expired) == 1;
+        }
+    }
+
   private:
-    __device__ void give_up_after(unsigned polls) const {
-        if (polls == most_polls_) {
+    static constexpr unsigned looks_without_clock = 32;
+    static constexpr unsigned longest_look = 1024;
+
+    /// Called between two looks: whether to look again. If not, the thread goes on as if everything were there, as do all others that wait,
+    /// and so the launch comes to its end: a thread that left alone would be missed by the products of its warp.
+    __device__ __forceinline__ bool look_again(Wait& wait) const {
+        machine::pause();
+        if (++wait.looks % looks_without_clock != 0) {
+            return true;
+        }
+        if (machine::load_relaxed(timeout_.expired) == 1) {
+            return false;
+        }
+        // More time than some looks take has passed while this thread could not run, and so could not those that it waits for: a debugger
+        // has stopped the device, or other work has its turn. It counts little, as does the time before the first reading.
+        unsigned const now = machine::clock_units();
+        wait.passed += min(now - wait.last, longest_look);
+        wait.last = now;
+        if (wait.passed <= timeout_.limit) {
+            return true;
+        }
+        if (timeout_.report == nullptr) {
             machine::trap();
         }
-        machine::pause();
+        machine::store_relaxed(timeout_.expired, 1);
+        machine::store_to_host(timeout_.report, 1);
+        machine::store_to_host(timeout_.any_report, 1);
+        return false;
     }
 
     unsigned* flags_;
     int own_;
-    unsigned most_polls_;
+    Timeout const& timeout_;
     unsigned epoch_ = 0;
 };

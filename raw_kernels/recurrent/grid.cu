@@ -83,7 +83,7 @@ struct GridParameters {
     unsigned* flags;                        // [D][batch groups][unit groups]
     int units;                              // of a block; the last group of units may have fewer
     int samples;                            // of a block; the last group of the batch may have fewer
-    unsigned most_polls;                    // before a wait gives up
+    Timeout timeout;                        // unused by a block alone
 };
 
 /// What a cell keeps of a step, until there is time to write it. In inference nothing.
@@ -224,7 +224,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     }
     unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
 
-    Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.most_polls);
+    Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.timeout);
     // Whether a sample of a pass takes a step, mask or not.
     auto const runs = [&](int step, int pass, int sample) { return step < lengths[pass * pass_samples + sample]; };
     // Whether a pair's value for a step goes to the group. With Protocol::data, which waits for every word, also those of the units beyond the
@@ -448,6 +448,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         }
     }
 
+    // After a wait in vain there are no results, which NaN tells.
+    bool const has_expired = exchange.has_expired();
+    float const nothing = has_expired ? machine::float_of_bits(not_yet) : 0.0f;
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
@@ -456,14 +459,20 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             if (slot < samples) {
                 int const sample = first_sample + slot;
                 int const place = slot * units + unit[p];
+                if (has_expired) {
+                    hidden[place] = nothing;
+                    if constexpr (Cell::has_memory) {
+                        memory[place] = nothing;
+                    }
+                }
                 store(sequence.output_single, 0, direction, sample, first_unit + unit[p], hidden[place]);
                 store(sequence.output_cell_single, 0, direction, sample, first_unit + unit[p], Cell::has_memory ? memory[place] : 0.0f);
 #pragma unroll 1
-                for (int time = lengths[slot]; time < sequence.seq_length; ++time) {
-                    store(sequence.output_sequence, time, direction, sample, first_unit + unit[p], 0.0f);
+                for (int time = has_expired ? 0 : lengths[slot]; time < sequence.seq_length; ++time) {
+                    store(sequence.output_sequence, time, direction, sample, first_unit + unit[p], nothing);
                 }
-                if (training && !backward) {
-                    put_states(lengths[slot] + 1, sequence.seq_length, slot, unit[p]);
+                if (training && (has_expired || !backward)) {
+                    put_states(has_expired ? 0 : lengths[slot] + 1, sequence.seq_length, slot, unit[p]);
                 }
             }
         }

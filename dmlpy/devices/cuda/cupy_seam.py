@@ -6,6 +6,7 @@ over modules that dmlpy compiles: CuPy's compiler adds options (`-ftz=true`) tha
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
 from collections import deque
@@ -372,6 +373,18 @@ class CupySeam:
             wrap = getattr(cuda.Stream, "from_external", None)
             with cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream)):
                 yield
+
+    @_translated
+    def host_words(self, device: int, count: int) -> tuple[int, Any]:
+        runtime, size = self._runtime, count * ctypes.sizeof(ctypes.c_uint32)
+        needed = (runtime.cudaDevAttrCanMapHostMemory, runtime.cudaDevAttrUnifiedAddressing)
+        if not all(runtime.deviceGetAttribute(attribute, device) for attribute in needed):
+            raise DeviceError("kernels of this device cannot write to host memory at its own address")
+        with self.use(device):
+            # Not of CuPy's pool, and never freed: a kernel that is under way may still write there.
+            address = int(runtime.hostAlloc(size, runtime.hostAllocPortable | runtime.hostAllocMapped))
+        ctypes.memset(address, 0, size)
+        return address, (ctypes.c_uint32 * count).from_address(address)
 
     @_translated
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:

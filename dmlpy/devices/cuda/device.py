@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy import arrays
-from dmlpy.description.enums import ExecutionFlags
+from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.devices.cuda.chain import element_step
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
@@ -95,7 +96,9 @@ class CudaDevice(Device):
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
         if isinstance(array, np.ndarray):
             return array
-        return self.seam.to_host(array, self.current_stream() if stream is None else stream)
+        found = self.seam.to_host(array, self.current_stream() if stream is None else stream)
+        self.library.timeouts.check()
+        return found
 
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
         array = self.seam.to_device(self.ordinal, data, stream)
@@ -103,7 +106,9 @@ class CudaDevice(Device):
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         with self.seam.use(self.ordinal):
-            return self.seam.read(pointer, size, stream)
+            found = self.seam.read(pointer, size, stream)
+        self.library.timeouts.check()
+        return found
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         with self.seam.use(self.ordinal):
@@ -129,6 +134,7 @@ class CudaDevice(Device):
     def synchronize(self, stream: int) -> None:
         with self.seam.use(self.ordinal):
             self.seam.synchronize(stream)
+        self.library.timeouts.check()
 
     def start_timer(self, stream: int) -> Callable[[], float] | None:
         with self.seam.use(self.ordinal):
@@ -136,15 +142,19 @@ class CudaDevice(Device):
 
         def stop() -> float:
             with self.seam.use(self.ordinal):
-                return self.seam.elapsed_ms(start, self.seam.record_event(stream))
+                elapsed = self.seam.elapsed_ms(start, self.seam.record_event(stream))
+            self.library.timeouts.check()
+            return elapsed
 
         return stop
 
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
-        seam, ordinal = self.seam, self.ordinal
+        seam, ordinal, timeouts = self.seam, self.ordinal, self.library.timeouts
         uses = [item.used_in for item in memory if item.used_in is not None]
 
         def dispatch(stream: int) -> None:
+            if timeouts.words[0]:
+                timeouts.check()
             with seam.use(ordinal):
                 try:
                     launch(stream)
@@ -152,7 +162,20 @@ class CudaDevice(Device):
                     for used_in in uses:
                         used_in(stream)
 
-        return in_range(seam, name, dispatch)
+        return in_range(seam, name, self._synchronized(dispatch, name) if _synchronizes() else dispatch)
+
+    def _synchronized(self, launch: Launch, name: str) -> Launch:
+        """A launch that waits for its work, so that what fails there is told of this operator."""
+
+        def dispatch(stream: int) -> None:
+            launch(stream)
+            if not self.seam.is_capturing(stream):
+                try:
+                    self.synchronize(stream)
+                except DeviceError as error:
+                    raise DeviceError(f"{name}: {error}", hresult=error.hresult) from error
+
+        return dispatch
 
     def replayed(self, launch: Launch) -> Launch:
         seam = self.seam
@@ -166,6 +189,18 @@ class CudaDevice(Device):
                 seam.launch_graph(graph, stream)
 
         return replay
+
+
+def _synchronizes() -> bool:
+    """Whether every dispatch that is bound now waits for its work: the variable `DMLPY_SYNCHRONIZE`.
+
+    Raises:
+        DeviceError: it is neither 0 nor 1.
+    """
+    text = os.environ.get("DMLPY_SYNCHRONIZE", "")
+    if text not in ("", "0", "1"):
+        raise DeviceError(f"DMLPY_SYNCHRONIZE is {text!r}, expected 0 or 1", hresult=HResult.E_INVALIDARG)
+    return text == "1"
 
 
 @shared

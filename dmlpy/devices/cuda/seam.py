@@ -176,6 +176,13 @@ class Seam(Protocol):
         """Binds everything of `gemm` but the stream."""
 
     # memory
+    def host_words(self, device: int, count: int) -> tuple[int, Any]:
+        """Words of host memory, all zero, that kernels can write while they run, and that live as long as the process.
+
+        Returns:
+            Their address, which is the same for kernels, and the words as a sequence that can be read and written.
+        """
+
     def allocate(self, device: int, size: int, stream: int) -> Memory: ...
     def copy(self, destination: int, source: int, size: int, stream: int) -> None: ...
     def memset(self, pointer: int, value: int, size: int, stream: int) -> None: ...

@@ -255,7 +255,7 @@ PARTS = [
         "void wait(",
         "if constexpr (protocol == Protocol::flags) { unsigned const awaited = epoch_ - fewer;"
         " for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {"
-        " for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) { give_up_after(polls); } }"
+        " Wait wait; while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) { } }"
         " __syncwarp(); }",
     ),
     (
@@ -267,9 +267,9 @@ PARTS = [
     (
         *EXCHANGE,
         "void complete(",
-        "if constexpr (protocol == Protocol::data) { for (unsigned polls = 0;"
-        " words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet; ++polls) {"
-        " give_up_after(polls); machine::load_relaxed(address, words); } }",
+        "if constexpr (protocol == Protocol::data) { Wait wait;"
+        " while ((words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet) && look_again(wait)) {"
+        " machine::load_relaxed(address, words); } }",
     ),
     (
         *STAGING,
@@ -367,8 +367,10 @@ ACCESSES = {
     "load_relaxed": ("ld", RULES.read, "gpu", "global"),
     "store_release": ("st", RULES.raises, RULES.scope, "global"),
     "load_acquire": ("ld", RULES.polls, RULES.scope, "global"),
+    # What follows a wait in vain is no part of the model: it orders nothing but two reports to the host.
+    "store_to_host": ("st", "release", "sys", "global"),
 }
-"""The functions of common/machine.cuh that access what blocks exchange, and how the model's do it."""
+"""The functions of common/machine.cuh that access what others read or write meanwhile, and how the model's do it."""
 
 
 ACCESS = r"(?:ld|st|atom|red|fence|membar)\."

@@ -143,6 +143,7 @@ class CpuSeam:
         self._new_handles = itertools.count(0x1000, 0x10)
         self._recordings: dict[int, _Recording] = {}
         self._kernels: dict[Path, SharedKernel] = {}
+        self._host_words: list[CpuMemory] = []
 
     # the device
 
@@ -341,6 +342,14 @@ class CpuSeam:
         return stored.T if matrix.transposed else stored
 
     # memory
+
+    def host_words(self, device: int, count: int) -> tuple[int, Any]:
+        self._count_outside_capture("host_words")
+        self._check_device(device)
+        memory = self._memory.allocate(4 * count)
+        self._host_words.append(memory)
+        ctypes.memset(memory.pointer, 0, 4 * count)
+        return memory.pointer, (ctypes.c_uint32 * count).from_address(memory.pointer)
 
     def allocate(self, device: int, size: int, stream: int) -> CpuMemory:
         self._count_outside_capture("allocate")

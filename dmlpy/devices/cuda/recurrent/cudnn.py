@@ -95,9 +95,13 @@ class NetworkPlan(PlanWithoutConstants):
 
     def _layer_plan(self, layer: StackLayer, tf32: bool, strategy: str | None) -> RecurrentPlan | RecurrentGradientPlan:
         desc, library = layer.desc, self._library
+        plan: RecurrentPlan | RecurrentGradientPlan
         if isinstance(desc, RecurrentGradDesc):
-            return gradient_plan(desc, library, tf32, strategy)
-        return recurrent_plan(desc, library, tf32, strategy)
+            plan = gradient_plan(desc, library, tf32, strategy)
+        else:
+            plan = recurrent_plan(desc, library, tf32, strategy)
+        plan.label = f"layer {layer.number} of {self._desc.c_name}"
+        return plan
 
     def kernels(self) -> list[Kernel]:
         """The kernels that this plan launches itself, without those of its layers."""

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 class RecurrentGradientPlan(GradientMemory):
     """The base of the strategies' plans: everything but the walk.
 
+    Attributes:
+        label: the operator that its launches belong to, for messages.
+
     Args:
         desc: a checked desc.
         library: the device's kernels.
@@ -62,6 +65,7 @@ class RecurrentGradientPlan(GradientMemory):
 
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         super().__init__(desc, library, tf32)
+        self.label = desc.c_name
         self._reason = reason
         library.functions(self.kernels())
 

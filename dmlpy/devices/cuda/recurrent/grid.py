@@ -6,20 +6,18 @@ strategies.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridShape, exchange_layout
 from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
+from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch, Pointers, in_order
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,30 +29,13 @@ GRID = struct(
     *((name, np.uint64) for name in ("recurrence", "late_recurrence", "hidden", "reset_hidden", "flags")),
     ("units", np.int32),
     ("samples", np.int32),
-    ("most_polls", np.uint32),
+    ("timeout", TIMEOUT),
 )
 ARRANGE = struct(
     ("recurrence", STRIDED),
     ("arrangements", np.uint64),
     *((name, np.int32) for name in ("num_directions", "hidden_size", "units", "unit_groups", "first_gate", "gates")),
 )
-
-MOST_POLLS = 1 << 28
-"""Polls of a flag before a block gives up: minutes, which no step takes. `DMLPY_MOST_POLLS` overrides it."""
-
-
-def most_polls() -> int:
-    """The limit on polls: `DMLPY_MOST_POLLS`, else `MOST_POLLS`. A launch that exceeds it takes the process's CUDA context down with it.
-
-    Raises:
-        DeviceError: the variable is no number of looks.
-    """
-    text = os.environ.get("DMLPY_MOST_POLLS", "")
-    if not text:
-        return MOST_POLLS
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 1 << 32:
-        raise DeviceError(f"DMLPY_MOST_POLLS is {text!r}, expected a number from 1 to {(1 << 32) - 1}", hresult=HResult.E_INVALIDARG)
-    return int(text)
 
 
 def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str, forward: str, backward: str) -> Kernel:
@@ -181,6 +162,8 @@ class GridPlan(RecurrentPlan):
             argument[name] = places.packed.get(name, 0)
         for name in ("flags", "hidden", "reset_hidden"):
             argument[name] = parts.get(name, 0)
-        argument["units"], argument["samples"], argument["most_polls"] = shape.units, shape.samples, most_polls()
+        argument["units"], argument["samples"] = shape.units, shape.samples
+        if not shape.alone:
+            argument["timeout"] = self._library.timeouts.of(self.label, parts["expired"])
         walk = launch_grid(self._library, self._kernel, shape, argument, (start, self._exchanged.size))
         return in_order([*places.prologue, *self._input_product(tensors, places), *walk])

@@ -12,9 +12,10 @@ import numpy as np
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import check_resident, launch_grid, most_polls
+from dmlpy.devices.cuda.recurrent.grid import check_resident, launch_grid
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
+from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ GRID = struct(
     ("flags", np.uint64),
     ("samples", np.int32),
     ("passes", np.int32),
-    ("most_polls", np.uint32),
+    ("timeout", TIMEOUT),
 )
 ARRANGE = struct(
     ("recurrence", STRIDED),
@@ -146,6 +147,8 @@ class GridGradientPlan(RecurrentGradientPlan):
                 argument[name][part] = addresses.get(f"{name} {part}", 0)
         for name in ("hidden_init_gradient", "cell_mem_init_gradient"):
             argument[name] = self._field(name, places)
-        argument["flags"], argument["most_polls"] = addresses.get("flags", 0), most_polls()
+        argument["flags"] = addresses.get("flags", 0)
+        if not shape.alone:
+            argument["timeout"] = library.timeouts.of(self.label, addresses["expired"])
         argument["samples"], argument["passes"] = shape.samples, shape.passes
         return [*work, *launch_grid(library, self._kernel, shape, argument, (start, self._exchanged.size))]

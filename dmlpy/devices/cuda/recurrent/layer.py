@@ -121,6 +121,9 @@ class LayerMemory(NamedTuple):
 class RecurrentPlan(Plan):
     """The base of the strategies' plans: packed constants, scratch, and the product of the input with its weights.
 
+    Attributes:
+        label: the operator that its launches belong to, for messages.
+
     Args:
         desc: a checked desc.
         library: the device's kernels.
@@ -141,6 +144,7 @@ class RecurrentPlan(Plan):
     """The number of steps launched separately; 0 if one launch runs the whole sequence."""
 
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
+        self.label = desc.c_name
         self._desc = desc
         self._library = library
         self._reason = reason
