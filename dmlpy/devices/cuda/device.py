@@ -14,6 +14,7 @@ from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
+from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.device import Device, Memory, shared, show_bytes
 from dmlpy.validation.problems import DeviceError
 
@@ -179,16 +180,32 @@ class CudaDevice(Device):
 
     def replayed(self, launch: Launch) -> Launch:
         seam = self.seam
-        graph = seam.capture(self.ordinal, launch)
+        graph = self._captured(launch)
 
         def replay(stream: int) -> None:
+            nonlocal graph
             # A graph cannot be launched into a stream that is itself being captured: there the plan issues its launches one by one.
             if seam.is_capturing(stream):
                 launch(stream)
-            else:
-                seam.launch_graph(graph, stream)
+                return
+            if graph is not None:
+                try:
+                    seam.launch_graph(graph, stream)
+                except NotResidentError:
+                    graph = None
+                else:
+                    return
+            launch(stream)  # what does not fit is found out by what launches it, which then does without
+            graph = self._captured(launch)
 
         return replay
+
+    def _captured(self, launch: Launch) -> Any:
+        """The graph of a launch; None if only the graph as a whole shows that blocks in it do not fit together."""
+        try:
+            return self.seam.capture(self.ordinal, launch)
+        except NotResidentError:
+            return None
 
 
 def _synchronizes() -> bool:

@@ -79,20 +79,25 @@ class Timeouts:
         """
         argument = np.zeros(1, TIMEOUT)
         argument["expired"], argument["limit"] = expired, int(limit_s() * 1e9 / _UNIT_NS)
+        self.allocate()
         with self._lock:
-            if len(self.words) == 1:
-                self._allocate()
             if self._address:
                 place = self._places.setdefault(what, min(len(self._places) + 1, _PLACES - 1))
                 argument["report"], argument["any_report"] = self._address + _WORD * place, self._address
         return argument
 
-    def _allocate(self) -> None:
-        """Allocates the words. Without them a wait in vain ends with a trap."""
-        try:
-            self._address, self.words = self._seam.host_words(self._device, _PLACES)
-        except DeviceError:
-            self._address, self.words = 0, [0, 0]
+    def allocate(self) -> None:
+        """Allocates the words, once; while a stream is being captured that may not be allowed.
+
+        Where there can be none, a wait in vain ends with a trap.
+        """
+        with self._lock:
+            if len(self.words) > 1:
+                return
+            try:
+                self._address, self.words = self._seam.host_words(self._device, _PLACES)
+            except DeviceError:
+                self._address, self.words = 0, [0, 0]
 
     def check(self) -> None:
         """Raises DeviceError if blocks have waited in vain since the last call, and names their operators."""

@@ -57,6 +57,8 @@ class Machine:
         broken: raised by every call from now on, as after a kernel's illegal access.
         parameter_bytes: the size of every kernel's parameters.
         ranges: names of NVTX ranges as they are pushed, None as they are popped.
+        left: the multiprocessors that launches are given.
+        refuses_graphs: blocks in every graph do not fit together.
         busy: streams whose work is not done, however little of that shows otherwise: events in them wait.
     """
 
@@ -78,6 +80,8 @@ class Machine:
         self.handles = itertools.count(0x7000, 0x100)
         self.pinned: list[Array] = []
         self.maps_host_memory = 1
+        self.left = 132
+        self.refuses_graphs = False
 
     def device(self) -> int:
         return int(getattr(self.local, "device", 0))
@@ -304,7 +308,7 @@ def fake_cupy(machine: Machine) -> Any:
         stream: int,
         kernel_params: int,
     ) -> None:
-        if grid_dim_x * grid_dim_y * grid_dim_z > runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, machine.device()):
+        if grid_dim_x * grid_dim_y * grid_dim_z > machine.left:
             raise CUDARuntimeError(COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
         functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
 
@@ -442,6 +446,10 @@ class Runtime:
 
     def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
         self._machine.not_capturing(stream)
+        if self._machine.refuses_graphs:
+            raise CUDARuntimeError(
+                COOPERATIVE_LAUNCH_TOO_LARGE, "cudaErrorCooperativeLaunchTooLarge: too many blocks in cooperative launch"
+            )
         self._machine.issue(stream, self.graphs[graphExec])
 
     def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802

@@ -91,7 +91,11 @@ class NetworkPlan(PlanWithoutConstants):
         self._layouts = [_layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
         self.capturable = sum(plan.steps_apart for plan in self._plans) <= MOST_CAPTURED_STEPS
-        library.functions(self.kernels())
+
+    def load(self) -> None:
+        for plan in self._plans:
+            plan.load()
+        self._library.functions(self.kernels())
 
     def _layer_plan(self, layer: StackLayer, tf32: bool, strategy: str | None) -> RecurrentPlan | RecurrentGradientPlan:
         desc, library = layer.desc, self._library

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridShape, exchange_layout
 from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
+from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
+from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch, Pointers, in_order
 
@@ -65,13 +66,18 @@ def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
     )
 
 
-def check_resident(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
-    """Raises NotResidentError if blocks that wait for each other cannot all be resident, which only the loaded kernel tells."""
+def prepare_waits(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
+    """Makes ready what blocks need that wait for each other.
+
+    Raises:
+        NotResidentError: they cannot all be resident, which only the loaded kernel tells.
+    """
     if shape.alone:
         return
     resident = library.seam.occupancy(library.function(kernel), PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
     if shape.blocks > resident:
-        raise NotResidentError(f"{shape.blocks} blocks would have to run together, the device holds {resident}")
+        raise NotResidentError.of(shape.blocks, resident)
+    library.timeouts.allocate()
 
 
 def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argument: Struct, exchanged: tuple[int, int]) -> list[Launch]:
@@ -92,7 +98,7 @@ def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argume
     return [partial(library.seam.memset, address, BEFORE_LAUNCH[shape.protocol], size), launch]
 
 
-class GridPlan(RecurrentPlan):
+class GridPlan(ResidentPlan, RecurrentPlan):
     """One launch of `grid` for the whole sequence, of this shape.
 
     Args:
@@ -110,7 +116,8 @@ class GridPlan(RecurrentPlan):
         self._shape = shape
         self._exchanged = exchange_layout(Facts.of(desc), shape)
         super().__init__(desc, library, reason, tf32)
-        check_resident(library, self._kernel, shape)
+        self.load()
+        prepare_waits(library, self._kernel, shape)
 
     @property
     def _kernel(self) -> Kernel:
@@ -152,7 +159,7 @@ class GridPlan(RecurrentPlan):
             work.append(self._library.launch_elements(arrange_kernel(self._type, product), count, argument))
         return work
 
-    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+    def _bind_resident(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places, shape = self._places(tensors, temporary, persistent), self._shape
         start = places.scratch["exchanged"]
         parts = self._exchanged.pointers(start)
