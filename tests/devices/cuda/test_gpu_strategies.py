@@ -13,14 +13,13 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent import strategies
-from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.exchanging_layers import Layer, exchanging_by
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
-from tests.support.networks import Mode, Network, poisoned
+from tests.support.networks import Mode, Network
 from tests.support.tools import require
 
 ON_GPU = pytest.mark.gpu
@@ -117,17 +116,6 @@ def with_delays(text: str) -> str:
     return text
 
 
-def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The strategy `grid` has no shapes but those whose blocks exchange so."""
-    for name in ("FORWARD", "BACKWARD"):
-        plans = getattr(strategies, name)
-
-        def shapes(*of: Any, every: Any = plans.grid_shapes, **how: Any) -> list[GridShape]:
-            return [shape for shape in every(*of, **how) if shape.protocol == protocol]
-
-        monkeypatch.setattr(strategies, name, replace(plans, grid_shapes=shapes))
-
-
 @contextmanager
 def delays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What is compiled meanwhile has them."""
@@ -135,29 +123,6 @@ def delays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.setattr(sources, "read", lambda file: with_delays(read(file)))
         yield
-
-
-class Layer:
-    """A GRU that resets first, bound: its blocks hand each other two things a step.
-
-    Attributes:
-        dispatch: what was bound.
-    """
-
-    def __init__(self, device: CudaDevice, hidden: int, batch: int, steps: int, dtype: Any) -> None:
-        desc, arrays = resetting_gru(hidden, batch, steps, dtype)
-        self._device = device
-        self._outputs = {slot.place: poisoned(device, slot.tensor) for slot in desc.output_slots() if slot.tensor is not None}
-        given = {name: device.from_host(array) for name, array in arrays.items()}
-        self.dispatch = dml.compile(desc, device).bind(given, self._outputs)
-
-    def run(self) -> dict[str, bytes]:
-        """The bytes of all results."""
-        self.dispatch()
-        return self.results()
-
-    def results(self) -> dict[str, bytes]:
-        return {name: self._device.to_host(array).tobytes() for name, array in self._outputs.items()}
 
 
 def soak(plain: Layer | Replayed, late: Layer | Replayed, times: int) -> None:

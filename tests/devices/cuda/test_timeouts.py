@@ -14,9 +14,9 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.timeouts import SECONDS, Timeouts
 from dmlpy.validation.problems import DeviceError
-from tests.devices.cuda.test_gpu_strategies import Layer, exchanging_by
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.exchanging_layers import Layer, exchanging_by
 from tests.support.cuda.network_checks import stacked
 from tests.support.tools import require
 
@@ -75,7 +75,7 @@ class Lone:
 
     def values(self) -> list[np.ndarray[Any, Any]]:
         """The results, as another library would read them."""
-        return [self.seam.to_host(array, 0) for array in self.layer._outputs.values()]
+        return [self.seam.to_host(array, 0) for array in self.layer.outputs.values()]
 
 
 @PROTOCOLS
