@@ -17,7 +17,8 @@ from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
-from tests.support.cuda.exchanging_layers import Layer, exchanging_by
+from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
+from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
 from tests.support.networks import Mode, Network
 from tests.support.tools import require
@@ -170,6 +171,48 @@ def test_delays_are_in_every_kernel_whose_blocks_wait() -> None:
     waiting = [file for file in files if "Exchange<" in sources.read(file)]
     assert waiting
     assert all(with_delays(sources.read(file)).count(DELAY) == len(STORES) for file in waiting)
+
+
+def with_an_absent_block(text: str, protocol: Protocol) -> str:
+    """A kernel's source in which block 1 of a group hands on nothing."""
+    assert text.count(HANDS_ON[protocol]) <= 1
+    return text.replace(HANDS_ON[protocol], f"if (blockIdx.x != 1) {HANDS_ON[protocol]}")
+
+
+@ON_GPU
+@PROTOCOLS
+@pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
+def test_a_block_that_never_comes_leaves_the_context_alive(strategy: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchanging_by(protocol, monkeypatch)
+    monkeypatch.setenv("DMLPY_TIMEOUT_S", "0.2")
+    desc, _ = resetting_gru(300, 2, 4, np.float32)
+    read = sources.read
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "read", lambda file: with_an_absent_block(read(file), protocol))
+        waiting = Layer(gpu_for(strategy, desc), 300, 2, 4, np.float32)
+    waiting.dispatch()
+    told = ""
+    try:
+        waiting.results()
+    except dml.DeviceError as error:
+        told = str(error)
+    assert told.startswith(f"{desc.c_name}: blocks of a kernel have waited in vain")
+    assert all(np.isnan(np.frombuffer(data, np.float32)).all() for data in waiting.results().values())
+    plain = Layer(gpu_for(strategy, desc), 300, 2, 4, np.float32)
+    expected = plain.run()
+    assert plain.run() == expected
+    assert not any(np.isnan(np.frombuffer(data, np.float32)).any() for data in expected.values())
+
+
+@pytest.mark.parametrize("protocol", HANDS_ON)
+def test_a_kernel_whose_block_never_comes_compiles(protocol: Protocol) -> None:
+    require("nvrtc")
+    from tests.support.cuda.nvrtc import compile_instance
+
+    kernel = next(kernel for kernel in instances() if kernel.entry.startswith("grid<") and f"::{protocol}" in kernel.entry)
+    text = with_an_absent_block(sources.read(kernel.file), protocol)
+    assert text != sources.read(kernel.file)
+    assert not compile_instance(text, kernel.entry, 90).warnings
 
 
 SOAKED: dict[Protocol, tuple[int, int]] = {"flags": (2000, 50), "data": (250, 400)}

@@ -12,20 +12,16 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.cuda.timeouts import SECONDS, Timeouts
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
-from tests.support.cuda.exchanging_layers import Layer, exchanging_by
+from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
 from tests.support.cuda.network_checks import stacked
 from tests.support.tools import require
 
-FEW = replace(H100, multiprocessors=6)
-HANDS_ON: dict[Protocol, str] = {
-    "flags": "machine::store_release(flags_ + own_, epoch_);",
-    "data": "machine::store_relaxed(address, word == not_yet",
-}
-"""What a block does so that others need not wait any more."""
+FEW = replace(H100, multiprocessors=3)
 SHORT = 48829
 """50 ms."""
 PROTOCOLS = pytest.mark.parametrize("protocol", HANDS_ON)
@@ -38,9 +34,9 @@ class Absent(CpuSeam):
 
     is_absent = False
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: Protocol, limits: Limits = FEW) -> None:
         text = HANDS_ON[protocol]
-        super().__init__(FEW, fault=(text, 0, f"if (blockIdx.x != 1 || timeout_.limit % 2 == 0) {text}"))
+        super().__init__(limits, fault=(text, 0, f"if (blockIdx.x != 1 || timeout_.limit % 2 == 0) {text}"))
 
     def _run_here(self, kernel: Any, shape: Any, argument: Any) -> None:
         if "timeout" in (argument.dtype.names or ()):
@@ -61,7 +57,7 @@ class Lone:
         exchanging_by(protocol, monkeypatch)
         self.seam = seam or Absent(protocol)
         self.device = CudaDevice(self.seam, strategy="grid")
-        self.layer = Layer(self.device, 300, 2, 3, np.float32)
+        self.layer = Layer(self.device, 100, 2, 3, np.float32)
         self.expected = self.layer.run()
 
     def run(self, work: Callable[[], object] | None = None) -> None:
@@ -135,7 +131,7 @@ def test_gradients_of_it_are_nan(protocol: Protocol, monkeypatch: pytest.MonkeyP
     """Those of a network's layers, which are told by their numbers."""
     require("g++")
     exchanging_by(protocol, monkeypatch)
-    seam = Absent(protocol)
+    seam = Absent(protocol, replace(FEW, multiprocessors=6))
     device = CudaDevice(seam, strategy="grid")
     net = Replayed(device, stacked("lstm", 150, 2, 2, np.float32))
     expected = net.run()

@@ -15,6 +15,12 @@ from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.network_checks import resetting_gru
 from tests.support.networks import poisoned
 
+HANDS_ON: dict[Protocol, str] = {
+    "flags": "machine::store_release(flags_ + own_, epoch_);",
+    "data": "machine::store_relaxed(address, word == not_yet",
+}
+"""What a block does so that others need not wait any more, in the text of raw_kernels/common/exchange.cuh."""
+
 
 def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
     """The strategy `grid` has no shapes but those whose blocks exchange so."""
