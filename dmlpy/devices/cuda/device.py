@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy import arrays
-from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.chain import element_step
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
@@ -163,20 +162,7 @@ class CudaDevice(Device):
                     for used_in in uses:
                         used_in(stream)
 
-        return in_range(seam, name, self._synchronized(dispatch, name) if _synchronizes() else dispatch)
-
-    def _synchronized(self, launch: Launch, name: str) -> Launch:
-        """A launch that waits for its work, so that what fails there is told of this operator."""
-
-        def dispatch(stream: int) -> None:
-            launch(stream)
-            if not self.seam.is_capturing(stream):
-                try:
-                    self.synchronize(stream)
-                except DeviceError as error:
-                    raise DeviceError(f"{name}: {error}", hresult=error.hresult) from error
-
-        return dispatch
+        return in_range(seam, name, dispatch)
 
     def replayed(self, launch: Launch) -> Launch:
         seam = self.seam
@@ -206,18 +192,6 @@ class CudaDevice(Device):
             return self.seam.capture(self.ordinal, launch)
         except NotResidentError:
             return None
-
-
-def _synchronizes() -> bool:
-    """Whether every dispatch that is bound now waits for its work: the variable `DMLPY_SYNCHRONIZE`.
-
-    Raises:
-        DeviceError: it is neither 0 nor 1.
-    """
-    text = os.environ.get("DMLPY_SYNCHRONIZE", "")
-    if text not in ("", "0", "1"):
-        raise DeviceError(f"DMLPY_SYNCHRONIZE is {text!r}, expected 0 or 1", hresult=HResult.E_INVALIDARG)
-    return text == "1"
 
 
 @shared

@@ -147,39 +147,6 @@ def test_gradients_of_it_are_nan(protocol: Protocol, monkeypatch: pytest.MonkeyP
     assert net.run() == expected
 
 
-def test_a_dispatch_that_synchronizes_tells_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DMLPY_SYNCHRONIZE", "1")
-    lone = Lone("data", monkeypatch)
-    with pytest.raises(DeviceError, match=f"^{GRU}: {GRU}: {LATE}"):
-        lone.run()
-    assert lone.layer.run() == lone.expected
-
-
-def test_a_dispatch_that_synchronizes_can_be_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DMLPY_SYNCHRONIZE", "1")
-    lone = Lone("data", monkeypatch)
-    stream = lone.seam.begin_capture()
-    lone.layer.dispatch(stream)
-    lone.seam.launch_graph(lone.seam.end_capture(stream), 0)
-    assert lone.layer.results() == lone.expected
-
-
-@pytest.mark.parametrize(("text", "waits"), [("", 0), ("0", 0), ("1", 1)])
-def test_only_a_1_makes_dispatches_synchronize(text: str, waits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DMLPY_SYNCHRONIZE", text)
-    seam = NullSeam()
-    launched: list[int] = []
-    CudaDevice(seam).dispatched(launched.append, "name")(0)
-    assert (launched, seam.counts["synchronize"]) == ([0], waits)
-
-
-def test_another_way_to_synchronize_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DMLPY_SYNCHRONIZE", "yes")
-    with pytest.raises(DeviceError, match="DMLPY_SYNCHRONIZE is 'yes', expected 0 or 1") as error:
-        CudaDevice(NullSeam()).dispatched(lambda stream: None, "name")
-    assert error.value.hresult == dml.HResult.E_INVALIDARG
-
-
 def test_time_in_which_a_device_stands_still_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that has moved on by seconds between some looks and the next, as under a debugger; and blocks that are late, but come."""
     fault = ("machine::clock_units()", 0, "machine::clock_units() * 65536u")
