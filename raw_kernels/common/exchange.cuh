@@ -53,14 +53,13 @@ struct Timeout {
     unsigned* expired;     // becomes 1: then nobody waits any more. Before the launch it is set as what blocks exchange is, to something else
     unsigned* report;      // in host memory: becomes 1, for the operator that the launch belongs to
     unsigned* any_report;  // the same, for all operators. Both are null where the device cannot write there: then the launch ends with a trap
-    unsigned limit;
+    unsigned limit;        // below 2^27
 };
 
-/// A thread's wait for something.
+/// A thread's wait for something. It has few registers: they are needed where all others hold something, too.
 struct Wait {
-    unsigned looks = 0;
-    unsigned last = 0;    // when the clock was read
-    unsigned passed = 0;  // of the time
+    unsigned looks = 0;  // and above the bits of `looks_without_clock` the time that has passed, to which those many looks add one
+    unsigned last = 0;   // when the clock was read
 };
 
 /// A block's part in its group.
@@ -170,9 +169,9 @@ class Exchange {
         // More time than some looks take has passed while this thread could not run, and so could not those that it waits for: a debugger
         // has stopped the device, or other work has its turn. It counts little, as does the time before the first reading.
         unsigned const now = machine::clock_units();
-        wait.passed += min(now - wait.last, longest_look);
+        wait.looks += min(now - wait.last, longest_look) * looks_without_clock;
         wait.last = now;
-        if (wait.passed <= timeout_.limit) {
+        if (wait.looks / looks_without_clock <= timeout_.limit) {
             return true;
         }
         if (timeout_.report == nullptr) {
@@ -186,6 +185,6 @@ class Exchange {
 
     unsigned* flags_;
     int own_;
-    Timeout const& timeout_;
+    Timeout timeout_;  // not a reference, which would take registers
     unsigned epoch_ = 0;
 };

@@ -22,7 +22,7 @@ INFO_S, PROFILE_S, PAGE_S = 60.0, 60.0, 15.0
 SOAK_S = STEPS_S = 90.0
 TEST_S = 100.0
 WORKERS = 8
-PATIENT = {"DMLPY_TIMEOUT_S": "1000"}
+PATIENT = {"DMLPY_TIMEOUT_S": "100"}
 """For programs whose blocks may have to wait for each other for long: under a sanitizer or a profiler, and on a CPU."""
 NO_TESTS = 5
 """pytest's exit status where none was chosen."""

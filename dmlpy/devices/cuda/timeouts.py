@@ -24,7 +24,7 @@ TIMEOUT = np.dtype([*((name, np.uint64) for name in ("expired", "report", "any_r
 VARIABLE = "DMLPY_TIMEOUT_S"
 SECONDS = 2.0
 """The limit on a wait where the variable sets no other. No step takes so long."""
-_SHORTEST, _LONGEST = 0.01, 1000.0
+_SHORTEST, _LONGEST = 0.01, 100.0
 _UNIT_NS = 1024
 _PLACES = 1024
 """Words of host memory, a page: one for all operators, and one for each. Operators that come when all are taken share the last."""

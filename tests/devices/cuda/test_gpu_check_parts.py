@@ -83,7 +83,7 @@ def test_a_call_ends_below_nine_minutes_and_all_it_leaves_comes_back(name: str, 
     assert os.environ["DMLPY_CACHE_DIR"] == os.environ["DMLPY_TEST_KERNELS"] == str(tmp_path / "kernels")
     for _, program in runner.ran.values():
         runs_nothing = program.name == "info" or program.name.startswith("page of")
-        assert program.environment == ({} if runs_nothing else {"DMLPY_TIMEOUT_S": "1000" if name == "profile" else "2"})
+        assert program.environment == ({} if runs_nothing else {"DMLPY_TIMEOUT_S": "100" if name == "profile" else "2"})
 
 
 def test_without_their_tools_profiles_are_told_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,7 +226,7 @@ class Recording(NullSeam):
         return super().bind_launch(function, grid, threads, shared_bytes, argument, cooperative)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [(None, SECONDS), ("", SECONDS), ("0.01", 0.01), ("30", 30.0), ("1e3", 1000.0)])
+@pytest.mark.parametrize(("text", "seconds"), [(None, SECONDS), ("", SECONDS), ("0.01", 0.01), ("30", 30.0), ("1e2", 100.0)])
 def test_the_environment_bounds_every_wait(monkeypatch: pytest.MonkeyPatch, text: str | None, seconds: float) -> None:
     """Of the forward kernels and of those of gradients."""
     monkeypatch.delenv("DMLPY_TIMEOUT_S", raising=False)
@@ -237,9 +237,9 @@ def test_the_environment_bounds_every_wait(monkeypatch: pytest.MonkeyPatch, text
     assert seam.limits_s == pytest.approx([seconds] * 4, rel=1e-3)  # two layers, each forward and backward
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "0.001", "1001", "many", "nan", "inf"])
+@pytest.mark.parametrize("text", ["0", "-1", "0.001", "101", "many", "nan", "inf"])
 def test_what_is_no_limit_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("DMLPY_TIMEOUT_S", text)
-    with pytest.raises(DeviceError, match=rf"DMLPY_TIMEOUT_S is {text!r}, expected seconds from 0\.01 to 1000") as error:
+    with pytest.raises(DeviceError, match=rf"DMLPY_TIMEOUT_S is {text!r}, expected seconds from 0\.01 to 100") as error:
         Replayed(CudaDevice(Recording(), strategy="grid"), stacked("gru", 320, 2, 3, np.float16))
     assert error.value.hresult == dml.HResult.E_INVALIDARG
