@@ -67,17 +67,26 @@ class Turns {
     long long to_next_;
 };
 
-/// A thread's wait for something.
+/// How long the blocks of a launch wait for each other, and where they tell that one has waited in vain. Times are in units of 1024 ns.
+struct Timeout {
+    unsigned* expired;     // becomes 1: then nobody waits any more. Before the launch it is set as what blocks exchange is, to something else
+    unsigned* report;      // in host memory: becomes 1, for the operator that the launch belongs to
+    unsigned* any_report;  // the same, for all operators. Both are null where the device cannot write there: then the launch ends with a trap
+    unsigned limit;        // below 2^27
+};
+
+/// A thread's wait for something. It has few registers: they are needed where all others hold something, too.
 struct Wait {
-    unsigned looks = 0;  // in vain
+    unsigned looks = 0;  // and above the bits of `looks_without_clock` the time that has passed, to which those many looks add one
+    unsigned last = 0;   // when the clock was read
 };
 
 /// A block's part in its group.
 template <Protocol protocol>
 class Exchange {
   public:
-    /// `flags` are the group's, `own` is this block's place there. A wait gives up, and the launch fails, after `most_polls` looks.
-    __device__ Exchange(unsigned* flags, int own, unsigned most_polls) : flags_(flags), own_(own), most_polls_(most_polls) {}
+    /// `flags` are the group's, `own` is this block's place there.
+    __device__ Exchange(unsigned* flags, int own, Timeout const& timeout) : flags_(flags), own_(own), timeout_(timeout) {}
 
     /// Writes a value that others will read after the next `publish`, if the thread has one.
     ///
@@ -148,18 +157,49 @@ class Exchange {
                ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));
     }
 
-    /// Called between two looks: whether to look again. Gives way to other warps, and fails the launch after too many looks.
-    __device__ bool look_again(Wait& wait) const {
-        if (wait.looks == most_polls_) {
+    /// Called between two looks: whether to look again. If not, the thread goes on as if everything were there, as do all others that wait,
+    /// and so the launch comes to its end: a thread that left alone would be missed by the products of its warp.
+    __device__ __forceinline__ bool look_again(Wait& wait) const {
+        machine::pause(wait.looks);
+        if (++wait.looks % looks_without_clock != 0) {
+            return true;
+        }
+        if (machine::load_relaxed(timeout_.expired) == 1) {
+            return false;
+        }
+        // More time than some looks take has passed while this thread could not run, and so could not those that it waits for: a debugger
+        // has stopped the device, or other work has its turn. It counts little, as does the time before the first reading.
+        unsigned const now = machine::clock_units();
+        wait.looks += min(now - wait.last, longest_look) * looks_without_clock;
+        wait.last = now;
+        if (wait.looks / looks_without_clock <= timeout_.limit) {
+            return true;
+        }
+        if (timeout_.report == nullptr) {
             machine::trap();
         }
-        machine::pause(wait.looks++);
-        return true;
+        machine::store_relaxed(timeout_.expired, 1);
+        machine::store_to_host(timeout_.report, 1);
+        machine::store_to_host(timeout_.any_report, 1);
+        return false;
+    }
+
+    /// Whether some block has waited in vain, so that results of this one may be made of what was not there. Called after a barrier that
+    /// follows the last wait.
+    __device__ bool has_expired() const {
+        if constexpr (protocol == Protocol::alone) {
+            return false;
+        } else {
+            return machine::load_relaxed(timeout_.expired) == 1;
+        }
     }
 
   private:
+    static constexpr unsigned looks_without_clock = 32;
+    static constexpr unsigned longest_look = 1024;
+
     unsigned* flags_;
     int own_;
-    unsigned most_polls_;
+    Timeout timeout_;  // not a reference, which would take registers
     unsigned epoch_ = 0;
 };

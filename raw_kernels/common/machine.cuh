@@ -188,6 +188,12 @@ __device__ __forceinline__ void load_relaxed(unsigned const* address, unsigned (
                  : "memory");
 }
 
+__device__ __forceinline__ unsigned load_relaxed(unsigned const* address) {
+    unsigned value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(global_address(address)) : "memory");
+    return value;
+}
+
 /// Writes a word that tells by itself that it has come; it orders nothing.
 __device__ __forceinline__ void store_relaxed(unsigned* address, unsigned value) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
@@ -201,6 +207,18 @@ __device__ __forceinline__ void store_exchanged(unsigned* address, unsigned valu
 /// Reads what other blocks wrote, after an acquire that makes it known.
 __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
     load_relaxed(address, words);
+}
+
+/// Writes to host memory that this device can write, after what this thread wrote there before.
+__device__ __forceinline__ void store_to_host(unsigned* address, unsigned value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
+}
+
+/// The device's clock in units of 1024 ns; it wraps around after 73 minutes.
+__device__ __forceinline__ unsigned clock_units() {
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
+    return static_cast<unsigned>(nanoseconds >> 10);
 }
 
 /// Looks for what another block will write that follow each other at once: while they take place, it usually comes.

@@ -84,7 +84,7 @@ struct GridParameters {
     unsigned* flags;                        // [D][batch groups][unit groups]
     int units;                              // of a block; the last group of units may have fewer
     int samples;                            // of a block; the last group of the batch may have fewer
-    unsigned most_polls;                    // before a wait gives up
+    Timeout timeout;                        // unused by a block alone
 };
 
 /// The blocks of a group whose part of the depth a warp reads: [first, last], maybe none.
@@ -204,7 +204,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     auto const length_of = [&](int pass, int p) { return one_pass ? only_length[p] : length_in(pass, p); };
     unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
 
-    Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.most_polls);
+    Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.timeout);
     // Puts a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units beyond
     // the last one have one too, zero.
     auto const hand_on = [&](T* buffer, int row, int pass, int p, T value, bool runs) {
@@ -489,6 +489,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         memory_states.advance();
     }
 
+    // After a wait in vain there are no results, which NaN tells.
+    bool const has_expired = exchange.has_expired();
+    float const nothing = has_expired ? machine::float_of_bits(not_yet) : 0.0f;
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
@@ -497,14 +500,20 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             if (exists[p] && slot < samples) {
                 int const of_batch = first_sample + slot;
                 int const place = slot * units + unit[p];
+                if (has_expired) {
+                    hidden[place] = nothing;
+                    if constexpr (Cell::has_memory) {
+                        memory[place] = nothing;
+                    }
+                }
                 store(sequence.output_single, 0, direction, of_batch, first_unit + unit[p], hidden[place]);
                 store(sequence.output_cell_single, 0, direction, of_batch, first_unit + unit[p], Cell::has_memory ? memory[place] : 0.0f);
 #pragma unroll 1
-                for (int time = lengths[slot]; time < seq_length; ++time) {
-                    store(sequence.output_sequence, time, direction, of_batch, first_unit + unit[p], 0.0f);
+                for (int time = has_expired ? 0 : lengths[slot]; time < seq_length; ++time) {
+                    store(sequence.output_sequence, time, direction, of_batch, first_unit + unit[p], nothing);
                 }
-                if (training && !backward) {
-                    put_states(lengths[slot] + 1, seq_length, slot, unit[p]);
+                if (training && (has_expired || !backward)) {
+                    put_states(has_expired ? 0 : lengths[slot] + 1, seq_length, slot, unit[p]);
                 }
             }
         }

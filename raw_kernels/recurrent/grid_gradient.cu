@@ -97,7 +97,7 @@ struct GridParameters {
     unsigned* flags;                    // [D][N][P], zero at first; null without flags
     int samples;                        // of a block; the last group of the batch may have fewer
     int passes;                         // that these take
-    unsigned most_polls;                // of a wait for another block, before the launch fails
+    Timeout timeout;                    // unused by a block alone
 };
 
 /// One direction of `grid`: see there.
@@ -128,7 +128,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     SumsHand sums(pieces, parameters.sums, passes, taking_turns, seq_length, staging);
     ResetHand reset(pieces, parameters.reset, passes, taking_turns, seq_length, staging);
     unsigned* const flags = protocol == Protocol::flags ? parameters.flags + (direction * gridDim.y + blockIdx.y) * gridDim.x : nullptr;
-    Exchange<protocol> exchange(flags, blockIdx.x, parameters.most_polls);
+    Exchange<protocol> exchange(flags, blockIdx.x, parameters.timeout);
 
     struct Place {
         bool exists;
@@ -323,8 +323,10 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         gradients.advance();
     }
 
-    // Steps that no sample of the group takes.
-    for (int time = steps; time < sequence.seq_length; ++time) {
+    // Steps that no sample of the group takes; and all of them after a wait in vain: then there are no results, which NaN tells.
+    bool const has_expired = exchange.has_expired();
+    float const nothing = has_expired ? machine::float_of_bits(not_yet) : 0.0f;
+    for (int time = has_expired ? 0 : steps; time < sequence.seq_length; ++time) {
 #pragma unroll 1
         for (int pass = 0; pass < passes; ++pass) {
             Own const own;
@@ -334,7 +336,11 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                 if (at.exists) {
                     float* const stored = sequence.template gradients_of<Gradient>(time, direction, at.sample, at.unit);
                     for (int q = 0; q < Gradient::rows; ++q) {
-                        stored[q * static_cast<long long>(hidden_size)] = 0.0f;
+                        stored[q * static_cast<long long>(hidden_size)] = nothing;
+                    }
+                    if (has_expired) {
+                        store(parameters.hidden_init_gradient, 0, direction, at.sample, at.unit, nothing);
+                        store(parameters.cell_mem_init_gradient, 0, direction, at.sample, at.unit, nothing);
                     }
                 }
             }

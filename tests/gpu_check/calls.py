@@ -22,8 +22,8 @@ INFO_S, PROFILE_S, PAGE_S = 60.0, 60.0, 15.0
 SOAK_S = STEPS_S = 90.0
 TEST_S = 100.0
 WORKERS = 8
-MOST_POLLS = 1 << 21
-"""Polls of a flag before a block gives up: 1/128 of the number in production."""
+PATIENT = {"DMLPY_TIMEOUT_S": "100"}
+"""For programs whose blocks may have to wait for each other for long: under a sanitizer or a profiler, and on a CPU."""
 NO_TESTS = 5
 """pytest's exit status where none was chosen."""
 MOST_BYTES = 16 << 20
@@ -130,13 +130,14 @@ class Call:
             tests = self._pytest(self._asked.tests or SANITIZED)
             for tool, share in SANITIZERS.items():
                 command = [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests]
-                self._run([Program(tool, command, self._file(f"{tool}.log"))], share * self._left())
+                self._run([Program(tool, command, self._file(f"{tool}.log"), PATIENT)], share * self._left())
 
     def _profile_case(self, ncu: str, name: str, case: str) -> None:
         report = self._file(f"{name}.ncu-rep")
         chosen = ["--kernel-name-base", "function", "--kernel-name", RECURRENT_KERNELS, "--launch-skip", "1", "--launch-count", "1"]
         command = [ncu, "--force-overwrite", "--set", "full", "--clock-control", "none", *chosen, "--export", str(report)]
-        self._run([Program(name, [*command, *python("-m", "tests.gpu_check.dispatch", case)])], PROFILE_S)
+        profile = [*command, *python("-m", "tests.gpu_check.dispatch", case)]
+        self._run([Program(name, profile, environment=PATIENT)], PROFILE_S)
         if report.is_file():
             page = Program(f"page of {name}", [ncu, "--import", str(report), "--page", "details"], self._file(f"{name}.log"))
             self._run([page], PAGE_S)
@@ -180,8 +181,8 @@ class Call:
 
     @property
     def _environment(self) -> dict[str, str]:
-        """Where blocks wait in vain this ends soon; under a sanitizer, and on a CPU, they may have to wait for long."""
-        return {} if os.environ.get("DMLPY_TEST_GPU") == "cpu" else {"DMLPY_MOST_POLLS": str(MOST_POLLS)}
+        """Where blocks wait in vain this ends soon, but on a CPU."""
+        return PATIENT if os.environ.get("DMLPY_TEST_GPU") == "cpu" else {"DMLPY_TIMEOUT_S": "2"}
 
     # kernels
 

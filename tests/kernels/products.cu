@@ -16,7 +16,7 @@ struct Parameters {
     int rows;                     // of a block
     int samples;
     int times;
-    unsigned most_polls;
+    Timeout timeout;
 };
 
 struct Halved : Unscaled {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
     __syncthreads();
     product.load(arrangement);
 
-    Exchange<protocol> exchange(parameters.flags, blockIdx.x, parameters.most_polls);
+    Exchange<protocol> exchange(parameters.flags, blockIdx.x, parameters.timeout);
     auto const buffer = [&](int time, int pass) {
         int const turn = alone ? 0 : protocol == Protocol::flags ? time % 2 : time;
         return operands + (turn * passes + pass) * pass_size;

@@ -6,6 +6,7 @@ over modules that dmlpy compiles: CuPy's compiler adds options (`-ftz=true`) tha
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
 from collections import deque
@@ -19,7 +20,7 @@ import numpy as np
 from dmlpy.arrays import ArrayView
 from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.cublas import Cublas
-from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, NotResidentError, Seam
 from dmlpy.validation.problems import DeviceError
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +35,7 @@ _MINIMAL_SINCE = (12, 9)
 _MAX_THREADS_PER_BLOCK, _SHARED_BYTES, _LOCAL_BYTES, _REGISTERS, _MAX_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
 _COMPUTE_CAPABILITY_MAJOR = 75
 """A cudaDeviceAttr that CuPy has no name for."""
-_MEMORY_ALLOCATION = 2
+_MEMORY_ALLOCATION, _COOPERATIVE_LAUNCH_TOO_LARGE = 2, 720
 """cudaError_t and CUresult."""
 _LEGACY_STREAMS = (0, 1)
 """Handles of the default stream that orders itself with all others; it cannot be captured."""
@@ -62,6 +63,8 @@ def _translated(function: Method) -> Method:
 
 def _device_error(what: str, error: Exception) -> DeviceError:
     status = getattr(error, "status", None)
+    if status == _COOPERATIVE_LAUNCH_TOO_LARGE:
+        return NotResidentError(f"{what}: {error}")
     out_of_memory = isinstance(error, MemoryError) or status == _MEMORY_ALLOCATION
     return DeviceError(f"{what}: {error or type(error).__name__}", hresult=HResult.E_OUTOFMEMORY if out_of_memory else None)
 
@@ -299,7 +302,7 @@ class CupySeam:
             multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, function.device)
             resident = self.occupancy(function, threads, shared_bytes) * multiprocessors
             if grid[0] * grid[1] * grid[2] > resident:
-                raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
+                raise NotResidentError.of(grid[0] * grid[1] * grid[2], resident)
         call = self._driver.launchCooperativeKernel if cooperative else self._driver.launchKernel
         fixed = (function.launcher.ptr, *grid, threads, 1, 1, shared_bytes)
         parameters = np.array([argument.ctypes.data], np.uintp)
@@ -309,7 +312,10 @@ class CupySeam:
             try:
                 call(*fixed, stream, *pointers)
             except Exception as error:
-                raise _device_error("launch", error) from error
+                failure = _device_error("launch", error)
+                if isinstance(failure, NotResidentError):
+                    failure = NotResidentError.of(grid[0] * grid[1] * grid[2])
+                raise failure from error
 
         return launch
 
@@ -372,6 +378,18 @@ class CupySeam:
             wrap = getattr(cuda.Stream, "from_external", None)
             with cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream)):
                 yield
+
+    @_translated
+    def host_words(self, device: int, count: int) -> tuple[int, Any]:
+        runtime, size = self._runtime, count * ctypes.sizeof(ctypes.c_uint32)
+        needed = (runtime.cudaDevAttrCanMapHostMemory, runtime.cudaDevAttrUnifiedAddressing)
+        if not all(runtime.deviceGetAttribute(attribute, device) for attribute in needed):
+            raise DeviceError("kernels of this device cannot write to host memory at its own address")
+        with self.use(device):
+            # Not of CuPy's pool, and never freed: a kernel that is under way may still write there.
+            address = int(runtime.hostAlloc(size, runtime.hostAllocPortable | runtime.hostAllocMapped))
+        ctypes.memset(address, 0, size)
+        return address, (ctypes.c_uint32 * count).from_address(address)
 
     @_translated
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.timeouts import Timeouts
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors
 from dmlpy.validation.problems import DeviceError
@@ -84,12 +85,14 @@ class KernelLibrary:
         seam: the CUDA implementation.
         device: the device's ordinal.
         limits: the device's capabilities.
+        timeouts: what kernels report whose blocks wait for each other.
     """
 
     def __init__(self, seam: Seam, device_ordinal: int) -> None:
         self.seam = seam
         self.device = device_ordinal
         self.limits = seam.limits(device_ordinal)
+        self.timeouts = Timeouts(seam, device_ordinal)
         self._functions: dict[Kernel, Any] = {}
         self._pending: dict[Kernel, Future[Any]] = {}
         """Those that a thread makes at the moment."""

@@ -277,11 +277,6 @@ PARTS = [
         " ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));",
     ),
     (
-        *EXCHANGE,
-        "bool look_again(",
-        "if (wait.looks == most_polls_) { machine::trap(); } machine::pause(wait.looks++); return true;",
-    ),
-    (
         *STAGING,
         "void enter(",
         "Wait wait; while (!(is_there(exchange) & others.is_there()) && exchange.look_again(wait)) {"
@@ -419,8 +414,10 @@ ACCESSES = {
     "load_relaxed": ("ld", RULES.read, "gpu", "global"),
     "store_release": ("st", RULES.raises, RULES.scope, "global"),
     "load_acquire": ("ld", RULES.polls, RULES.scope, "global"),
+    # What follows a wait in vain is no part of the model: it orders nothing but two reports to the host.
+    "store_to_host": ("st", "release", "sys", "global"),
 }
-"""The functions of common/machine.cuh that access what blocks exchange, and how the model's do it."""
+"""The functions of common/machine.cuh that access what others read or write meanwhile, and how the model's do it."""
 
 
 ACCESS = r"(?:ld|st|atom|red|fence|membar)\."

@@ -11,11 +11,11 @@ import pytest
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.common import NotResidentError, activations_type, cell_type, storage_type
+from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
 from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.seam import Limits, NotResidentError
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.validation.problems import DeviceError
 from tests.support import recurrent_runs

@@ -57,6 +57,8 @@ class Machine:
         broken: raised by every call from now on, as after a kernel's illegal access.
         parameter_bytes: the size of every kernel's parameters.
         ranges: names of NVTX ranges as they are pushed, None as they are popped.
+        left: the multiprocessors that launches are given.
+        refuses_graphs: blocks in every graph do not fit together.
         busy: streams whose work is not done, however little of that shows otherwise: events in them wait.
     """
 
@@ -76,6 +78,10 @@ class Machine:
         self.recordings: dict[int, list[Callable[[], object]]] = {}
         self.streams = {0, 1, 2}
         self.handles = itertools.count(0x7000, 0x100)
+        self.pinned: list[Array] = []
+        self.maps_host_memory = 1
+        self.left = 132
+        self.refuses_graphs = False
 
     def device(self) -> int:
         return int(getattr(self.local, "device", 0))
@@ -302,7 +308,7 @@ def fake_cupy(machine: Machine) -> Any:
         stream: int,
         kernel_params: int,
     ) -> None:
-        if grid_dim_x * grid_dim_y * grid_dim_z > runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, machine.device()):
+        if grid_dim_x * grid_dim_y * grid_dim_z > machine.left:
             raise CUDARuntimeError(COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
         functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
 
@@ -360,6 +366,9 @@ class Runtime:
     cudaDevAttrL2CacheSize = 38  # noqa: N815
     cudaDevAttrCooperativeLaunch = 95  # noqa: N815
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97  # noqa: N815
+    cudaDevAttrCanMapHostMemory = 19  # noqa: N815
+    cudaDevAttrUnifiedAddressing = 41  # noqa: N815
+    hostAllocPortable, hostAllocMapped = 1, 2  # noqa: N815
     memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
 
     def __init__(self, machine: Machine) -> None:
@@ -383,7 +392,18 @@ class Runtime:
         return {"name": b"Fake GPU", "major": 9, "minor": 0, "totalGlobalMem": self._machine.memory}
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
-        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 95: 1, 97: self._machine.optin, 75: 9}[attrib]
+        return {
+            13: 1_980_000,
+            19: self._machine.maps_host_memory,
+            41: 1,
+            16: 132,
+            36: 2_619_000,
+            37: 5120,
+            38: 50 << 20,
+            95: 1,
+            97: self._machine.optin,
+            75: 9,
+        }[attrib]
 
     def driverGetVersion(self) -> int:  # noqa: N802
         return 13000
@@ -397,6 +417,14 @@ class Runtime:
         device = self._machine.device()
         used = sum(block.nbytes - 512 for owner, block in self._machine.blocks.values() if owner == device)
         return self._machine.memory - used, self._machine.memory
+
+    def hostAlloc(self, size: int, flags: int) -> int:  # noqa: N802
+        assert flags == self.hostAllocPortable | self.hostAllocMapped
+        self._machine.check()
+        if self._machine.recordings:
+            raise CUDARuntimeError(CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported: cudaHostAlloc")
+        self._machine.pinned.append(np.full(size, 0xFF, np.uint8))
+        return int(self._machine.pinned[-1].ctypes.data)
 
     def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
         # A copy from pinned memory reads its source when the stream comes to it.
@@ -418,6 +446,10 @@ class Runtime:
 
     def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
         self._machine.not_capturing(stream)
+        if self._machine.refuses_graphs:
+            raise CUDARuntimeError(
+                COOPERATIVE_LAUNCH_TOO_LARGE, "cudaErrorCooperativeLaunchTooLarge: too many blocks in cooperative launch"
+            )
         self._machine.issue(stream, self.graphs[graphExec])
 
     def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802

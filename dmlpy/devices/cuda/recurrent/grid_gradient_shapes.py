@@ -228,7 +228,7 @@ def exchange_gradient_layout(facts: Facts, shape: GridShape) -> Layout:
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups = shape.directions * shape.batch_groups
-    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [("expired", (1,), np.dtype(np.uint32))]
     if shape.protocol == "flags":
         arrays.append(("flags", (groups, shape.unit_groups), np.dtype(np.uint32)))
         turns = 1 if facts.cell.resets_first else 2

@@ -399,7 +399,7 @@ def exchange_layout(facts: Facts, shape: GridShape) -> Layout:
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups, samples = shape.directions * shape.batch_groups, shape.passes * shape.pass_samples
-    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [("expired", (1,), np.dtype(np.uint32))]
     if shape.protocol == "flags":
         arrays.append(("flags", (groups, shape.unit_groups), np.dtype(np.uint32)))
     for name, turns, product in zip(("hidden", "reset_hidden"), (2, 1), shape.products, strict=False):

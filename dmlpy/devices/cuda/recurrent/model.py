@@ -442,7 +442,9 @@ def product_us(
     return max(machine.gemm_us(2 * rows * columns * depth, 0, arithmetic), machine.memory_us(size))
 
 
-def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float, traffic: Mapping[str, int]) -> Cost:
+def cost_of(
+    estimate: Estimate, work: Work, machine: Machine, products_us: float, traffic: Mapping[str, int], not_resident: str = ""
+) -> Cost:
     """The cost of a plan.
 
     Args:
@@ -451,6 +453,7 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
         machine: on what.
         products_us: the time of the products of all steps, which no strategy changes.
         traffic: bytes beside those that the estimate knows of.
+        not_resident: why the strategy `grid` had to give way to this one, if it had.
     """
     whole = estimate.work.recurrence_bytes * work.directions
     places = {"registers": estimate.registers, "shared memory": estimate.shared}
@@ -458,7 +461,7 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
     added = {"recurrence in each step": places["nowhere"] * work.steps, "exchange between blocks": estimate.exchanged * work.steps}
     step_us = floor_us(work, machine)
     return Cost(
-        strategy=estimate.strategy,
+        strategy=f"{estimate.strategy} (grid: {not_resident})" if not_resident else estimate.strategy,
         traffic={kind: size for kind, size in {**traffic, **added}.items() if size},
         residency={place: size for place, size in places.items() if size},
         floor_us=work.steps * step_us + products_us,
