@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cuda.nvrtc import NEWEST, PROMISED, compile_instance
 from tests.support.cuda.sass import Block, Code, Instruction, Loop, SassError, code_of, disassemble
-from tests.support.cuda.sass_paths import UsualWay, loads_of
+from tests.support.cuda.sass_paths import UsualWays
 from tests.support.cuda.statements import Statement, StatementError
 from tests.support.tools import require
 
@@ -78,6 +78,24 @@ __global__ void nested(float* values, int const* lengths, int rows) {
     }
 }
 
+template <int steps>
+__global__ void behind(float* values, int rows) {
+    float sum = values[rows];
+#pragma unroll 1
+    for (int row = 0; row < rows; ++row) {
+        float value = values[row];
+#pragma unroll 1
+        for (int place = 0; place < rows - row - 5; ++place) {
+#pragma unroll
+            for (int step = 0; step < steps; ++step) {
+                sum = sum * sum + sum;
+            }
+        }
+        values[row + 2 * rows] = value;
+    }
+    values[rows] = sum;
+}
+
 template <bool at_first>
 __global__ void waiting(unsigned const volatile* flags, float* values, int turns) {
 #pragma unroll 1
@@ -114,7 +132,8 @@ def statement(text: str, after: str = "") -> Statement:
 
 TURNS = "for (int turn = 0; turn < turns; ++turn)"
 PIECES = statement("for (int number = 1; number <= pieces; ++number)")
-ROWS = statement("for (int row = 0; row < rows; ++row)")
+ROWS = statement("for (int row = 0; row < rows; ++row)", after="void nested")
+ROWS_BEHIND = statement("for (int row = 0; row < rows; ++row)", after="void behind")
 PLACES = statement("for (int place = 0; place < lengths[row]; ++place)")
 
 
@@ -128,7 +147,7 @@ def in_a_turn(
     code: Code, loop: Statement, times: Callable[[Loop], int | None] = lambda _: None, without: Statement | None = None
 ) -> Counter[str]:
     (found,) = loop.loops(code)
-    return UsualWay(code, times, lambda block: without is not None and without.has_nearly_all_of(block)).once(found).kinds
+    return UsualWays(code, times, lambda block: without is not None and without.has_nearly_all_of(block)).once(found).kinds
 
 
 @pytest.mark.parametrize("version", PROMISED)
@@ -143,8 +162,8 @@ def test_a_turn_executes_what_the_loop_says(steps: int, version: str) -> None:
 @pytest.mark.parametrize("architecture", [75, 80, 90, 100, 120])
 def test_a_prefetched_load_is_told_from_one_that_is_waited_for(architecture: int) -> None:
     ahead, at_once = (made_up(f"piecewise<{flag}>", architecture=architecture) for flag in ("true", "false"))
-    (prefetched,) = loads_of(ahead, *PIECES.loops(ahead))
-    (awaited,) = loads_of(at_once, *PIECES.loops(at_once))
+    (prefetched,) = UsualWays(ahead).loads(*PIECES.loops(ahead))
+    (awaited,) = UsualWays(at_once).loads(*PIECES.loops(at_once))
     assert prefetched.products == 32
     assert 32 < prefetched.distance < math.inf
     assert awaited.products <= 1
@@ -167,8 +186,18 @@ def test_the_shortest_way_to_a_wait_counts() -> None:
     ):
         code = Code(blocks)
         (loop,) = code.loops
-        (found,) = loads_of(code, loop)
+        (found,) = UsualWays(code).loads(loop)
         assert (found.distance, found.products) == (distance, products)
+
+
+def test_a_wait_behind_an_inner_loop_is_as_far_as_its_turn() -> None:
+    """Where it is known to be executed; else the way around it is the shortest."""
+    code = made_up("behind<8>")
+    (loop,) = ROWS_BEHIND.loops(code)
+    (load,) = UsualWays(code).loads(loop)
+    assert load.products == 0
+    (load,) = UsualWays(code, lambda inner: 1).loads(loop)
+    assert load.products == 8
 
 
 @pytest.mark.parametrize("times", [0, 1, 5])

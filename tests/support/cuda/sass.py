@@ -25,6 +25,7 @@ _TEXT = re.compile(
 _UPPER = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"(\.L_\w+):")
 _PLACE = re.compile(r'//## File "([^"]+)", line (\d+)( inlined at)?')
+_LABELS = re.compile(r"\.L_\w+")
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
 _CONVERGENCE = re.compile(r"B\d+")
 _PREDICATES = re.compile(r"!?U?P\d")
@@ -129,7 +130,7 @@ class Code:
     def loops(self) -> tuple[Loop, ...]:
         """All of them; loops of one header are one."""
         found: dict[int, set[int]] = {}
-        for end, dominators in self._dominators.items():
+        for end, dominators in self.dominators.items():
             for header in dominators.intersection(self.blocks[end].following):
                 inside = found.setdefault(header, {header})
                 waiting = [end]
@@ -170,7 +171,7 @@ class Code:
         return found
 
     @functools.cached_property
-    def _dominators(self) -> dict[int, frozenset[int]]:
+    def dominators(self) -> dict[int, frozenset[int]]:
         """Of each block that can be reached, those that every way to it passes, itself among them."""
         found = dict.fromkeys(self._preceding, frozenset(self._preceding)) | {0: frozenset({0})}
         changed = True
@@ -306,9 +307,11 @@ def _following(number: int, parts: list[tuple[Instruction, ...]], blocks: dict[s
         return {blocks[last.target]} | (set() if last.branches_always else next_one)
     if last.name == "BSYNC":
         return state.get(_register(last), next_one) | (next_one if last.predicate else set())
+    if last.name == "BRX":
+        return {blocks[label] for label in _LABELS.findall(last.operands)} | (next_one if last.predicate else set())
     if last.name in ("EXIT", "RET", "BPT"):
         return next_one if last.predicate else set()
-    if last.name in ("BRX", "JMP", "BREAK"):
+    if last.name in ("JMP", "BREAK"):
         raise SassError(f"not understood: {last.opcode} {last.operands}")
     return next_one
 

@@ -27,43 +27,6 @@ class Load:
     products: float
 
 
-def loads_of(code: Code, loop: Loop, wanted: Callable[[Instruction], bool] = lambda _: True) -> list[Load]:
-    """Those of a loop that are wanted, in the order of their addresses."""
-    found = []
-    for number in sorted(loop.blocks):
-        for place, instruction in enumerate(code.blocks[number].instructions):
-            if instruction.loads_globally and wanted(instruction):
-                if instruction.write_barrier is None:
-                    raise SassError(f"a load without a barrier: {instruction.opcode} {instruction.operands}")
-                distances = [
-                    _least_to_wait(code.blocks, loop, number, place + 1, instruction.write_barrier, weight)
-                    for weight in (lambda _: 1, lambda other: int(other.kind in ("product", "float")))
-                ]
-                found.append(Load(instruction, *distances))
-    return found
-
-
-def _least_to_wait(
-    blocks: tuple[Block, ...], loop: Loop, first: int, place: int, barrier: int, weight: Callable[[Instruction], int]
-) -> float:
-    """The least sum of weights on a way from an instruction to one that waits for a barrier."""
-    queue = [(0, first, place)]
-    seen: set[tuple[int, int]] = set()
-    while queue:
-        passed, number, place = heapq.heappop(queue)
-        if (number, place) in seen:
-            continue
-        seen.add((number, place))
-        for instruction in blocks[number].instructions[place:]:
-            passed += weight(instruction)
-            if barrier in instruction.waits:
-                return passed
-        for after in blocks[number].following:
-            if after in loop.blocks:
-                heapq.heappush(queue, (passed, after, 0))
-    return math.inf
-
-
 @dataclass(frozen=True)
 class Way:
     """What is passed on a way: how many instructions of each kind."""
@@ -82,11 +45,10 @@ class Way:
 
 
 @dataclass(frozen=True)
-class UsualWay:
-    """The way through a loop on which most is executed, of those that a warp usually takes.
+class UsualWays:
+    """The ways through a loop that a warp usually takes.
 
-    It passes no block that is left out, none that calls a function, which is there for rare numbers, and none that pauses: of a loop that
-    waits for others only the first look counts. Other inner loops are executed as often as is said.
+    They pass no block that is left out, and inner loops as often as is said.
 
     Attributes:
         code: the kernel.
@@ -95,16 +57,66 @@ class UsualWay:
     """
 
     code: Code
-    times: Callable[[Loop], int | None]
-    leaves_out: Callable[[Block], bool]
+    times: Callable[[Loop], int | None] = lambda _: None
+    leaves_out: Callable[[Block], bool] = lambda _: False
 
     def once(self, loop: Loop) -> Way:
-        """One turn, from the header back to it.
+        """What is executed in one turn, from the header back to it, where it is most.
+
+        The way passes no block that calls a function, which is there for rare numbers, and none that pauses: of a loop that waits for
+        others only the first look counts.
 
         Raises:
             SassError: there is none, or it is not known how often an inner loop is executed.
         """
         return self._turn(loop, self._ways(loop))
+
+    def loads(self, loop: Loop) -> list[Load]:
+        """The loads of a loop, in the order of their addresses, each with the usual way on which a wait for it comes first."""
+        never = [inner.blocks for inner in self.code.loops if inner.blocks < loop.blocks and self.times(inner) == 0]
+        passed = {number for number in loop.blocks.difference(*never) if not self.leaves_out(self.code.blocks[number])}
+        skips = self._skips(loop)
+        following = {
+            number: [to for to in self.code.blocks[number].following if to in passed and (number, to) not in skips] for number in passed
+        }
+        found = []
+        for number in sorted(passed):
+            for place, instruction in enumerate(self.code.blocks[number].instructions):
+                if instruction.loads_globally:
+                    distance, products = (
+                        self._least_to_wait(following, number, place, weight)
+                        for weight in (lambda _: 1, lambda other: int(other.kind in ("product", "float")))
+                    )
+                    found.append(Load(instruction, distance, products))
+        return found
+
+    def _skips(self, loop: Loop) -> set[tuple[int, int]]:
+        """The ways around inner loops that are executed: from a block that every way to the loop passes, to where it ends."""
+        found = set()
+        for inner in self.code.loops:
+            if inner.blocks < loop.blocks and self.times(inner):
+                ends = {to for number in inner.blocks for to in self.code.blocks[number].following} - inner.blocks
+                before = self.code.dominators[inner.header] - inner.blocks
+                found |= {(number, to) for number in before for to in self.code.blocks[number].following if to in ends}
+        return found
+
+    def _least_to_wait(self, following: Mapping[int, list[int]], first: int, place: int, weight: Callable[[Instruction], int]) -> float:
+        """The least sum of weights on a way from after a load to the first instruction that waits for it, which counts."""
+        barrier = self.code.blocks[first].instructions[place].write_barrier
+        queue = [(0, first, place + 1)]
+        seen: set[tuple[int, int]] = set()
+        while queue:
+            total, number, place = heapq.heappop(queue)
+            if (number, place) in seen:
+                continue
+            seen.add((number, place))
+            for instruction in self.code.blocks[number].instructions[place:]:
+                total += weight(instruction)
+                if barrier in instruction.waits:
+                    return total
+            for to in following[number]:
+                heapq.heappush(queue, (total, to, 0))
+        return math.inf
 
     def _turn(self, loop: Loop, ways: Mapping[int, Way]) -> Way:
         ends = [way for number, way in ways.items() if loop.header in self.code.blocks[number].following]
