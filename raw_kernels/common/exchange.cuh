@@ -10,8 +10,10 @@
 //          comes between reading from it and putting into it again. The value, the flag, the poll and the load each cross to the L2 cache
 //          and wait for it.
 //   data   There are no flags: each exchange has a buffer of its own, whose words are all `not_yet` before the launch and are written once,
-//          and whoever loads a word that is still `not_yet` loads it again. Nothing is assumed of the order of different words. Only the
-//          store and the load that finds it cross to the L2 cache.
+//          and whoever loads a word that is still `not_yet` loads it again, together with the others that are missing: one after the
+//          other, each would cross to the L2 cache for itself. Nothing is assumed of the order of different words, whether they lie side by
+//          side or are loaded together; a word that has come is what it stays. Only the store and the load that finds it cross to the L2
+//          cache.
 //
 // A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is.
 //
@@ -102,14 +104,14 @@ class Exchange {
             for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {
                 // Each look acquires: one more load after the flag is seen would be one more trip to the L2 cache.
                 for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) {
-                    give_up_after(polls);
+                    look_again(polls);
                 }
             }
             __syncwarp();
         }
     }
 
-    /// Begins to read 16 bytes that others have put, or with `data` will put,
+    /// Begins to read 16 bytes that others have put, or with `data` will put.
     __device__ void load(unsigned const* address, unsigned (&words)[4]) const {
         if constexpr (protocol == Protocol::data) {
             machine::load_relaxed(address, words);
@@ -118,24 +120,21 @@ class Exchange {
         }
     }
 
-    /// and makes sure that they are there.
-    __device__ void complete(unsigned const* address, unsigned (&words)[4]) const {
-        if constexpr (protocol == Protocol::data) {
-            for (unsigned polls = 0; words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet; ++polls) {
-                give_up_after(polls);
-                machine::load_relaxed(address, words);
-            }
-        }
+    /// Whether all of them have come; else they are to be read once more.
+    __device__ bool is_there(unsigned const (&words)[4]) const {
+        return protocol != Protocol::data ||
+               ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));
     }
 
-  private:
-    __device__ void give_up_after(unsigned polls) const {
+    /// Called before something is looked for once more, after so many looks in vain but one: gives way to other warps, or gives up.
+    __device__ void look_again(unsigned polls) const {
         if (polls == most_polls_) {
             machine::trap();
         }
-        machine::pause();
+        machine::pause(polls);
     }
 
+  private:
     unsigned* flags_;
     int own_;
     unsigned most_polls_;

@@ -203,9 +203,14 @@ __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned
     load_relaxed(address, words);
 }
 
-/// Lets other warps run for some tens of cycles.
-__device__ __forceinline__ void pause() {
-    asm volatile("nanosleep.u32 20;");
+/// Looks for what another block will write that follow each other at once: as long as these take, it usually has come.
+inline constexpr unsigned prompt_looks = 8;
+
+/// Lets other warps run for some tens of cycles, after so many looks in vain but one.
+__device__ __forceinline__ void pause(unsigned looks) {
+    if (looks >= prompt_looks) {
+        asm volatile("nanosleep.u32 20;");
+    }
 }
 
 /// Ends the launch with an error.

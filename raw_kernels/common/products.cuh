@@ -16,8 +16,18 @@
 // make is brought there by common/staging.cuh.
 #pragma once
 
-/// Sums as they are.
-struct Unscaled {};
+/// Sums as they are: nothing but the operand is waited for.
+struct Unscaled {
+    __device__ void load() {}
+
+    __device__ bool is_there() const {
+        return true;
+    }
+
+    __device__ void load_missing() {}
+
+    __device__ void keep() {}
+};
 
 /// How depth is shared by the warps, and where a warp's part of the matrix is.
 ///
@@ -154,17 +164,17 @@ class Resident {
 
     /// Calls add(step, place, weights, words, words_of_row) for each of the warp's steps in turn: weights(tile) are those of the matrix,
     /// `words` is the operand in shared memory from that step on, its samples so far apart; `place` is known to the compiler, and
-    /// `together` neighbours differ in it: so many steps are written out, beyond those in registers, which all are. Calls started() when
-    /// the first loads are under way.
-    template <int together, Protocol protocol, class Started, class Add>
+    /// `together` neighbours differ in it: so many steps are written out, beyond those in registers, which all are. What `others` load is
+    /// there too, before the first call.
+    template <int together, Protocol protocol, class Others, class Add>
     __device__ __forceinline__ void for_steps(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
-                                              Started const& started, Add const& add) {
+                                              Others& others, Add const& add) {
         constexpr int chunk = protocol == Protocol::alone ? 1 << 20 : StagingOf::chunk_steps;
         constexpr int step_words = lane_groups * depth_step * static_cast<int>(sizeof(T)) / 4;
         int const words_of_row = protocol == Protocol::alone ? row_words<protocol>() : 4 * StagingOf::row;
         auto const enter = [&](int begin) {
             if constexpr (protocol != Protocol::alone) {
-                staging_.enter(exchange, operand, next, row_words<protocol>(), begin);
+                staging_.enter(exchange, operand, next, row_words<protocol>(), begin, others);
             }
         };
         // Where step `begin` of the operand is, and those after it in its chunk.
@@ -175,7 +185,7 @@ class Resident {
                 return staging_.chunk(begin)->values + begin % chunk * step_words;
             }
         };
-        started();
+        others.load();
 #pragma unroll
         for (int begin = 0; begin < register_steps; begin += chunk) {
             enter(begin);
@@ -266,11 +276,11 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     /// not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next product.
     ///
     /// With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
-    /// Pack<float, 2>; the step is counted from depth 0 on. scales.fetch() is called before, by the whole warp, when the first loads of
-    /// the operand are under way.
+    /// Pack<float, 2>; the step is counted from depth 0 on. scales.load() is called by the whole warp when the first loads of the operand
+    /// are under way, and scales.keep() when what both load has come, which is waited for together.
     template <Protocol protocol, class Scales = Unscaled>
     __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
-                                             Scales const& scales = {}) {
+                                             Scales scales = {}) {
         // Products that do not wait for each other; scaled ones never do.
         constexpr bool scaled = !is_same<Scales, Unscaled>;
         constexpr int chains = row_tiles * sample_tiles < 2 && !scaled ? 2 : 1;
@@ -280,11 +290,6 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         // Of a pass whose other samples are not loaded, what a lane reads for those does not matter: it is another sample's.
         constexpr bool all_loaded = protocol == Protocol::alone || loaded >= 8;
         int const sample = all_loaded ? Base::lane() / 4 : min(Base::lane() / 4, loaded - 1);
-        auto const started = [&] {
-            if constexpr (scaled) {
-                scales.fetch();
-            }
-        };
         auto const add = [&](int step, int place, auto const& weights, unsigned const* words, int words_of_row) {
             Pack<unsigned, 2> fragments[sample_tiles];
 #pragma unroll
@@ -299,7 +304,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
             }
         };
         constexpr int tiles_of_step = row_tiles * sample_tiles;
-        this->template for_steps<(tiles_of_step < 4 ? 4 : tiles_of_step < 8 ? 2 : 1)>(exchange, operand, next, started, add);
+        this->template for_steps<(tiles_of_step < 4 ? 4 : tiles_of_step < 8 ? 2 : 1)>(exchange, operand, next, scales, add);
         put_sums(sums);
     }
 
@@ -437,7 +442,8 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
             }
         };
         constexpr int quads_of_step = row_slots * samples;
-        this->template for_steps<(quads_of_step < 8 ? 4 : quads_of_step < 16 ? 2 : 1)>(exchange, operand, next, [] {}, add);
+        Unscaled nothing;
+        this->template for_steps<(quads_of_step < 8 ? 4 : quads_of_step < 16 ? 2 : 1)>(exchange, operand, next, nothing, add);
 #pragma unroll
         for (int sample = 0; sample < samples; ++sample) {
             float of_sample[row_slots];

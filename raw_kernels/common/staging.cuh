@@ -95,19 +95,24 @@ class Staging {
         }
     }
 
-    /// Called by all warps when the chunk that starts at step `begin` is to be multiplied, after its `load`: brings it into shared memory,
-    /// and begins to load what follows: the next chunk, or else the first one of `next`.
-    template <class T, class Exchange>
+    /// Called by all warps when the chunk that starts at step `begin` is to be multiplied, after its `load`: waits until all of it has come,
+    /// and what `others` wait for with the first one, brings it into shared memory, and begins to load what follows: the next chunk, or else
+    /// the first one of `next`.
+    template <class T, class Exchange, class Others>
     __device__ __forceinline__ void enter(Exchange const& exchange, Operand<T> const& operand, Operand<T> const& next, int row_words,
-                                          int begin) {
-        unsigned const* const address = address_of(operand, row_words, begin);
-        int const left = left_from(begin);
+                                          int begin, Others& others) {
+        // All that is missing is looked for together.
+        for (unsigned polls = 0; !(is_there(exchange) & others.is_there()); ++polls) {
+            exchange.look_again(polls);
+            load_missing(exchange, operand, row_words, begin);
+            others.load_missing();
+        }
+        if (begin == 0) {
+            others.keep();
+        }
         Quad<unsigned>* const place = chunk(begin) + first_sample() * row + first_unit();
 #pragma unroll
         for (int i = 0; i < loads; ++i) {
-            if (is_loaded(operand, left, i)) {
-                exchange.complete(address + offset(row_words, i), under_way_[i].values);
-            }
             place[more_samples(i) * row + more_units(i)] = under_way_[i];
         }
         bool const is_last = begin + chunk_steps >= steps_;
@@ -128,6 +133,29 @@ class Staging {
     }
 
   private:
+    /// Whether all that is under way has come; what is not loaded is zero, which is there.
+    template <class Exchange>
+    __device__ __forceinline__ bool is_there(Exchange const& exchange) const {
+        bool all = true;
+#pragma unroll
+        for (int i = 0; i < loads; ++i) {
+            all &= exchange.is_there(under_way_[i].values);
+        }
+        return all;
+    }
+
+    /// Loads again what has not come, of the chunk that starts at step `begin`.
+    template <class T, class Exchange>
+    __device__ __forceinline__ void load_missing(Exchange const& exchange, Operand<T> const& operand, int row_words, int begin) {
+        unsigned const* const address = address_of(operand, row_words, begin);
+#pragma unroll
+        for (int i = 0; i < loads; ++i) {
+            if (!exchange.is_there(under_way_[i].values)) {
+                exchange.load(address + offset(row_words, i), under_way_[i].values);
+            }
+        }
+    }
+
     /// Chunks take turns in two buffers, so that one barrier is enough for each.
     __device__ static int buffers(int steps) {
         return steps > chunk_steps ? 2 : 1;

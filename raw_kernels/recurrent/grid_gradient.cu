@@ -122,38 +122,89 @@ struct Scale {
 
 /// Takes the scales of a warp's run of depth back; its parts are of one block each.
 template <int part_steps, int samples, Protocol protocol>
-struct Unscale {
-    Exchange<protocol> const& exchange;
-    float const* inverse;  // [parts][samples], from the run's first part on
-    float* fetched;        // the same in shared memory, for this warp; unused if alone
-    int first_part;
-    int parts;
-    int given;             // of these; the others are padding, and have a scale of zero
+class Unscale {
+  public:
+    /// `inverse`: [parts][samples], from the run's first part on. `fetched`: room for the same in shared memory, for this warp; unused if
+    /// alone. `given`: how many of the `parts` there are; the others are padding, and have a scale of zero.
+    __device__ Unscale(Exchange<protocol> const& exchange, float const* inverse, float* fetched, int first_part, int parts, int given)
+        : exchange_(exchange), inverse_(inverse), fetched_(fetched), first_part_(first_part), parts_(parts), given_(given) {}
 
-    __device__ __forceinline__ void fetch() const {
+    /// Begins to read what the lane fetches first, which is all but in large runs.
+    __device__ __forceinline__ void load() {
+        if (is_given(place_of_lane())) {
+            load(place_of_lane());
+        }
+    }
+
+    __device__ __forceinline__ bool is_there() const {
+        return exchange_.is_there(under_way_);
+    }
+
+    __device__ __forceinline__ void load_missing() {
+        if (!is_there()) {
+            load(place_of_lane());
+        }
+    }
+
+    /// Brings all of it into shared memory, when what `load` began to read is there. A barrier of the warp has to follow.
+    __device__ __forceinline__ void keep() {
         if constexpr (protocol != Protocol::alone) {
-            for (int place = threadIdx.x % 32 * 4; place < parts * samples; place += 128) {
-                unsigned const* const address = reinterpret_cast<unsigned const*>(inverse + place);
-                unsigned words[4] = {};
-                if (place < given * samples) {
-                    exchange.load(address, words);
-                    exchange.complete(address, words);
+#pragma unroll 1
+            for (int place = place_of_lane(); place < parts_ * samples; place += quads_of_warp) {
+                if (place != place_of_lane()) {
+                    fetch(place);
                 }
                 Quad<float> values;
                 for (int e = 0; e < 4; ++e) {
-                    values.values[e] = machine::float_of_bits(words[e]);
+                    values.values[e] = machine::float_of_bits(under_way_[e]);
                 }
-                *reinterpret_cast<Quad<float>*>(fetched + place) = values;
+                *reinterpret_cast<Quad<float>*>(fetched_ + place) = values;
             }
-            __syncwarp();
         }
     }
 
     /// Of two neighbouring samples.
     __device__ __forceinline__ Pack<float, 2> operator()(int step, int sample) const {
-        int const place = (step / part_steps - first_part) * samples + sample;
-        return *reinterpret_cast<Pack<float, 2> const*>((protocol == Protocol::alone ? inverse : fetched) + place);
+        int const place = (step / part_steps - first_part_) * samples + sample;
+        return *reinterpret_cast<Pack<float, 2> const*>((protocol == Protocol::alone ? inverse_ : fetched_) + place);
     }
+
+  private:
+    static constexpr int quads_of_warp = 32 * 4;
+
+    __device__ static int place_of_lane() {
+        return threadIdx.x % 32 * 4;
+    }
+
+    __device__ bool is_given(int place) const {
+        return protocol != Protocol::alone && place < given_ * samples;
+    }
+
+    __device__ __forceinline__ void load(int place) {
+        exchange_.load(reinterpret_cast<unsigned const*>(inverse_ + place), under_way_);
+    }
+
+    /// Waits for what comes after that; zeros for padding.
+    __device__ __forceinline__ void fetch(int place) {
+        for (unsigned& word : under_way_) {
+            word = 0;
+        }
+        if (is_given(place)) {
+            load(place);
+            for (unsigned polls = 0; !is_there(); ++polls) {
+                exchange_.look_again(polls);
+                load(place);
+            }
+        }
+    }
+
+    Exchange<protocol> const& exchange_;
+    float const* inverse_;
+    float* fetched_;
+    int first_part_;
+    int parts_;
+    int given_;
+    unsigned under_way_[4] = {};
 };
 
 /// The pairs of unit and sample that a thread owns in each pass; neighbouring threads own neighbouring units.
@@ -299,7 +350,7 @@ class Hand {
             int const given = static_cast<int>(gridDim.x) - first;
             float const* const inverse = inverse_ + buffer * inverse_size_ + first * samples;
             using Scales = Unscale<part_depth / Product::depth_step, samples, protocol>;
-            product_.multiply(exchange, operand, {}, Scales{exchange, inverse, fetched_, machine::opaque(first), end - first, given});
+            product_.multiply(exchange, operand, {}, Scales(exchange, inverse, fetched_, machine::opaque(first), end - first, given));
         } else {
             product_.multiply(exchange, operand, {});
         }

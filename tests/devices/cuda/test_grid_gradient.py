@@ -359,6 +359,24 @@ def test_late_blocks_change_nothing_in_a_long_time(name: str) -> None:
     soak(name, 20)
 
 
+@pytest.mark.parametrize("waits", ["all &= exchange.is_there(under_way_[i].values);", "return exchange_.is_there(under_way_);"])
+def test_what_is_not_waited_for_is_wrong(waits: str) -> None:
+    """The operand of a product, and the scales of its halves, for which one loop waits. A launch may be lucky, but not all of them are."""
+    require("g++")
+
+    def goes_wrong(seed: int) -> bool:
+        case = Case("LSTM", np.random.default_rng(16), t=40, b=5, h=H, dtype=np.float16)
+        spread = Spread(16, 8, dtype=np.float16, options=DATA)
+        case.launch(spread, CpuSeam(H100, seed=seed, fault=(waits, 0, "return true;"), delay_us=200))
+        try:
+            check(case, spread)
+        except AssertionError:
+            return True
+        return False
+
+    assert any(goes_wrong(seed) for seed in range(8))
+
+
 BARRIER = "__syncthreads();"
 SMALL = {
     "fma": (Spread(8, 1, registers=4), {"h": 13, "b": 2, "dtype": np.float32}),

@@ -97,6 +97,6 @@ def test_the_thread_sanitizer_misses_what_orders_memory(name: str, fault: Any) -
 @pytest.mark.parametrize("name", ["gru without flags", "lstm without flags"])
 def test_words_that_are_not_waited_for_are_wrong(name: str) -> None:
     require("g++")
-    fault = ("exchange.complete(address + offset(row_words, i), under_way_[i].values);", 0)
+    fault = ("!(is_there(exchange) & others.is_there())", 0, "false")
     with pytest.raises(AssertionError):
         run(ROWS[name], CpuSeam(H100, fault=fault, delay_us=200))

@@ -221,7 +221,7 @@ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4
     for (int word = 0; word < 4; ++word) words[word] = loaded.values[word];
 }
 
-inline void pause() { cuda_on_cpu::pause(); }
+inline void pause(unsigned) { cuda_on_cpu::pause(); }  // at each look: another block may wait for this thread to run
 
 [[noreturn]] inline void trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     cuda_on_cpu::fail("trap at %s:%d", file, line);

@@ -53,7 +53,8 @@ LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
 FLAG_TRIPS = 4.0
 """Trips to the L2 cache in an exchange with flags: states stored and visible, flag stored and seen, states read. Model."""
 DATA_TRIPS = 2.0
-"""The trips where each word of data shows by itself whether it has arrived: stored, and seen after half a poll in vain. Model."""
+"""The trips where each word of data shows by itself whether it has arrived: stored, and seen after half a poll in vain. However many loads
+a thread waits for, those that are missing are repeated together, in one trip. Model."""
 LEAST_DATA_TRIPS = 1.5
 """A lower bound for any exchange between blocks by data. Model."""
 MULTICAST = 170
