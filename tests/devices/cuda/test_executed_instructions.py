@@ -159,7 +159,7 @@ STEPS_OF_CHUNK = Statement(PRODUCTS, "for (int first = begin; first < end; first
 LATER_CHUNK = Statement(PRODUCTS, "enter(begin);", after="if (begin % chunk == 0)")
 STEP_BACK = Statement(GRID_GRADIENT, "for (int step = 0; step <= steps; ++step)")
 PASSES_BACK = Statement(GRID_GRADIENT, "for (int pass = 0; pass < passes; ++pass)", after="bool const multiplies =")
-SCALES = Statement(GRID_GRADIENT, "for (int place = threadIdx.x % 32 * 4; place < parts * samples; place += 128)")
+SCALES = Statement(GRID_GRADIENT, "for (int place = place_of_lane(); place < parts_ * samples; place += quads_of_warp)")
 PARTS = Statement(GRID_GRADIENT, "for (int part = 0; part < units / 16 && exists[i]; ++part)")
 LAST_TURN = Statement(GRID_GRADIENT, "} else if (at.exists) {")
 """It has no step."""
@@ -261,7 +261,7 @@ ROWS = [
         "LSTM 256, 64 samples",
         grid("lstm-256-b64-t150", "FLOAT16"),
         STEP,
-        Executed(8, 106, 291, 37, 39, 8, 4),
+        Executed(8, 106, 264, 34, 39, 8, 4),
         {PASSES: 1, CHUNKS: 0},
         [NEXT_PASS, NEXT_CHUNK],
     ),
@@ -269,7 +269,7 @@ ROWS = [
         "LSTM 256, 64 samples, training",
         grid("lstm-256-b64-t150", "FLOAT16", "training"),
         STEP,
-        Executed(8, 102, 429, 46, 43, 15, 4),
+        Executed(8, 102, 388, 43, 43, 15, 4),
         {PASSES: 1, CHUNKS: 0},
         [NEXT_PASS, NEXT_CHUNK],
     ),
@@ -277,7 +277,7 @@ ROWS = [
         "LSTM 512, 32 samples",
         grid("lstm-512x2-b32-t100", "FLOAT16"),
         STEP,
-        Executed(16, 106, 352, 37, 47, 8, 4),
+        Executed(16, 106, 329, 31, 47, 8, 4),
         {PASSES: 1, CHUNKS: 0},
         [NEXT_PASS, NEXT_CHUNK],
     ),
@@ -285,7 +285,7 @@ ROWS = [
         "LSTM 1024, 32 samples",
         grid("lstm-240-1024x2-b32-t200", "FLOAT16"),
         STEP,
-        Executed(68, 106, 709, 72, 115, 18, 6),
+        Executed(68, 106, 593, 44, 115, 18, 6),
         {PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 1},
         [NEXT_PASS, LATER_CHUNK],
     ),
@@ -293,7 +293,7 @@ ROWS = [
         "RNN 1760, 16 samples",
         grid("rnn-1760-b16-t50", "FLOAT16"),
         STEP,
-        Executed(28, 37, 618, 68, 58, 15, 6),
+        Executed(28, 37, 512, 36, 58, 15, 6),
         {PASSES: 1, CHUNKS: 0},
         [NEXT_PASS],
     ),
@@ -309,7 +309,7 @@ ROWS = [
         "LSTM 256, 64 samples, FLOAT32",
         grid("lstm-256-b64-t150", "FLOAT32"),
         STEP,
-        Executed(0, 682, 426, 61, 126, 8, 20),
+        Executed(0, 683, 400, 55, 126, 8, 20),
         {PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 3},
         [NEXT_PASS, NEXT_CHUNK, LATER_CHUNK],
     ),
@@ -317,7 +317,7 @@ ROWS = [
         "LSTM 256, 64 samples, TF32",
         grid("lstm-256-b64-t150", "FLOAT32", tf32=True),
         STEP,
-        Executed(16, 101, 358, 37, 46, 8, 4),
+        Executed(16, 101, 332, 31, 46, 8, 4),
         {PASSES: 1, CHUNKS: 0},
         [NEXT_PASS, NEXT_CHUNK],
     ),
@@ -325,7 +325,7 @@ ROWS = [
         "gradient of LSTM 256, 64 samples",
         grid("lstm-256-b64-t150", "FLOAT16", "training", GRID_GRADIENT),
         STEP_BACK,
-        Executed(16, 133, 658, 56, 58, 25, 7),
+        Executed(16, 133, 706, 56, 58, 27, 6),
         {PASSES_BACK: 1, SCALES: 1, PARTS: 2, CHUNKS: 0},
         [NEXT_CHUNK, LAST_TURN],
     ),

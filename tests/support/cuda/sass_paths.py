@@ -73,8 +73,16 @@ class UsualWays:
 
     def loads(self, loop: Loop) -> list[Load]:
         """The loads of a loop, in the order of their addresses, each with the usual way on which a wait for it comes first."""
-        never = [inner.blocks for inner in self.code.loops if inner.blocks < loop.blocks and self.times(inner) == 0]
-        passed = {number for number in loop.blocks.difference(*never) if not self.leaves_out(self.code.blocks[number])}
+        within = [inner for inner in self.code.loops if inner.blocks <= loop.blocks]
+        never = [inner.blocks for inner in within if inner is not loop and self.times(inner) == 0]
+        around = {
+            number: min(
+                (one for one in within if number in one.blocks and one.header != number), key=lambda one: len(one.blocks), default=loop
+            )
+            for number in loop.blocks
+        }
+        passed = {number for number in loop.blocks.difference(*never) if self._is_passed(number, around[number])}
+        passed = self._reached(loop, frozenset(passed))
         skips = self._skips(loop)
         following = {
             number: [to for to in self.code.blocks[number].following if to in passed and (number, to) not in skips] for number in passed
@@ -164,19 +172,25 @@ class UsualWays:
             raise SassError(f"how often is the loop at {self._place(inner)} executed?")
         return times
 
+    def _is_passed(self, number: int, loop: Loop) -> bool:
+        """Whether ways through a loop pass a block that is directly in it, or begins a loop in it. What is on every way is."""
+        block = self.code.blocks[number]
+        if number not in loop.blocks or block.has("NANOSLEEP", "CALL"):
+            return False
+        return number == loop.header or not self.leaves_out(block) or not self._returns(loop, loop.blocks - {number})
+
+    def _returns(self, loop: Loop, blocks: frozenset[int]) -> bool:
+        """Whether a way leads from the header back to it through some blocks of a loop."""
+        return any(loop.header in self.code.blocks[number].following for number in self._reached(loop, blocks))
+
     def _reached(self, loop: Loop, blocks: frozenset[int]) -> set[int]:
         """Those of some blocks of a loop to which a way leads from its header, in one turn."""
         found, waiting = {loop.header}, [loop.header]
         while waiting:
-            for after in self.code.blocks[waiting.pop()].following:
-                if after in blocks and after not in found and self._is_passed(after, loop):
-                    found.add(after)
-                    waiting.append(after)
+            new = blocks.intersection(self.code.blocks[waiting.pop()].following) - found
+            found |= new
+            waiting += new
         return found
-
-    def _is_passed(self, number: int, loop: Loop) -> bool:
-        block = self.code.blocks[number]
-        return number in loop.blocks and not block.has("NANOSLEEP", "CALL") and not self.leaves_out(block)
 
     def _of(self, number: int) -> Way:
         return Way(Counter(instruction.kind for instruction in self.code.blocks[number].instructions))
