@@ -274,6 +274,13 @@ ROWS = [
         [NEXT_PASS, NEXT_CHUNK],
     ),
     Row(
+        "LSTM 128, 1 sample, one block",
+        grid("lstm-128-b1-t512", "FLOAT16"),
+        STEP,
+        Executed(32, 94, 149, 27, 35, 5, 2),
+        {PASSES: 1, CHUNKS: 0},
+    ),
+    Row(
         "LSTM 512, 32 samples",
         grid("lstm-512x2-b32-t100", "FLOAT16"),
         STEP,
