@@ -25,29 +25,46 @@ enum class Protocol { alone, flags, data };
 /// A word that no value has: two halves, or a float, that are NaN with all bits set.
 inline constexpr unsigned not_yet = 0xFFFFFFFF;
 
-/// The buffers of an exchange that takes place at each of `steps` steps: alone one, with flags `taking_turns` (1 or 2), with data as many as
-/// steps.
-///
-/// The compiler does not know their number: with two it would write a loop over the steps out for each of them, which takes registers.
-template <Protocol protocol>
+/// The buffers of an exchange that takes place at each of `steps` steps, one after the other: alone one, with flags `taking_turns` (1 or 2),
+/// with data as many as steps.
+template <Protocol protocol, class E>
 class Turns {
   public:
-    __device__ Turns(int taking_turns, int steps)
-        : count_(protocol == Protocol::data ? steps : taking_turns),
-          mask_(machine::opaque(protocol == Protocol::data ? -1 : taking_turns - 1)) {}
+    /// `memory`: [groups][count(taking_turns, steps)][size], or where a block is alone its own buffer.
+    __device__ Turns(E* memory, int group, int taking_turns, int steps, long long size)
+        : now_(memory + (protocol == Protocol::alone ? 0 : group * count(taking_turns, steps) * size)),
+          to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size)) {}
 
-    __device__ int count() const {
-        return count_;
+    /// The buffer of the present step,
+    __device__ E* now() const {
+        return now_;
     }
 
-    /// The number of a step's buffer.
-    __device__ int of(int step) const {
-        return step & mask_;
+    /// that of the next one,
+    __device__ E* next() const {
+        return now_ + to_next_;
+    }
+
+    /// and that of the step before.
+    __device__ E* before() const {
+        return protocol == Protocol::data ? now_ - to_next_ : now_ + to_next_;
+    }
+
+    /// The next step is the present one.
+    __device__ void advance() {
+        now_ += to_next_;
+        if constexpr (protocol == Protocol::flags) {
+            to_next_ = -to_next_;
+        }
     }
 
   private:
-    int count_;
-    int mask_;
+    __device__ static long long count(int taking_turns, int steps) {
+        return protocol == Protocol::data ? steps : protocol == Protocol::flags ? taking_turns : 1;
+    }
+
+    E* now_;
+    long long to_next_;
 };
 
 /// A block's part in its group.

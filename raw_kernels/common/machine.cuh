@@ -219,9 +219,14 @@ __device__ __forceinline__ void trap() {
 }
 
 /// The value, of which the compiler does not know that it is the same each time: what is computed from it in a loop is computed there,
-/// and takes no registers between.
+/// and takes no registers between. Nor does it know how it was computed: it cannot do that anew in a loop.
 __device__ __forceinline__ int opaque(int value) {
     asm volatile("" : "+r"(value));
+    return value;
+}
+
+__device__ __forceinline__ long long opaque(long long value) {
+    asm volatile("" : "+l"(value));
     return value;
 }
 

@@ -78,6 +78,13 @@ struct Sequence : Layer {
         }
     }
 
+    /// Where a slot of one of the reserve's states begins, from a unit of a sample on; null where that is absent, and in inference.
+    template <class Pass>
+    __device__ float* state_slot(float* states, int slot, int direction, int sample, int unit) const {
+        bool const wanted = is_same<Pass, Training> && states != nullptr;
+        return wanted ? states + (slot_row(slot, direction, sample) * hidden_size + unit) : nullptr;
+    }
+
     /// Fills a slot of both states, H of H[t] being that of C[t]; nothing without a reserve.
     template <class Cell>
     __device__ void put_states(int slot, int direction, int sample, int unit, float hidden, float memory) const {

@@ -19,9 +19,7 @@ struct Parameters {
     unsigned most_polls;
 };
 
-struct Halved {
-    __device__ void fetch() const {}
-
+struct Halved : Unscaled {
     __device__ Pack<float, 2> operator()(int, int) const {
         return {{0.5f, 0.5f}};
     }
@@ -86,8 +84,8 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
     exchange.publish();
     int const last_depth = min(size, product.end_depth()) - 1;
     auto const operand_of = [&](int time, int pass) {
-        return product.template operand<protocol>(buffer(time, pass),
-                                                  [&](int sample) { return pass * Product::samples + sample < parameters.samples; });
+        auto const takes = [&](int sample) { return pass * Product::samples + sample < parameters.samples; };
+        return Operand<T>{buffer(time, pass), product.template loaded<protocol>(takes)};
     };
     for (int time = 0; time < parameters.times; ++time) {
         exchange.wait(product.first_depth() / parameters.rows, product.first_depth() < size ? last_depth / parameters.rows : -1);

@@ -281,12 +281,12 @@ PARTS = [
         *STAGING,
         "void enter(",
         "for (unsigned polls = 0; !(is_there(exchange) & others.is_there()); ++polls) { exchange.look_again(polls);"
-        " load_missing(exchange, operand, row_words, begin); others.load_missing(); }"
+        " load_missing(exchange, operand, begin); others.load_missing(); }"
         " if (begin == 0) { others.keep(); }"
-        " Quad<unsigned>* const place = chunk(begin) + first_sample() * row + first_unit();"
+        " Quad<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;"
         " #pragma unroll for (int i = 0; i < loads; ++i) { place[more_samples(i) * row + more_units(i)] = under_way_[i]; }"
         " bool const is_last = begin + chunk_steps >= steps_; Operand<T> const following = is_last ? next : operand;"
-        " if (following.values != nullptr) { load(exchange, following, row_words, is_last ? 0 : begin + chunk_steps); }"
+        " if (following.values != nullptr) { load(exchange, following, is_last ? 0 : begin + chunk_steps); }"
         " if constexpr (row_warps == 1) { __syncwarp(); } else { __syncthreads(); }",
     ),
     (
@@ -297,9 +297,9 @@ PARTS = [
     (
         *STAGING,
         "void load_missing(",
-        "unsigned const* const address = address_of(operand, row_words, begin);"
+        "int const first_byte = machine::opaque(first_byte_);"
         " #pragma unroll for (int i = 0; i < loads; ++i) { if (!exchange.is_there(under_way_[i].values)) {"
-        " exchange.load(address + offset(row_words, i), under_way_[i].values); } }",
+        " exchange.load(address_of(operand, first_byte, begin, i), under_way_[i].values); } }",
     ),
     (*UNSCALE, "bool is_there(", "return exchange_.is_there(under_way_);"),
     (*UNSCALE, "void load_missing(", "if (!is_there()) { load(place_of_lane()); }"),
@@ -320,25 +320,26 @@ def test_an_exchange_does_what_is_modelled(file: str, holder: str, start: str, d
 
 ORDER = re.compile(
     r"for \(int (?:pass|step) |if constexpr \(resets\w*\)|if \(multiplies\)|if \(pass == 0\)|if \((?:pass|step) (?:\+ 1 )?< \w+\)|else|"
-    r"__sync\w+|exchange\.wait|exchange\.publish|hand_on_hidden\((?:step \+ 1|0)|exchange\.put\(\w+|\w+\.(?:begin|multiply)\([^;]*\)|"
-    r"(?:sums|reset)\.put|Operand<T> const next = [^;]*|operand = [^;\[]*;|turns\.(?:count|of)\(\w*\)|"
-    r"Turns<protocol> const \w*turns\([^;]*|int const since = [^;]*|multiplies = [^;]*"
+    r"__sync\w+|exchange\.wait|exchange\.publish|hand_on\(\w+\.\w+\(\)|exchange\.put\(\w+|"
+    r"\w+\.(?:begin|template multiply<\w+>|multiply)\(exchange[^;]*\)|"
+    r"(?:sums|reset)\.put|Operand<T> const next = [^;]*|operand = [^;\[]*;|\w*(?:turns|sums|reset)\.(?:now|advance)\(\)|"
+    r"Turns<protocol, T> \w*turns\([^;]*|int const since = [^;]*|multiplies = [^;]*|taking_turns = [^;]*"
 )
 """What says in which order a kernel accesses what it exchanges."""
 
 FORWARD = """
-Turns<protocol> const turns(alone ? 1 : 2, sequence.seq_length)
-Turns<protocol> const reset_turns(1, sequence.seq_length)
-turns.count(); turns.of(step); turns.count(); turns.of(step)
-if constexpr (resets_first); __syncthreads; exchange.put(place
-for (int pass; hand_on_hidden(0; exchange.publish; for (int pass
+Turns<protocol, T> turns(alone ? own_hidden : parameters.hidden, group, 2, seq_length, of_passes * pass_size)
+Turns<protocol, T> reset_turns(alone ? own_reset_hidden : parameters.reset_hidden, group, 1, seq_length, of_passes * late_pass_size)
+if constexpr (resets_first); __syncthreads; exchange.put(buffer
+for (int pass; hand_on(turns.now(); exchange.publish; for (int pass
 for (int step
-operand = hidden_operand(step, 0)
+turns.now(); reset_turns.now()
+operand = hidden_operand(0)
 if constexpr (resets_first)
 for (int pass; if (pass == 0); exchange.wait; product.begin(exchange, operand)
-Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{}
+Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{}
 product.multiply(exchange, operand, next); operand = next
-__syncthreads; exchange.put(place
+__syncthreads; hand_on(reset_turns.now()
 if (pass + 1 < passes); __syncthreads; else; exchange.publish
 if constexpr (resets_first); operand = reset_operand(0)
 for (int pass
@@ -346,30 +347,34 @@ if constexpr (resets_first); if (pass == 0); exchange.wait; late.begin(exchange,
 Operand<T> const next = pass + 1 < passes ? reset_operand(pass + 1) : Operand<T>{}
 late.multiply(exchange, operand, next); operand = next
 else; if (pass == 0); exchange.wait; product.begin(exchange, operand)
-Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{}
+Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{}
 product.multiply(exchange, operand, next); operand = next
-__syncthreads; if constexpr (resets_first); else; if (step + 1 < steps); hand_on_hidden(step + 1
+__syncthreads; if constexpr (resets_first); else; else; if (step + 1 < steps); hand_on(turns.next()
 if (pass + 1 < passes); __syncthreads; else; if (step + 1 < steps); exchange.publish
+turns.advance(); reset_turns.advance()
 for (int pass
 """
 GRADIENT = """
-Turns<protocol> const turns(protocol == Protocol::alone || resets ? 1 : 2, sequence.seq_length)
+taking_turns = resets ? 1 : 2
 for (int pass; __syncthreads
 for (int step
 multiplies = step > 0 && (step < steps || parameters.hidden_init_gradient.data != nullptr)
-for (int pass
+for (int pass; else
 if (multiplies); int const since = step < steps ? passes - 1 : passes - 1 - pass
-sums.multiply(exchange, step - 1, pass, there, (resets ? 2 : 1) * since); __syncthreads
+sums.template multiply<true>(exchange, pass, one_pass ? loaded : sums.loaded(there), (resets ? 2 : 1) * since); __syncthreads
 if (step < steps)
-if constexpr (resets); reset.put; exchange.publish; reset.multiply(exchange, step, pass, there, 0); __syncthreads
+if constexpr (resets); reset.put; exchange.publish
+reset.template multiply<false>(exchange, pass, one_pass ? reset_loaded : reset.loaded(there), 0); __syncthreads
 sums.put; exchange.publish
 else; __syncthreads
-else; for (int pass
+else
+sums.advance(); reset.advance()
+for (int pass
 """
 HAND = """
 exchange.wait
 product_.begin(exchange, operand)
-product_.multiply(exchange, operand, {}, Scales(exchange, inverse, fetched_, machine::opaque(first), end - first, given))
+product_.multiply(exchange, operand, {}, Scales(exchange, inverse, fetched_, skipped, end - first, given))
 else; product_.multiply(exchange, operand, {})
 """
 
@@ -386,6 +391,23 @@ def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> 
     """`forward` and `gradient` in tests/support/cuda/exchange_programs.py say the same."""
     found = [" ".join(part.split()).rstrip(";") for part in ORDER.findall(body(text_of(file), function))]
     assert found == [part.strip() for part in re.split(r"[;\n]", does) if part.strip()]
+
+
+def test_turns_are_the_buffers_that_are_modelled() -> None:
+    """`Member.turns` says how many: of one all steps have the same, two alternate, and with data each step has its own."""
+    turns = body(text_of("common/exchange.cuh"), "class Turns")
+    does = {
+        "count(int": "return protocol == Protocol::data ? steps : protocol == Protocol::flags ? taking_turns : 1;",
+        "now() const": "return now_;",
+        "next() const": "return now_ + to_next_;",
+        "before() const": "return protocol == Protocol::data ? now_ - to_next_ : now_ + to_next_;",
+        "advance()": "now_ += to_next_; if constexpr (protocol == Protocol::flags) { to_next_ = -to_next_; }",
+    }
+    assert {start: " ".join(body(turns, start).split()) for start in does} == does
+    assert "to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))" in turns
+    hand = body(text_of("recurrent/grid_gradient.cu"), "class Hand ")
+    assert hand.count("of_step_before ? operands_.before() : operands_.now()") == 1
+    assert hand.count("of_step_before ? inverses_.before() : inverses_.now()") == 1
 
 
 ACCESSES = {

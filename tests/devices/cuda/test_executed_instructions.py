@@ -149,17 +149,19 @@ def grid(shape: str, data_type: DataType, run: Pass = "forward", file: str = GRI
 _BEFORE_PASSES = "operand = reset_operand(0);"
 STEP = Statement(GRID, "for (int step = 0; step < steps; ++step)")
 PASSES = Statement(GRID, "for (int pass = 0; pass < passes; ++pass)", after=_BEFORE_PASSES)
-NEXT_PASS = Statement(GRID, "hidden_operand(step, pass + 1)", after=_BEFORE_PASSES)
+CHANGE = Statement(GRID, "if (step == change)")
+"""Where a sample of the block has come to its end."""
 WAIT = Statement("common/exchange.cuh", "for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32)")
 NEXT_CHUNK = Statement("common/staging.cuh", "load(exchange, following")
 """Or the first one of the next pass: not usual where an operand is one chunk."""
+SAMPLES = Statement(GRID, "for (int slot = 0; slot < samples; ++slot)", after="change = steps;")
 CHUNKS = Statement(PRODUCTS, "for (int begin = register_steps; begin < steps_; begin += chunk - begin % chunk)")
 STEPS_OF_CHUNK = Statement(PRODUCTS, "for (int first = begin; first < end; first += together)")
 """These two: of the steps of depth whose part of R is not in registers."""
 LATER_CHUNK = Statement(PRODUCTS, "enter(begin);", after="if (begin % chunk == 0)")
 STEP_BACK = Statement(GRID_GRADIENT, "for (int step = 0; step <= steps; ++step)")
 PASSES_BACK = Statement(GRID_GRADIENT, "for (int pass = 0; pass < passes; ++pass)", after="bool const multiplies =")
-SCALES = Statement(GRID_GRADIENT, "for (int place = place_of_lane(); place < parts_ * samples; place += quads_of_warp)")
+SCALES = Statement(GRID_GRADIENT, "for (int place = place_of_lane() + quads_of_warp; place < parts_ * samples; place += quads_of_warp)")
 PARTS = Statement(GRID_GRADIENT, "for (int part = 0; part < units / 16 && exists[i]; ++part)")
 LAST_TURN = Statement(GRID_GRADIENT, "} else if (at.exists) {")
 """It has no step."""
@@ -261,79 +263,80 @@ ROWS = [
         "LSTM 256, 64 samples",
         grid("lstm-256-b64-t150", "FLOAT16"),
         STEP,
-        Executed(8, 106, 264, 34, 39, 8, 4),
-        {PASSES: 1, CHUNKS: 0},
-        [NEXT_PASS, NEXT_CHUNK],
+        Executed(8, 106, 86, 23, 27, 8, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
     ),
     Row(
         "LSTM 256, 64 samples, training",
         grid("lstm-256-b64-t150", "FLOAT16", "training"),
         STEP,
-        Executed(8, 102, 388, 43, 43, 15, 4),
-        {PASSES: 1, CHUNKS: 0},
-        [NEXT_PASS, NEXT_CHUNK],
+        Executed(8, 103, 202, 38, 30, 17, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
     ),
     Row(
         "LSTM 128, 1 sample, one block",
         grid("lstm-128-b1-t512", "FLOAT16"),
         STEP,
-        Executed(32, 94, 149, 27, 35, 5, 2),
-        {PASSES: 1, CHUNKS: 0},
+        Executed(32, 94, 49, 16, 25, 5, 2),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE],
     ),
     Row(
         "LSTM 512, 32 samples",
         grid("lstm-512x2-b32-t100", "FLOAT16"),
         STEP,
-        Executed(16, 106, 329, 31, 47, 8, 4),
-        {PASSES: 1, CHUNKS: 0},
-        [NEXT_PASS, NEXT_CHUNK],
+        Executed(16, 106, 197, 27, 37, 10, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
     ),
     Row(
         "LSTM 1024, 32 samples",
         grid("lstm-240-1024x2-b32-t200", "FLOAT16"),
         STEP,
-        Executed(68, 106, 593, 44, 115, 18, 6),
-        {PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 1},
-        [NEXT_PASS, LATER_CHUNK],
+        Executed(68, 106, 435, 38, 101, 18, 6),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 1},
+        [CHANGE, LATER_CHUNK],
     ),
     Row(
         "RNN 1760, 16 samples",
         grid("rnn-1760-b16-t50", "FLOAT16"),
         STEP,
-        Executed(28, 37, 512, 36, 58, 15, 6),
-        {PASSES: 1, CHUNKS: 0},
-        [NEXT_PASS],
+        Executed(28, 37, 361, 31, 47, 15, 6),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE],
     ),
     Row(
         "GRU 1024, 64 samples",
         grid("gru-1024-b64-t1500", "FLOAT16"),
         STEP,
-        Executed(96, 162, 958, 75, 160, 29, 8),
-        {PASSES: 1, WAIT: 1, CHUNKS: 2, STEPS_OF_CHUNK: 3},
-        [NEXT_PASS],
+        Executed(96, 162, 698, 79, 136, 29, 8),
+        {SAMPLES: 0, PASSES: 1, WAIT: 1, CHUNKS: 2, STEPS_OF_CHUNK: 3},
+        [CHANGE],
     ),
     Row(
         "LSTM 256, 64 samples, FLOAT32",
         grid("lstm-256-b64-t150", "FLOAT32"),
         STEP,
-        Executed(0, 683, 400, 55, 126, 8, 20),
-        {PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 3},
-        [NEXT_PASS, NEXT_CHUNK, LATER_CHUNK],
+        Executed(0, 681, 264, 53, 116, 10, 20),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 3},
+        [CHANGE, NEXT_CHUNK, LATER_CHUNK],
     ),
     Row(
         "LSTM 256, 64 samples, TF32",
         grid("lstm-256-b64-t150", "FLOAT32", tf32=True),
         STEP,
-        Executed(16, 101, 332, 31, 46, 8, 4),
-        {PASSES: 1, CHUNKS: 0},
-        [NEXT_PASS, NEXT_CHUNK],
+        Executed(16, 101, 198, 27, 36, 10, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
     ),
     Row(
         "gradient of LSTM 256, 64 samples",
         grid("lstm-256-b64-t150", "FLOAT16", "training", GRID_GRADIENT),
         STEP_BACK,
-        Executed(16, 133, 706, 56, 58, 27, 6),
-        {PASSES_BACK: 1, SCALES: 1, PARTS: 2, CHUNKS: 0},
+        Executed(16, 133, 344, 44, 44, 24, 6),
+        {PASSES_BACK: 1, SCALES: 0, PARTS: 2, CHUNKS: 0},
         [NEXT_CHUNK, LAST_TURN],
     ),
 ]

@@ -71,7 +71,7 @@ FAULTS: list[tuple[str, Any]] = [
     *((name, ("__syncwarp();", place)) for place, name in enumerate(("gru of halves", "gru"))),
     ("gru of halves", RELAXED_POLL),
     ("gru of halves", ("machine::store_release(", 0, "machine::store_relaxed(")),
-    ("lstm", ("return step & mask_;", 0, "return 0;")),
+    ("lstm", ("to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))", 0, "to_next_(0)")),
 ]
 """Each barrier of a block, of a warp (after a wait, where an operand is staged), what publishes and waits, the second buffer of H[t]."""
 

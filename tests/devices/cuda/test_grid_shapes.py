@@ -184,7 +184,7 @@ def test_a_plan_tells_how_it_is_spread() -> None:
     assert not plan.capturable
     text = plan.describe()
     product = "TensorCores<machine::half, 1, 1, 1, 1, 4, 2>"
-    assert f"grid<machine::half, {product}, {product}, Protocol::flags, 1, Training" in text
+    assert f"grid<machine::half, {product}, {product}, Protocol::flags, 1, true, Training" in text
     spread = "3 x 2 x 2 blocks in a cooperative launch, exchanging by flags, 8 units and 3 sample(s) each, 8 at a time"
     assert f"{spread}; 8192 bytes of R in registers" in text
 

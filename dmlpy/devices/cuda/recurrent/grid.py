@@ -57,11 +57,16 @@ def most_polls() -> int:
     return int(text)
 
 
+def flag(value: bool) -> str:
+    """A template argument."""
+    return "true" if value else "false"
+
+
 def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str, forward: str, backward: str) -> Kernel:
     """The kernel `grid` for a shape; the other arguments are as for `walk_kernel`."""
     scalar = scalar_type(data_type)
     late = "NoProduct" if shape.late_product is None else shape.late_product.type_name
-    where = f"{shape.product.type_name}, {late}, Protocol::{shape.protocol}, {shape.pairs}"
+    where = f"{shape.product.type_name}, {late}, Protocol::{shape.protocol}, {shape.pairs}, {flag(shape.passes == 1)}"
     return Kernel(
         "recurrent/grid.cu",
         f"grid<{scalar}, {where}, {run}, {cell}, {forward}, {backward}>",

@@ -12,8 +12,8 @@ import numpy as np
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import check_resident, launch_grid, most_polls
-from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates
+from dmlpy.devices.cuda.recurrent.grid import check_resident, flag, launch_grid, most_polls
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates, whole_parts
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
 from dmlpy.devices.plan import Launch
 
@@ -44,11 +44,13 @@ ARRANGE = struct(
 FILE = "recurrent/grid_gradient.cu"
 
 
-def grid_gradient_kernel(data_type: np.dtype[Any], shape: GridShape, cell: str, forward: str, backward: str) -> Kernel:
-    """The kernel `grid` for a shape; the other arguments are as for `walk_kernel`."""
+def grid_gradient_kernel(
+    data_type: np.dtype[Any], shape: GridShape, cell: str, forward: str, backward: str, *, parts_are_whole: bool
+) -> Kernel:
+    """The kernel `grid` for a shape; `parts_are_whole` as `whole_parts` tells, and the other arguments as for `walk_kernel`."""
     scalar = scalar_type(data_type)
     reset = "NoProduct" if shape.late_product is None else shape.late_product.type_name
-    where = f"{shape.product.type_name}, {reset}, Protocol::{shape.protocol}"
+    where = f"{shape.product.type_name}, {reset}, Protocol::{shape.protocol}, {flag(shape.passes == 1)}, {flag(parts_are_whole)}"
     return Kernel(
         FILE,
         f"grid<{scalar}, {where}, {cell}, {forward}, {backward}>",
@@ -95,7 +97,8 @@ class GridGradientPlan(RecurrentGradientPlan):
 
     @property
     def _kernel(self) -> Kernel:
-        return grid_gradient_kernel(self._type, self._shape, *self._types)
+        parts_are_whole = whole_parts(self._facts, self._shape)
+        return grid_gradient_kernel(self._type, self._shape, *self._types, parts_are_whole=parts_are_whole)
 
     @property
     def _arrange_kernels(self) -> list[Kernel]:
