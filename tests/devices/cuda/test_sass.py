@@ -190,6 +190,16 @@ def test_the_shortest_way_to_a_wait_counts() -> None:
         assert (found.distance, found.products) == (distance, products)
 
 
+@pytest.mark.parametrize(("following", "total"), [((1,), 2 + 3), ((1, 2), 2 + 1)])
+def test_what_every_way_passes_is_not_left_out(following: tuple[int, ...], total: int) -> None:
+    def block(count: int, *to: int) -> Block:
+        return Block((Instruction("IADD3", "", None, 1, None, frozenset()),) * count, to)
+
+    code = Code((block(2, *following), block(3, 0), block(1, 0)))
+    (loop,) = code.loops
+    assert UsualWays(code, leaves_out=lambda one: len(one.instructions) == 3).once(loop).total == total
+
+
 def test_a_wait_behind_an_inner_loop_is_as_far_as_its_turn() -> None:
     """Where it is known to be executed; else the way around it is the shortest."""
     code = made_up("behind<8>")
