@@ -7,8 +7,8 @@
 //
 // A cell hands what a gradient needs of a step to its argument `pass`: for gate g, at place g, the activation's value where the
 // derivative follows from that, else its argument; Gru<true> also H[t-1] Rh^T + Rbh, at place 3. Where sums are clipped it is always
-// the argument before the clip. Lstm's h is evaluated anew from C[t]. The bits of `kept_by_next`, and of `kept_by_reset` where the reset is a
-// step of its own, are the places that are handed over.
+// the argument before the clip. Lstm's h is evaluated anew from C[t]. The bits of `kept_by_next`, and of `kept_by_reset` where the reset
+// is a step of its own, are the places that are handed over.
 #pragma once
 
 /// A pass that keeps nothing.

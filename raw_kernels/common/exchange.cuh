@@ -67,6 +67,11 @@ class Turns {
     long long to_next_;
 };
 
+/// A thread's wait for something.
+struct Wait {
+    unsigned looks = 0;  // in vain
+};
+
 /// A block's part in its group.
 template <Protocol protocol>
 class Exchange {
@@ -120,8 +125,8 @@ class Exchange {
             unsigned const awaited = epoch_ - fewer;
             for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {
                 // Each look acquires: one more load after the flag is seen would be one more trip to the L2 cache.
-                for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) {
-                    look_again(polls);
+                Wait wait;
+                while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) {
                 }
             }
             __syncwarp();
@@ -143,12 +148,13 @@ class Exchange {
                ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));
     }
 
-    /// Called before something is looked for once more, after so many looks in vain but one: gives way to other warps, or gives up.
-    __device__ void look_again(unsigned polls) const {
-        if (polls == most_polls_) {
+    /// Called between two looks: whether to look again. Gives way to other warps, and fails the launch after too many looks.
+    __device__ bool look_again(Wait& wait) const {
+        if (wait.looks == most_polls_) {
             machine::trap();
         }
-        machine::pause(polls);
+        machine::pause(wait.looks++);
+        return true;
     }
 
   private:

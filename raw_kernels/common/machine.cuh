@@ -203,10 +203,10 @@ __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned
     load_relaxed(address, words);
 }
 
-/// Looks for what another block will write that follow each other at once: as long as these take, it usually has come.
+/// Looks for what another block will write that follow each other at once: while they take place, it usually comes.
 inline constexpr unsigned prompt_looks = 8;
 
-/// Lets other warps run for some tens of cycles, after so many looks in vain but one.
+/// Lets other warps run for some tens of cycles, unless there were fewer looks than that before.
 __device__ __forceinline__ void pause(unsigned looks) {
     if (looks >= prompt_looks) {
         asm volatile("nanosleep.u32 20;");

@@ -275,8 +275,8 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     /// not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next product.
     ///
     /// With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
-    /// Pack<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads of the operand
-    /// are under way, and scales.keep() when what both load has come, which is waited for together.
+    /// Pack<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads of the
+    /// operand are under way, and scales.keep() when what both load has come, which is waited for together.
     template <Protocol protocol, class Scales = Unscaled>
     __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                              Scales scales = {}) {
@@ -477,7 +477,8 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
     static constexpr int chains = row_slots * samples >= 4 ? 1 : row_slots * samples >= 2 ? 2 : 4;  // sums that do not wait for each other
 
     /// Adds the groups' sums of the slots `first` to first + count - 1, groups `lanes` lanes apart first, and puts them where `sum` finds
-    /// them, that of slot 0 at `own`. As long as a group has an even number of slots it gives one half of them away and goes on with the other.
+    /// them, that of slot 0 at `own`. As long as a group has an even number of slots it gives one half of them away and goes on with the
+    /// other.
     template <int count, int lanes>
     __device__ __forceinline__ void put_sums(float const (&sums)[count], int first, float* own) const {
         if constexpr (lanes < row_lanes) {

@@ -111,8 +111,8 @@ class Staging {
     __device__ __forceinline__ void enter(Exchange const& exchange, Operand<T> const& operand, Operand<T> const& next, int begin,
                                           Others& others) {
         // All that is missing is looked for together.
-        for (unsigned polls = 0; !(is_there(exchange) & others.is_there()); ++polls) {
-            exchange.look_again(polls);
+        Wait wait;
+        while (!(is_there(exchange) & others.is_there()) && exchange.look_again(wait)) {
             load_missing(exchange, operand, begin);
             others.load_missing();
         }

@@ -12,7 +12,7 @@ class Trail {
     /// distances between times, samples and units.
     __device__ Trail(E* start, long long time, long long sample, long long unit, bool backward)
         : of_block_(start),
-          step_(machine::opaque(start == nullptr ? 0 : backward ? -time : time)),
+          step_(in_register(start == nullptr ? 0 : backward ? -time : time)),
           length_(start == nullptr || !backward ? 0 : time),
           sample_(start == nullptr ? 0 : sample),
           unit_(start == nullptr ? 0 : unit) {}
@@ -48,6 +48,11 @@ class Trail {
     }
 
   private:
+    /// Where there are several passes registers are scarce, and the compiler may find the distance anew each time.
+    __device__ static long long in_register(long long distance) {
+        return one_pass ? machine::opaque(distance) : distance;
+    }
+
     E* of_block_;
     E* of_pair_[moves ? pairs : 1];
     long long step_;

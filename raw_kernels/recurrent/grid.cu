@@ -87,31 +87,6 @@ struct GridParameters {
     unsigned most_polls;                    // before a wait gives up
 };
 
-/// What a cell keeps of a step, until there is time to write it. In inference nothing.
-template <class Pass, class Cell>
-struct Held {
-    __device__ Inference pass() {
-        return {};
-    }
-};
-
-template <class Cell>
-struct Held<Training, Cell> {
-    float values[Cell::kept];
-
-    struct Pass {
-        Held& held;
-
-        __device__ void keep(int place, float value) const {
-            held.values[place] = value;
-        }
-    };
-
-    __device__ Pass pass() {
-        return {*this};
-    }
-};
-
 /// The blocks of a group whose part of the depth a warp reads: [first, last], maybe none.
 struct Producers {
     int first;
@@ -230,8 +205,8 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
 
     Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.most_polls);
-    // Where pairs of a pass put a value for others in a buffer of operands with these rows. With Protocol::data, which waits for every word, also
-    // those of the units beyond the last one, whose value is zero.
+    // Puts a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units beyond
+    // the last one have one too, zero.
     auto const hand_on = [&](T* buffer, int row, int pass, int p, T value, bool runs) {
         bool const has_place = protocol == Protocol::data ? in_pass[p] & (first_unit + unit[p] < row) : exists[p];
         exchange.put(buffer + (pass * pass_samples * row + (sample[p] * row + first_unit + unit[p])), value, has_place & runs);
@@ -540,9 +515,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 ///
 /// Grid: x is the group of units, `units` each; y is the group of the batch, `samples` each; z is the direction. Where x is 1 a block is
 /// alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`; in each pass over its samples a
-/// thread has up to `pairs` pairs of unit and sample, in training at most 32 over all passes; `one_pass` if no block takes more. Product takes all rows of a block; where the
-/// cell resets before the product those of the last gate are LateProduct's, which is NoProduct elsewhere. Dynamic shared memory: what the
-/// pieces sum to.
+/// thread has up to `pairs` pairs of unit and sample, in training at most 32 over all passes; `one_pass` if no block takes more. Product
+/// takes all rows of a block; where the cell resets before the product those of the last gate are LateProduct's, which is NoProduct
+/// elsewhere. Dynamic shared memory: what the pieces sum to.
 template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell,
           class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {

@@ -238,7 +238,7 @@ def body(text: str, start: str) -> str:
 
 EXCHANGE = "common/exchange.cuh", "class Exchange"
 STAGING = "common/staging.cuh", "class Staging"
-UNSCALE = "recurrent/grid_gradient.cu", "class Unscale"
+UNSCALE = "common/hands.cuh", "class Unscale"
 PARTS = [
     (
         *EXCHANGE,
@@ -261,7 +261,7 @@ PARTS = [
         "void wait(",
         "if constexpr (protocol == Protocol::flags) { unsigned const awaited = epoch_ - fewer;"
         " for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {"
-        " for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) { look_again(polls); } }"
+        " Wait wait; while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) { } }"
         " __syncwarp(); }",
     ),
     (
@@ -276,11 +276,15 @@ PARTS = [
         "return protocol != Protocol::data ||"
         " ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));",
     ),
-    (*EXCHANGE, "void look_again(", "if (polls == most_polls_) { machine::trap(); } machine::pause(polls);"),
+    (
+        *EXCHANGE,
+        "bool look_again(",
+        "if (wait.looks == most_polls_) { machine::trap(); } machine::pause(wait.looks++); return true;",
+    ),
     (
         *STAGING,
         "void enter(",
-        "for (unsigned polls = 0; !(is_there(exchange) & others.is_there()); ++polls) { exchange.look_again(polls);"
+        "Wait wait; while (!(is_there(exchange) & others.is_there()) && exchange.look_again(wait)) {"
         " load_missing(exchange, operand, begin); others.load_missing(); }"
         " if (begin == 0) { others.keep(); }"
         " Quad<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;"
@@ -307,7 +311,7 @@ PARTS = [
         *UNSCALE,
         "void fetch(",
         "for (unsigned& word : under_way_) { word = 0; } if (is_given(place)) { load(place);"
-        " for (unsigned polls = 0; !is_there(); ++polls) { exchange_.look_again(polls); load(place); } }",
+        " Wait wait; while (!is_there() && exchange_.look_again(wait)) { load(place); } }",
     ),
 ]
 
@@ -384,7 +388,7 @@ else; product_.multiply(exchange, operand, {})
     [
         ("recurrent/grid.cu", "void grid_direction(", FORWARD),
         ("recurrent/grid_gradient.cu", "void grid_direction(", GRADIENT),
-        ("recurrent/grid_gradient.cu", "void multiply(", HAND),
+        ("common/hands.cuh", "void multiply(", HAND),
     ],
 )
 def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> None:
@@ -405,7 +409,7 @@ def test_turns_are_the_buffers_that_are_modelled() -> None:
     }
     assert {start: " ".join(body(turns, start).split()) for start in does} == does
     assert "to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))" in turns
-    hand = body(text_of("recurrent/grid_gradient.cu"), "class Hand ")
+    hand = body(text_of("common/hands.cuh"), "class Hand ")
     assert hand.count("of_step_before ? operands_.before() : operands_.now()") == 1
     assert hand.count("of_step_before ? inverses_.before() : inverses_.now()") == 1
 

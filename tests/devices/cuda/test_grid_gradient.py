@@ -17,7 +17,8 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes, product_gates, whole_parts
+from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
 from dmlpy.devices.cuda.seam import Limits, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
@@ -317,6 +318,24 @@ def test_what_is_not_finite_stays_in_its_sample(seam: Seam, name: str, value: fl
     np.testing.assert_array_equal(found[0][others], found[1][others])
     assert np.isfinite(found[0]).all()
     assert not np.isfinite(found[1][1]).any()
+
+
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+def test_parts_are_whole_where_no_warp_begins_within_one(cell: str) -> None:
+    """Then kernels take the scale of a part of one block for all steps of depth that lie in it; the others look for it in each step."""
+    found = set()
+    for hidden in (48, 256, 384):
+        desc = gradient_desc(cell, "FLOAT16", 16, hidden, 3)
+        facts = Facts.of(desc)
+        for shape in grid_gradient_shapes(desc, H100, tf32=False):
+            begins = []
+            for product, gates in zip(shape.products, product_gates(facts), strict=True):
+                part = gates * shape.units
+                run = product.steps(shape.unit_groups * part) * product.step_depth
+                begins += [warp * run % part for warp in range(1, product.depth_warps + 1)]
+            found.add(whole_parts(facts, shape))
+            assert whole_parts(facts, shape) == (set(begins) == {0})
+    assert found == {True, False}
 
 
 # what blocks promise each other
