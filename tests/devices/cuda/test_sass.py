@@ -190,12 +190,19 @@ def test_the_shortest_way_to_a_wait_counts() -> None:
         assert (found.distance, found.products) == (distance, products)
 
 
+def block_of(count: int, *to: int, opcode: str = "IADD3") -> Block:
+    return Block((Instruction(opcode, "", None, 1, None, frozenset()),) * count, to)
+
+
+def test_gathering_threads_that_have_parted_does_not_count() -> None:
+    code = Code((block_of(2, 1, 2), block_of(3, 0, opcode="WARPSYNC.COLLECTIVE"), block_of(1, 0, opcode="SHFL.BFLY")))
+    (loop,) = code.loops
+    assert UsualWays(code).once(loop).kinds == {"integer": 2, "shared": 1}
+
+
 @pytest.mark.parametrize(("following", "total"), [((1,), 2 + 3), ((1, 2), 2 + 1)])
 def test_what_every_way_passes_is_not_left_out(following: tuple[int, ...], total: int) -> None:
-    def block(count: int, *to: int) -> Block:
-        return Block((Instruction("IADD3", "", None, 1, None, frozenset()),) * count, to)
-
-    code = Code((block(2, *following), block(3, 0), block(1, 0)))
+    code = Code((block_of(2, *following), block_of(3, 0), block_of(1, 0)))
     (loop,) = code.loops
     assert UsualWays(code, leaves_out=lambda one: len(one.instructions) == 3).once(loop).total == total
 

@@ -111,6 +111,11 @@ class Block:
     def has(self, *names: str) -> bool:
         return any(instruction.name in names for instruction in self.instructions)
 
+    @property
+    def gathers(self) -> bool:
+        """Whether it brings threads of a warp that have parted together for what all do at once: where they have not, it is passed by."""
+        return any(instruction.opcode == "WARPSYNC.COLLECTIVE" for instruction in self.instructions)
+
 
 @dataclass(frozen=True)
 class Loop:

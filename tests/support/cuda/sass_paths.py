@@ -63,8 +63,8 @@ class UsualWays:
     def once(self, loop: Loop) -> Way:
         """What is executed in one turn, from the header back to it, where it is most.
 
-        The way passes no block that calls a function, which is there for rare numbers, and none that pauses: of a loop that waits for
-        others only the first look counts.
+        The way passes no block that calls a function, which is there for rare numbers, none that gathers a warp whose threads have parted,
+        and none that pauses: of a loop that waits for others only the first look counts.
 
         Raises:
             SassError: there is none, or it is not known how often an inner loop is executed.
@@ -175,7 +175,7 @@ class UsualWays:
     def _is_passed(self, number: int, loop: Loop) -> bool:
         """Whether ways through a loop pass a block that is directly in it, or begins a loop in it. What is on every way is."""
         block = self.code.blocks[number]
-        if number not in loop.blocks or block.has("NANOSLEEP", "CALL"):
+        if number not in loop.blocks or block.has("NANOSLEEP", "CALL") or block.gathers:
             return False
         return number == loop.header or not self.leaves_out(block) or not self._returns(loop, loop.blocks - {number})
 
