@@ -346,7 +346,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         return ((part * sample_tiles + sample / 8) * rows + row) * 8 + (sample % 8 ^ order);
     }
 
-    /// Puts a warp's sums where `sum` finds them.
+    /// Puts a warp's sums where `sum` finds them; of a single sample no others.
     template <int chains>
     __device__ __forceinline__ void put_sums(float const (&sums)[chains][row_tiles][sample_tiles][4]) const {
         int const first_row = Base::warp() / depth_warps * row_tiles * 16 + Base::lane() / 4;
@@ -367,8 +367,14 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
                     }
                     int const row = first_row + tile * 16 + half * 8;
                     int const sample = sample_tile * 8 + Base::lane() % 4 * 2;
-                    sums_[place_of_sum(Base::warp() % depth_warps, row, sample + upper)] = upper != 0 ? pair[1] : pair[0];
-                    sums_[place_of_sum(Base::warp() % depth_warps, row, sample + 1 - upper)] = upper != 0 ? pair[0] : pair[1];
+                    if constexpr (loaded == 1) {
+                        if (sample == 0) {
+                            sums_[place_of_sum(Base::warp() % depth_warps, row, 0)] = pair[0];
+                        }
+                    } else {
+                        sums_[place_of_sum(Base::warp() % depth_warps, row, sample + upper)] = upper != 0 ? pair[1] : pair[0];
+                        sums_[place_of_sum(Base::warp() % depth_warps, row, sample + 1 - upper)] = upper != 0 ? pair[0] : pair[1];
+                    }
                 }
             }
         }

@@ -87,6 +87,7 @@ SPREADS = {
     "halves, 3 blocks in passes, data": Spread(16, 8, 13, np.float16, batch=19, registers=0, options=DATA),
     "halves, 2 blocks, data": Spread(32, 16, 3, np.float16, options=DATA | {"row_warps": 2}),
     "tf32, 3 blocks, data": Spread(16, 8, 2, tf32=True, options=DATA),
+    "halves, 3 blocks of one sample": Spread(16, 8, 1, np.float16, batch=2, options=DATA),
 }
 
 

@@ -36,6 +36,8 @@ MMA_CHAIN = 4
 """The fewest products that one warp adds in sequence. Model: several independent sums share the depth."""
 ACTIVATIONS = 77
 """From the sums of a unit to its new states, when the special-function units are idle. Model."""
+SINGLE_SUMS = 4
+"""Columns of 4 bytes whose time the sums of one sample take on their way to shared memory. Derived: half of a store's lanes have none."""
 UNIFORM_LOAD = 2
 """The load/store units' time for 16 bytes that all lanes of a warp read. Derived from the rate of compiled code."""
 COPY_LOADS = 8
@@ -377,14 +379,17 @@ def grid_step(
     rate = {"half": machine.mma, "tf32": machine.mma_tf32, "float": machine.fma}[work.arithmetic]
     compute = 2.0 * part * padding * columns / rate
     # A block loads an operand from the L2 cache once, and every warp with different rows reads it from shared memory.
-    loaded = min(samples, pass_samples) * work.exchanged * work.itemsize
+    real = min(samples, pass_samples)
+    loaded = real * work.exchanged * work.itemsize
     weights = max(0, part * work.itemsize - register_bytes) / machine.shared_rate
     if on_tensor_cores:
         read = columns * work.exchanged * work.itemsize * row_warps / machine.shared_rate
     else:
         read = UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
     shared = weights + read + (0 if alone else loaded / machine.shared_rate)
-    sums = 2 * 4 * depth_warps * rows * columns / machine.shared_rate
+    # A single sample is put by 8 of 32 lanes, in two stores for each 16 rows.
+    put = SINGLE_SUMS if on_tensor_cores and real == 1 else columns
+    sums = 4 * depth_warps * rows * (put + real) / machine.shared_rate
     product = passes * (max(compute, shared, 0 if alone else loaded / machine.l2_rate) + sums)
     if alone:
         product = max(product, _gates_cycles(work, machine))  # otherwise the exchange hides it
