@@ -137,7 +137,7 @@ def _compile_graph(graph: Graph, device: Device, level: FeatureLevel, flags: Exe
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
     copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled, fuse=compiled.fuse))
-    return compile_wiring(wiring, device, level, flags, lambda desc: _planned(desc, device, level, flags), fuse=fuse)
+    return compile_wiring(wiring, device, level, flags, lambda desc: _planned(desc, device, level, flags).standing, fuse=fuse)
 
 
 # pickles

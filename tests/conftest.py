@@ -24,6 +24,7 @@ CONTEXT_DIED = pytest.StashKey[str]()
 
 def pytest_configure(config: pytest.Config) -> None:
     stand_in.install()
+    os.environ.setdefault("DMLPY_TIMEOUT_S", "60")  # on a busy machine blocks that the CPU runs come late
     if workers := getattr(config.option, "numprocesses", None):  # pytest-xdist's; it starts them later, with this environment
         # BLAS's threads spin while they wait: as many in each worker as there are processors took a third of all time.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))

@@ -105,6 +105,12 @@ class CompiledOperator:
         """The described inputs that `prepare` takes, all at once, in the struct's order; empty if it packs nothing."""
         return self._plan.constants
 
+    @property
+    def standing(self) -> CompiledOperator:
+        """The operator that constants are to be packed for: this one, unless another plan has taken the place of its own meanwhile."""
+        plan = self._plan.standing
+        return self if plan is self._plan else replace(self, _plan=plan)
+
     @cached_property
     def name(self) -> str:
         """The struct's name, for messages."""
@@ -177,6 +183,8 @@ class CompiledOperator:
         self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False
     ) -> Callable[[], PreparedOperator]:
         """Checks what `prepare` takes, and returns the function that enqueues the work."""
+        if (standing := self.standing) is not self:
+            return standing._preparation(constants, persistent, handle, copy=copy, portable=portable)
         producers: list[int] = []
         bound, problems = self._resolve(constants, self._tables.constants, handle, copy=copy)
         area, memory = self._area("persistent", persistent, self._plan.persistent_size, problems, producers)

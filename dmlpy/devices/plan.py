@@ -142,6 +142,11 @@ class Plan(ABC):
             DeviceError: a kernel cannot be compiled.
         """
 
+    @property
+    def standing(self) -> Plan:
+        """The plan that constants are to be packed for from now on: another one if that has taken the place of this one meanwhile."""
+        return self
+
     @abstractmethod
     def describe(self) -> str:
         """Describes, in lines of text, which kernels run, in which order, and why this strategy was chosen."""

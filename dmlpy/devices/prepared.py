@@ -120,6 +120,7 @@ def _packed_anew(operator: CompiledOperator | Refused, constants: Mapping[str, B
     """
     if isinstance(operator, Refused):
         return operator
+    operator = operator.standing
     device, plan, purpose = operator.device, operator._plan, f"packed constants of {operator.name}"
     if set(plan.constants) != set(constants):
         raise PickleError(

@@ -7,12 +7,17 @@
 //
 // A cell hands what a gradient needs of a step to its argument `pass`: for gate g, at place g, the activation's value where the
 // derivative follows from that, else its argument; Gru<true> also H[t-1] Rh^T + Rbh, at place 3. Where sums are clipped it is always
-// the argument before the clip. Lstm's h is evaluated anew from C[t].
+// the argument before the clip. Lstm's h is evaluated anew from C[t]. The bits of `kept_by_next`, and of `kept_by_reset` where the reset
+// is a step of its own, are the places that are handed over.
 #pragma once
 
 /// A pass that keeps nothing.
 struct Inference {
     __device__ void keep(int, float) const {}
+
+    __device__ float* address() const {
+        return nullptr;
+    }
 };
 
 /// A pass whose gradient will be asked for.
@@ -24,6 +29,11 @@ struct Training {
         if (kept != nullptr) {
             kept[place * hidden_size] = value;
         }
+    }
+
+    /// Where place 0 of the unit is; null: nobody asks.
+    __device__ float* address() const {
+        return kept;
     }
 };
 
@@ -65,6 +75,26 @@ struct Unit {
             peephole[g] = peephole_tensor == nullptr ? 0.0f : peephole_tensor[(direction * 3 + g) * hidden_size + unit];
         }
     }
+
+    /// From what a unit's constructor found, stored side by side.
+    __device__ Unit(float const* biases,     // [biases], aligned to all of them where they are four
+                    float const* peepholes,  // [3] or null
+                    float clip)
+        : clip_threshold(clip) {
+        if constexpr (Cell::biases == 4) {
+            Quad<float> const loaded = *reinterpret_cast<Quad<float> const*>(biases);
+            for (int g = 0; g < Cell::biases; ++g) {
+                bias[g] = loaded.values[g];
+            }
+        } else {
+            for (int g = 0; g < Cell::biases; ++g) {
+                bias[g] = biases[g];
+            }
+        }
+        for (int g = 0; g < 3; ++g) {
+            peephole[g] = peepholes == nullptr ? 0.0f : peepholes[g];
+        }
+    }
 };
 
 /// H[t] = f(X[t] W^T + H[t-1] R^T + Wb + Rb)
@@ -72,6 +102,7 @@ struct Rnn {
     static constexpr int gates = 1;
     static constexpr int biases = 1;
     static constexpr int kept = 1;
+    static constexpr unsigned kept_by_next = 0b1;
     static constexpr bool has_memory = false;
     static constexpr bool resets_before_product = false;
 
@@ -92,6 +123,8 @@ struct Gru {
     static constexpr int gates = 3;
     static constexpr int biases = linear_before_reset ? 4 : 3;
     static constexpr int kept = linear_before_reset ? 4 : 3;
+    static constexpr unsigned kept_by_next = linear_before_reset ? 0b1111 : 0b101;
+    static constexpr unsigned kept_by_reset = 0b10;
     static constexpr bool has_memory = false;
     /// Whether the product of the last gate is of r . H[t-1], so that all units have to reset before any can go on.
     static constexpr bool resets_before_product = !linear_before_reset;
@@ -131,6 +164,7 @@ struct Lstm {
     static constexpr int gates = 4;
     static constexpr int biases = 4;
     static constexpr int kept = 4;
+    static constexpr unsigned kept_by_next = couple_input_forget ? 0b1011 : 0b1111;
     static constexpr bool has_memory = true;
     static constexpr bool resets_before_product = false;
 

@@ -49,8 +49,7 @@ class PixelLines {
     static constexpr int in_quad = 4 * in_word;
     static constexpr int piece_terms = line_words * in_word;
     static constexpr int run = own_words * in_word;          // terms of a thread where they come one by one
-    static constexpr int most_loads = run < 16 ? run : 16;   // that do not wait for each other, of the terms of one tap
-    static constexpr int at_once = 4;                        // and where taps change
+    static constexpr int at_once = 4;                        // of these, where taps change
 
   public:
     /// `find(number)` is the tile's pixel of a number.
@@ -60,7 +59,7 @@ class PixelLines {
         int const thread = static_cast<int>(threadIdx.x);
         first_ = wide ? thread % 4 * in_quad : thread / tile_side * run;
         pixels_[0] = find(wide ? thread / 4 : thread % tile_side);
-        pixels_[1] = wide ? find(thread / 4 + tile_threads / 4) : Pixel<Raw>{};
+        pixels_[1] = wide ? find(thread / 4 + tile_threads / 4) : Pixel<Raw>{false, pixels_[0].image, {}};
         channel_ = first_;
         settle();
         locate();
@@ -68,45 +67,31 @@ class PixelLines {
 
     /// The pieces come one after the other.
     __device__ __forceinline__ void load(long long first, long long terms) {
+        long long const left = terms - first - first_;
         if (wide_) {
+            clear<own_words>(left > 0);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                Quad<unsigned> quad = {};
-                if (first + first_ < terms) {
-                    if (met_[i]) {
-                        quad = *reinterpret_cast<Quad<unsigned> const*>(pixels_[i].image + place_[i] + channel_);
-                    }
+                if (left > 0 && met_[i]) {
+                    auto const quad = *reinterpret_cast<Quad<unsigned> const*>(pixels_[i].image + place_[i] + channel_);
 #pragma unroll
                     for (int w = 0; w < 4; ++w) {
-                        quad.values[w] = met_[i] ? quad.values[w] ^ flip_ : padding_;
+                        loaded_[4 * i + w] = quad.values[w];
                     }
-                }
-#pragma unroll
-                for (int w = 0; w < 4; ++w) {
-                    words_[4 * i + w] = quad.values[w];
                 }
             }
             move(piece_terms);
             return;
         }
-        long long const left = terms - first - first_;
         if (channel_ + run <= reduction_.lengths[0] && left >= run) {
-            long long const stride = reduction_.input_strides[0];
-#pragma unroll 1
-            for (int number = 0; number < run; number += most_loads) {
-                Raw const* const from = pixels_[0].image + place_[0] + (channel_ + number) * stride;
-                unsigned words[most_loads / in_word];
+            clear<run>(true);
+            if (met_[0]) {
+                long long const stride = reduction_.input_strides[0];
+                Raw const* const from = pixels_[0].image + place_[0] + channel_ * stride;
 #pragma unroll
-                for (int i = 0; i < most_loads / in_word; ++i) {
-                    words[i] = met_[0] ? 0 : padding_;
-#pragma unroll
-                    for (int e = 0; e < in_word; ++e) {
-                        if (met_[0]) {
-                            words[i] |= bits_of(from[(i * in_word + e) * stride], e);
-                        }
-                    }
+                for (int i = 0; i < run; ++i) {
+                    loaded_[i] = from[i * stride];
                 }
-                append(words_, words);
             }
             move(run);
         } else {
@@ -119,7 +104,11 @@ class PixelLines {
         int const thread = static_cast<int>(threadIdx.x);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            Quad<unsigned> const quad = {words_[4 * i], words_[4 * i + 1], words_[4 * i + 2], words_[4 * i + 3]};
+            Quad<unsigned> quad;
+#pragma unroll
+            for (int w = 0; w < 4; ++w) {
+                quad.values[w] = (wide_ ? loaded_[4 * i + w] : single_word(4 * i + w)) ^ flip_;
+            }
             int const line = wide_ ? thread / 4 + i * (tile_threads / 4) : thread % tile_side;
             int const own_quad = wide_ ? thread % 4 : thread / tile_side * 2 + i;
             *reinterpret_cast<Quad<unsigned>*>(staged + word_place(line, own_quad * 4)) = quad;
@@ -127,11 +116,30 @@ class PixelLines {
     }
 
   private:
-    __device__ __forceinline__ unsigned bits_of(Raw value, int e) const {
-        return static_cast<unsigned>(static_cast<Raw>(value ^ static_cast<Raw>(flip_))) << e * 8 * sizeof(Raw);
+    /// What `put` makes padding of, or zeros beyond the last term.
+    __device__ __forceinline__ unsigned nothing(bool is_term) const {
+        return is_term ? padding_ ^ flip_ : flip_;
     }
 
-    /// Brings terms that belong to several taps, or end before the piece does.
+    template <int count>
+    __device__ __forceinline__ void clear(bool is_term) {
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            loaded_[i] = nothing(is_term);
+        }
+    }
+
+    /// A word of terms that came one by one.
+    __device__ __forceinline__ unsigned single_word(int number) const {
+        unsigned word = 0;
+#pragma unroll
+        for (int e = 0; e < in_word; ++e) {
+            word |= static_cast<unsigned>(static_cast<Raw>(loaded_[number * in_word + e])) << e * 8 * sizeof(Raw);
+        }
+        return word;
+    }
+
+    /// Brings terms that belong to several taps, or end before the piece does. They are waited for.
     __device__ __forceinline__ void bring_across_taps(long long left) {
 #pragma unroll 1
         for (int number = 0; number < run; number += at_once) {
@@ -140,19 +148,16 @@ class PixelLines {
 #pragma unroll
             for (int e = 0; e < at_once; ++e) {
                 from[e] = met_[0] && number + e < left ? pixels_[0].image + place_[0] + channel_ * reduction_.input_strides[0] : nullptr;
-                elements[e] = number + e < left ? static_cast<Raw>(padding_) : 0;
+                elements[e] = nothing(number + e < left);
                 move(1);
             }
 #pragma unroll
             for (int e = 0; e < at_once; ++e) {
-                elements[e] = (from[e] != nullptr ? bits_of(*from[e], 0) : elements[e]) << e % in_word * 8 * sizeof(Raw);
+                if (from[e] != nullptr) {
+                    elements[e] = *from[e];
+                }
             }
-            unsigned words[at_once / in_word] = {};
-#pragma unroll
-            for (int e = 0; e < at_once; ++e) {
-                words[e / in_word] |= elements[e];
-            }
-            append(words_, words);
+            append(loaded_, elements);
         }
     }
 
@@ -193,7 +198,7 @@ class PixelLines {
     unsigned taps_[3];
     long long place_[2];     // of its tap
     bool met_[2];
-    unsigned words_[own_words];
+    unsigned loaded_[run];   // of the last piece: words if wide, else single elements, combined with nothing yet
 };
 
 /// A filter in which infinities and NaN are noticed.

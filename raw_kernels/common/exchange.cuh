@@ -10,8 +10,10 @@
 //          comes between reading from it and putting into it again. The value, the flag, the poll and the load each cross to the L2 cache
 //          and wait for it.
 //   data   There are no flags: each exchange has a buffer of its own, whose words are all `not_yet` before the launch and are written once,
-//          and whoever loads a word that is still `not_yet` loads it again. Nothing is assumed of the order of different words. Only the
-//          store and the load that finds it cross to the L2 cache.
+//          and whoever loads a word that is still `not_yet` loads it again, together with the others that are missing: one after the
+//          other, each would cross to the L2 cache for itself. Nothing is assumed of the order of different words, whether they lie side by
+//          side or are loaded together; a word that has come is what it stays. Only the store and the load that finds it cross to the L2
+//          cache.
 //
 // A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is.
 //
@@ -23,37 +25,68 @@ enum class Protocol { alone, flags, data };
 /// A word that no value has: two halves, or a float, that are NaN with all bits set.
 inline constexpr unsigned not_yet = 0xFFFFFFFF;
 
-/// The buffers of an exchange that takes place at each of `steps` steps: alone one, with flags `taking_turns` (1 or 2), with data as many as
-/// steps.
-///
-/// The compiler does not know their number: with two it would write a loop over the steps out for each of them, which takes registers.
-template <Protocol protocol>
+/// The buffers of an exchange that takes place at each of `steps` steps, one after the other: alone one, with flags `taking_turns` (1 or 2),
+/// with data as many as steps.
+template <Protocol protocol, class E>
 class Turns {
   public:
-    __device__ Turns(int taking_turns, int steps)
-        : count_(protocol == Protocol::data ? steps : taking_turns),
-          mask_(machine::opaque(protocol == Protocol::data ? -1 : taking_turns - 1)) {}
+    /// `memory`: [groups][count(taking_turns, steps)][size], or where a block is alone its own buffer.
+    __device__ Turns(E* memory, int group, int taking_turns, int steps, long long size)
+        : now_(memory + (protocol == Protocol::alone ? 0 : group * count(taking_turns, steps) * size)),
+          to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size)) {}
 
-    __device__ int count() const {
-        return count_;
+    /// The buffer of the present step,
+    __device__ E* now() const {
+        return now_;
     }
 
-    /// The number of a step's buffer.
-    __device__ int of(int step) const {
-        return step & mask_;
+    /// that of the next one,
+    __device__ E* next() const {
+        return now_ + to_next_;
+    }
+
+    /// and that of the step before.
+    __device__ E* before() const {
+        return protocol == Protocol::data ? now_ - to_next_ : now_ + to_next_;
+    }
+
+    /// The next step is the present one.
+    __device__ void advance() {
+        now_ += to_next_;
+        if constexpr (protocol == Protocol::flags) {
+            to_next_ = -to_next_;
+        }
     }
 
   private:
-    int count_;
-    int mask_;
+    __device__ static long long count(int taking_turns, int steps) {
+        return protocol == Protocol::data ? steps : protocol == Protocol::flags ? taking_turns : 1;
+    }
+
+    E* now_;
+    long long to_next_;
+};
+
+/// How long the blocks of a launch wait for each other, and where they tell that one has waited in vain. Times are in units of 1024 ns.
+struct Timeout {
+    unsigned* expired;     // becomes 1: then nobody waits any more. Before the launch it is set as what blocks exchange is, to something else
+    unsigned* report;      // in host memory: becomes 1, for the operator that the launch belongs to
+    unsigned* any_report;  // the same, for all operators. Both are null where the device cannot write there: then the launch ends with a trap
+    unsigned limit;        // below 2^27
+};
+
+/// A thread's wait for something. It has few registers: they are needed where all others hold something, too.
+struct Wait {
+    unsigned looks = 0;  // and above the bits of `looks_without_clock` the time that has passed, to which those many looks add one
+    unsigned last = 0;   // when the clock was read
 };
 
 /// A block's part in its group.
 template <Protocol protocol>
 class Exchange {
   public:
-    /// `flags` are the group's, `own` is this block's place there. A wait gives up, and the launch fails, after `most_polls` looks.
-    __device__ Exchange(unsigned* flags, int own, unsigned most_polls) : flags_(flags), own_(own), most_polls_(most_polls) {}
+    /// `flags` are the group's, `own` is this block's place there.
+    __device__ Exchange(unsigned* flags, int own, Timeout const& timeout) : flags_(flags), own_(own), timeout_(timeout) {}
 
     /// Writes a value that others will read after the next `publish`, if the thread has one.
     ///
@@ -101,15 +134,15 @@ class Exchange {
             unsigned const awaited = epoch_ - fewer;
             for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {
                 // Each look acquires: one more load after the flag is seen would be one more trip to the L2 cache.
-                for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) {
-                    give_up_after(polls);
+                Wait wait;
+                while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) {
                 }
             }
             __syncwarp();
         }
     }
 
-    /// Begins to read 16 bytes that others have put, or with `data` will put,
+    /// Begins to read 16 bytes that others have put, or with `data` will put.
     __device__ void load(unsigned const* address, unsigned (&words)[4]) const {
         if constexpr (protocol == Protocol::data) {
             machine::load_relaxed(address, words);
@@ -118,26 +151,55 @@ class Exchange {
         }
     }
 
-    /// and makes sure that they are there.
-    __device__ void complete(unsigned const* address, unsigned (&words)[4]) const {
-        if constexpr (protocol == Protocol::data) {
-            for (unsigned polls = 0; words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet; ++polls) {
-                give_up_after(polls);
-                machine::load_relaxed(address, words);
-            }
+    /// Whether all of them have come; else they are to be read once more.
+    __device__ bool is_there(unsigned const (&words)[4]) const {
+        return protocol != Protocol::data ||
+               ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));
+    }
+
+    /// Called between two looks: whether to look again. If not, the thread goes on as if everything were there, as do all others that wait,
+    /// and so the launch comes to its end: a thread that left alone would be missed by the products of its warp.
+    __device__ __forceinline__ bool look_again(Wait& wait) const {
+        machine::pause(wait.looks);
+        if (++wait.looks % looks_without_clock != 0) {
+            return true;
+        }
+        if (machine::load_relaxed(timeout_.expired) == 1) {
+            return false;
+        }
+        // More time than some looks take has passed while this thread could not run, and so could not those that it waits for: a debugger
+        // has stopped the device, or other work has its turn. It counts little, as does the time before the first reading.
+        unsigned const now = machine::clock_units();
+        wait.looks += min(now - wait.last, longest_look) * looks_without_clock;
+        wait.last = now;
+        if (wait.looks / looks_without_clock <= timeout_.limit) {
+            return true;
+        }
+        if (timeout_.report == nullptr) {
+            machine::trap();
+        }
+        machine::store_relaxed(timeout_.expired, 1);
+        machine::store_to_host(timeout_.report, 1);
+        machine::store_to_host(timeout_.any_report, 1);
+        return false;
+    }
+
+    /// Whether some block has waited in vain, so that results of this one may be made of what was not there. Called after a barrier that
+    /// follows the last wait.
+    __device__ bool has_expired() const {
+        if constexpr (protocol == Protocol::alone) {
+            return false;
+        } else {
+            return machine::load_relaxed(timeout_.expired) == 1;
         }
     }
 
   private:
-    __device__ void give_up_after(unsigned polls) const {
-        if (polls == most_polls_) {
-            machine::trap();
-        }
-        machine::pause();
-    }
+    static constexpr unsigned looks_without_clock = 32;
+    static constexpr unsigned longest_look = 1024;
 
     unsigned* flags_;
     int own_;
-    unsigned most_polls_;
+    Timeout timeout_;  // not a reference, which would take registers
     unsigned epoch_ = 0;
 };

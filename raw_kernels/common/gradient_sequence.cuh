@@ -17,19 +17,28 @@ struct Steps {
 
     // No load waits for what another finds: a time of the sequence has its place in memory, taken or not.
 
+    __device__ bool is_masked(int time, int sample) const {
+        return step_mask.data != nullptr && step_mask.at(0, 0, time, sample) == 0;
+    }
+
     __device__ bool takes(int time, int sample) const {
-        bool const masked = step_mask.data != nullptr && step_mask.at(0, 0, time, sample) == 0;
+        bool const masked = is_masked(time, sample);
         return (time < length(sample)) & !masked;
+    }
+
+    /// Whether the walk has come to its first unmasked step.
+    __device__ bool has_begun(int time, int sample, bool backward) const {
+        if (unmasked == nullptr) {
+            return true;
+        }
+        int const first = unmasked[backward ? batch_size + sample : sample];
+        return backward ? time <= first : time >= first;
     }
 
     /// Whether the output of a step is a state of the walk: not past the end, nor before the walk's first unmasked step.
     __device__ bool shows(int time, int sample, bool backward) const {
-        bool shown = true;
-        if (unmasked != nullptr) {
-            int const first = unmasked[backward ? batch_size + sample : sample];
-            shown = backward ? time <= first : time >= first;
-        }
-        return shown & (time < length(sample));
+        bool const begun = has_begun(time, sample, backward);
+        return begun & (time < length(sample));
     }
 };
 

@@ -188,6 +188,12 @@ __device__ __forceinline__ void load_relaxed(unsigned const* address, unsigned (
                  : "memory");
 }
 
+__device__ __forceinline__ unsigned load_relaxed(unsigned const* address) {
+    unsigned value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(global_address(address)) : "memory");
+    return value;
+}
+
 /// Writes a word that tells by itself that it has come; it orders nothing.
 __device__ __forceinline__ void store_relaxed(unsigned* address, unsigned value) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
@@ -203,9 +209,26 @@ __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned
     load_relaxed(address, words);
 }
 
-/// Lets other warps run for some tens of cycles.
-__device__ __forceinline__ void pause() {
-    asm volatile("nanosleep.u32 20;");
+/// Writes to host memory that this device can write, after what this thread wrote there before.
+__device__ __forceinline__ void store_to_host(unsigned* address, unsigned value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
+}
+
+/// The device's clock in units of 1024 ns; it wraps around after 73 minutes.
+__device__ __forceinline__ unsigned clock_units() {
+    unsigned long long nanoseconds;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(nanoseconds));
+    return static_cast<unsigned>(nanoseconds >> 10);
+}
+
+/// Looks for what another block will write that follow each other at once: while they take place, it usually comes.
+inline constexpr unsigned prompt_looks = 8;
+
+/// Lets other warps run for some tens of cycles, unless there were fewer looks than that before.
+__device__ __forceinline__ void pause(unsigned looks) {
+    if (looks >= prompt_looks) {
+        asm volatile("nanosleep.u32 20;");
+    }
 }
 
 /// Ends the launch with an error.
@@ -214,9 +237,14 @@ __device__ __forceinline__ void trap() {
 }
 
 /// The value, of which the compiler does not know that it is the same each time: what is computed from it in a loop is computed there,
-/// and takes no registers between.
+/// and takes no registers between. Nor does it know how it was computed: it cannot do that anew in a loop.
 __device__ __forceinline__ int opaque(int value) {
     asm volatile("" : "+r"(value));
+    return value;
+}
+
+__device__ __forceinline__ long long opaque(long long value) {
+    asm volatile("" : "+l"(value));
     return value;
 }
 

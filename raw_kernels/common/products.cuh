@@ -16,8 +16,18 @@
 // make is brought there by common/staging.cuh.
 #pragma once
 
-/// Sums as they are.
-struct Unscaled {};
+/// Sums as they are: nothing but the operand is waited for.
+struct Unscaled {
+    __device__ void load() {}
+
+    __device__ bool is_there() const {
+        return true;
+    }
+
+    __device__ void load_missing() {}
+
+    __device__ void keep() {}
+};
 
 /// How depth is shared by the warps, and where a warp's part of the matrix is.
 ///
@@ -50,7 +60,7 @@ class Resident {
     __device__ Resident(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
         : steps_(steps_of(depth)),
           rest_(pieces.take<Quad<unsigned>>(product_warps * (steps_ - register_steps) * tiles * 32)),
-          staging_(staging, steps_, (depth * static_cast<int>(sizeof(T)) + 15) / 16) {}
+          staging_(staging, steps_, (depth * static_cast<int>(sizeof(T)) + 15) / 16, padded_depth() * static_cast<int>(sizeof(T))) {}
 
     /// Loads this block's arrangement. No barrier: what a warp puts into shared memory only the same lanes read.
     __device__ __forceinline__ void load(Quad<unsigned> const* arrangement) {
@@ -111,14 +121,14 @@ class Resident {
         return padded_depth() + padding;
     }
 
-    /// Which of an operand's samples this thread loads, given which of the pass take part: see Operand.
+    /// What this thread loads of an operand, of which takes(sample) tells which of the pass's samples take part: see Operand.
     template <Protocol protocol, class Takes>
-    __device__ Operand<T> operand(T const* values, Takes const& takes) const {
+    __device__ unsigned loaded(Takes const& takes) const {
         if constexpr (protocol == Protocol::alone) {
-            return {values};
+            return 0;
         } else {
             // A chunk has room for a power of two of samples; those beyond the pass are none, and nobody knows their lengths.
-            return {values, staging_.loaded([&](int sample) { return sample < loaded_samples && takes(sample); })};
+            return staging_.loaded([&](int sample) { return sample < loaded_samples && takes(sample); });
         }
     }
 
@@ -126,7 +136,7 @@ class Resident {
     template <Protocol protocol>
     __device__ __forceinline__ void begin(Exchange<protocol> const& exchange, Operand<T> const& operand) {
         if constexpr (protocol != Protocol::alone) {
-            staging_.load(exchange, operand, row_words<protocol>(), 0);
+            staging_.load(exchange, operand, 0);
         }
     }
 
@@ -147,24 +157,23 @@ class Resident {
         return rest_[((step - register_steps) * tiles + tile) * 32];
     }
 
-    template <Protocol protocol>
-    __device__ int row_words() const {
-        return row<protocol>() * static_cast<int>(sizeof(T)) / 4;
+    __device__ static int words_of(int elements) {
+        return elements * static_cast<int>(sizeof(T)) / 4;
     }
 
     /// Calls add(step, place, weights, words, words_of_row) for each of the warp's steps in turn: weights(tile) are those of the matrix,
     /// `words` is the operand in shared memory from that step on, its samples so far apart; `place` is known to the compiler, and
-    /// `together` neighbours differ in it: so many steps are written out, beyond those in registers, which all are. Calls started() when
-    /// the first loads are under way.
-    template <int together, Protocol protocol, class Started, class Add>
+    /// `together` neighbours differ in it: so many steps are written out, beyond those in registers, which all are. What `others` load is
+    /// there too, before the first call.
+    template <int together, Protocol protocol, class Others, class Add>
     __device__ __forceinline__ void for_steps(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
-                                              Started const& started, Add const& add) {
+                                              Others& others, Add const& add) {
         constexpr int chunk = protocol == Protocol::alone ? 1 << 20 : StagingOf::chunk_steps;
         constexpr int step_words = lane_groups * depth_step * static_cast<int>(sizeof(T)) / 4;
-        int const words_of_row = protocol == Protocol::alone ? row_words<protocol>() : 4 * StagingOf::row;
+        int const words_of_row = protocol == Protocol::alone ? words_of(row<protocol>()) : 4 * StagingOf::row;
         auto const enter = [&](int begin) {
             if constexpr (protocol != Protocol::alone) {
-                staging_.enter(exchange, operand, next, row_words<protocol>(), begin);
+                staging_.enter(exchange, operand, next, begin, others);
             }
         };
         // Where step `begin` of the operand is, and those after it in its chunk.
@@ -175,7 +184,7 @@ class Resident {
                 return staging_.chunk(begin)->values + begin % chunk * step_words;
             }
         };
-        started();
+        others.load();
 #pragma unroll
         for (int begin = 0; begin < register_steps; begin += chunk) {
             enter(begin);
@@ -266,25 +275,18 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     /// not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next product.
     ///
     /// With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
-    /// Pack<float, 2>; the step is counted from depth 0 on. scales.fetch() is called before, by the whole warp, when the first loads of
-    /// the operand are under way.
+    /// Pack<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads of the
+    /// operand are under way, and scales.keep() when what both load has come, which is waited for together.
     template <Protocol protocol, class Scales = Unscaled>
     __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
-                                             Scales const& scales = {}) {
+                                             Scales scales = {}) {
         // Products that do not wait for each other; scaled ones never do.
         constexpr bool scaled = !is_same<Scales, Unscaled>;
         constexpr int chains = row_tiles * sample_tiles < 2 && !scaled ? 2 : 1;
         float sums[chains][row_tiles][sample_tiles][4] = {};
-        int const own_first = this->first_depth() / depth_step;
-        int const first = scaled ? machine::opaque(own_first) : own_first;  // or places of scales would fill registers from step to step
         // Of a pass whose other samples are not loaded, what a lane reads for those does not matter: it is another sample's.
         constexpr bool all_loaded = protocol == Protocol::alone || loaded >= 8;
         int const sample = all_loaded ? Base::lane() / 4 : min(Base::lane() / 4, loaded - 1);
-        auto const started = [&] {
-            if constexpr (scaled) {
-                scales.fetch();
-            }
-        };
         auto const add = [&](int step, int place, auto const& weights, unsigned const* words, int words_of_row) {
             Pack<unsigned, 2> fragments[sample_tiles];
 #pragma unroll
@@ -295,11 +297,11 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
             }
 #pragma unroll
             for (int tile = 0; tile < row_tiles; ++tile) {
-                multiply_tile(sums[place % chains][tile], weights(tile), fragments, first + step, scales);
+                multiply_tile(sums[place % chains][tile], weights(tile), fragments, step, scales);
             }
         };
         constexpr int tiles_of_step = row_tiles * sample_tiles;
-        this->template for_steps<(tiles_of_step < 4 ? 4 : tiles_of_step < 8 ? 2 : 1)>(exchange, operand, next, started, add);
+        this->template for_steps<(tiles_of_step < 4 ? 4 : tiles_of_step < 8 ? 2 : 1)>(exchange, operand, next, scales, add);
         put_sums(sums);
     }
 
@@ -338,13 +340,13 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
 
     /// Where the sum of a part of the depth is. Eight samples of a row lie together, in an order that depends on the row, such that neither
     /// the lanes of `put_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank twice.
-    __device__ static int place_of_sum(int part, int row, int sample) {
-        int const block = row / 4;  // of rows in one row of banks
-        int const order = (block & 1) << 2 | (block & 2) | (block >> 2 & 1);
+    __device__ static int place_of_sum(unsigned part, unsigned row, unsigned sample) {
+        unsigned const block = row / 4;  // of rows in one row of banks
+        unsigned const order = (block & 1) << 2 | (block & 2) | (block >> 2 & 1);
         return ((part * sample_tiles + sample / 8) * rows + row) * 8 + (sample % 8 ^ order);
     }
 
-    /// Puts a warp's sums where `sum` finds them.
+    /// Puts a warp's sums where `sum` finds them; of a single sample no others.
     template <int chains>
     __device__ __forceinline__ void put_sums(float const (&sums)[chains][row_tiles][sample_tiles][4]) const {
         int const first_row = Base::warp() / depth_warps * row_tiles * 16 + Base::lane() / 4;
@@ -365,8 +367,14 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
                     }
                     int const row = first_row + tile * 16 + half * 8;
                     int const sample = sample_tile * 8 + Base::lane() % 4 * 2;
-                    sums_[place_of_sum(Base::warp() % depth_warps, row, sample + upper)] = upper != 0 ? pair[1] : pair[0];
-                    sums_[place_of_sum(Base::warp() % depth_warps, row, sample + 1 - upper)] = upper != 0 ? pair[0] : pair[1];
+                    if constexpr (loaded == 1) {
+                        if (sample == 0) {
+                            sums_[place_of_sum(Base::warp() % depth_warps, row, 0)] = pair[0];
+                        }
+                    } else {
+                        sums_[place_of_sum(Base::warp() % depth_warps, row, sample + upper)] = upper != 0 ? pair[1] : pair[0];
+                        sums_[place_of_sum(Base::warp() % depth_warps, row, sample + 1 - upper)] = upper != 0 ? pair[0] : pair[1];
+                    }
                 }
             }
         }
@@ -437,7 +445,9 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
             }
         };
         constexpr int quads_of_step = row_slots * samples;
-        this->template for_steps<(quads_of_step < 8 ? 4 : quads_of_step < 16 ? 2 : 1)>(exchange, operand, next, [] {}, add);
+        Unscaled nothing;
+        this->template for_steps<(quads_of_step < 8 ? 4 : quads_of_step < 16 ? 2 : 1)>(exchange, operand, next, nothing, add);
+        float* const own = sums_ + (Base::warp() * rows + Base::lane() % row_lanes) * stride;
 #pragma unroll
         for (int sample = 0; sample < samples; ++sample) {
             float of_sample[row_slots];
@@ -449,7 +459,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
                     of_sample[slot] += sums[chain][slot][sample];
                 }
             }
-            put_sums<row_slots, 16>(of_sample, 0, sample);
+            put_sums<row_slots, 16>(of_sample, 0, own + sample);
         }
     }
 
@@ -467,16 +477,17 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
     static constexpr int chains = row_slots * samples >= 4 ? 1 : row_slots * samples >= 2 ? 2 : 4;  // sums that do not wait for each other
 
     /// Adds the groups' sums of the slots `first` to first + count - 1, groups `lanes` lanes apart first, and puts them where `sum` finds
-    /// them. As long as a group has an even number of slots it gives one half of them away and goes on with the other.
+    /// them, that of slot 0 at `own`. As long as a group has an even number of slots it gives one half of them away and goes on with the
+    /// other.
     template <int count, int lanes>
-    __device__ __forceinline__ void put_sums(float const (&sums)[count], int first, int sample) const {
+    __device__ __forceinline__ void put_sums(float const (&sums)[count], int first, float* own) const {
         if constexpr (lanes < row_lanes) {
             // Where groups have the same slots in the end, the one that is first writes them.
             constexpr int shared_by = lane_groups * count / row_slots;
             if (Base::lane() / row_lanes % shared_by == 0) {
 #pragma unroll
                 for (int slot = 0; slot < count; ++slot) {
-                    sums_[(Base::warp() * rows + (first + slot) * row_lanes + Base::lane() % row_lanes) * stride + sample] = sums[slot];
+                    own[(first + slot) * row_lanes * stride] = sums[slot];
                 }
             }
         } else if constexpr (count % 2 == 0) {
@@ -487,14 +498,14 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
                 float const given = upper ? sums[slot] : sums[count / 2 + slot];
                 kept[slot] = (upper ? sums[count / 2 + slot] : sums[slot]) + machine::shuffle_xor(given, lanes);
             }
-            put_sums<count / 2, lanes / 2>(kept, upper ? first + count / 2 : first, sample);
+            put_sums<count / 2, lanes / 2>(kept, upper ? first + count / 2 : first, own);
         } else {
             float all[count];
 #pragma unroll
             for (int slot = 0; slot < count; ++slot) {
                 all[slot] = sums[slot] + machine::shuffle_xor(sums[slot], lanes);
             }
-            put_sums<count, lanes / 2>(all, first, sample);
+            put_sums<count, lanes / 2>(all, first, own);
         }
     }
 
@@ -516,8 +527,8 @@ struct NoProduct {
         return 0;
     }
 
-    template <Protocol, class T, class Takes>
-    __device__ Operand<T> operand(T const*, Takes const&) const {
-        return {};
+    template <Protocol, class Takes>
+    __device__ unsigned loaded(Takes const&) const {
+        return 0;
     }
 };

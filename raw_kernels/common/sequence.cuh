@@ -10,6 +10,31 @@ struct Reserve {
     float* memory;  // [D][T + 1][B][H]: slots of C; null but for Lstm
 };
 
+/// What a cell keeps of a step, until there is time to write it. In inference nothing.
+template <class Pass, class Cell>
+struct Held {
+    __device__ Inference pass() {
+        return {};
+    }
+};
+
+template <class Cell>
+struct Held<Training, Cell> {
+    float values[Cell::kept];
+
+    struct Pass {
+        Held& held;
+
+        __device__ void keep(int place, float value) const {
+            held.values[place] = value;
+        }
+    };
+
+    __device__ Pass pass() {
+        return {*this};
+    }
+};
+
 /// The element type of the input product: in training it may lie where a cell keeps its gates.
 template <class T, class Pass>
 struct InputElementOf {
@@ -76,6 +101,13 @@ struct Sequence : Layer {
         } else {
             return false;
         }
+    }
+
+    /// Where a slot of one of the reserve's states begins, from a unit of a sample on; null where that is absent, and in inference.
+    template <class Pass>
+    __device__ float* state_slot(float* states, int slot, int direction, int sample, int unit) const {
+        bool const wanted = is_same<Pass, Training> && states != nullptr;
+        return wanted ? states + (slot_row(slot, direction, sample) * hidden_size + unit) : nullptr;
     }
 
     /// Fills a slot of both states, H of H[t] being that of C[t]; nothing without a reserve.

@@ -23,8 +23,8 @@ class SharedPieces {
 /// The operand of a product in one pass, [samples of the pass][row], and what this thread loads of it.
 template <class T>
 struct Operand {
-    T const* values;        // null for none
-    unsigned loaded = ~0u;  // bit i: whether load number i of a chunk is of a sample that takes part
+    T const* values = nullptr;  // null for none
+    unsigned loaded = 0;        // bit i: whether load number i of a chunk is of a sample that takes part
 };
 
 __device__ constexpr int power_of_two_from(int number) {
@@ -61,12 +61,14 @@ class Staging {
     }
 
     /// `memory` has `size(steps)` values. `depth_units`: how many 16-byte values of an operand's row hold something; what follows them counts
-    /// as zero.
-    __device__ Staging(Quad<unsigned>* memory, int steps, int depth_units)
-        : steps_(steps),
-          first_(threadIdx.x / 32 % depth_warps * steps * step_units),
-          end_(min(depth_units - first_, steps * step_units)),
-          chunks_(memory + threadIdx.x / 32 % depth_warps * buffers(steps) * chunk_size) {}
+    /// as zero. `row_bytes`: between an operand's samples.
+    __device__ Staging(Quad<unsigned>* memory, int steps, int depth_units, int row_bytes)
+        : steps_(steps), row_bytes_(row_bytes), chunks_(memory + threadIdx.x / 32 % depth_warps * buffers(steps) * chunk_size) {
+        int const first = threadIdx.x / 32 % depth_warps * steps * step_units;  // at which the run begins
+        first_byte_ = first_sample() * row_bytes + (first + first_unit()) * 16;
+        left_ = min(depth_units - first, steps * step_units) - first_unit();
+        own_ = chunks_ + first_sample() * row + first_unit();
+    }
 
     /// What the thread loads of an operand of which takes(sample) tells which samples count.
     template <class Takes>
@@ -79,41 +81,53 @@ class Staging {
         return bits;
     }
 
-    /// Begins to load the chunk of an operand that starts at step `begin`; `row_words`: between its samples.
+    /// Begins to load the chunk of an operand that starts at step `begin`.
     template <class T, class Exchange>
-    __device__ __forceinline__ void load(Exchange const& exchange, Operand<T> const& operand, int row_words, int begin) {
-        unsigned const* const address = address_of(operand, row_words, begin);
-        int const left = left_from(begin);
+    __device__ __forceinline__ void load(Exchange const& exchange, Operand<T> const& operand, int begin) {
+        int const left = left_ - begin * step_units;
+        bool const all = operand.loaded == (1u << loads) - 1 && more_units(loads - 1) < left;
+        if (all) {  // as in most steps
 #pragma unroll
-        for (int i = 0; i < loads; ++i) {
-            for (int word = 0; word < 4; ++word) {
-                under_way_[i].values[word] = 0;
+            for (int i = 0; i < loads; ++i) {
+                exchange.load(address_of(operand, first_byte_, begin, i), under_way_[i].values);
             }
-            if (is_loaded(operand, left, i)) {
-                exchange.load(address + offset(row_words, i), under_way_[i].values);
+        } else {
+#pragma unroll
+            for (int i = 0; i < loads; ++i) {
+                for (int word = 0; word < 4; ++word) {
+                    under_way_[i].values[word] = 0;
+                }
+                if ((operand.loaded >> i & 1) != 0 && more_units(i) < left) {
+                    exchange.load(address_of(operand, first_byte_, begin, i), under_way_[i].values);
+                }
             }
         }
     }
 
-    /// Called by all warps when the chunk that starts at step `begin` is to be multiplied, after its `load`: brings it into shared memory,
-    /// and begins to load what follows: the next chunk, or else the first one of `next`.
-    template <class T, class Exchange>
-    __device__ __forceinline__ void enter(Exchange const& exchange, Operand<T> const& operand, Operand<T> const& next, int row_words,
-                                          int begin) {
-        unsigned const* const address = address_of(operand, row_words, begin);
-        int const left = left_from(begin);
-        Quad<unsigned>* const place = chunk(begin) + first_sample() * row + first_unit();
+    /// Called by all warps when the chunk that starts at step `begin` is to be multiplied, after its `load`: waits until all of it has come,
+    /// and what `others` wait for with the first one, brings it into shared memory, and begins to load what follows: the next chunk, or else
+    /// the first one of `next`.
+    template <class T, class Exchange, class Others>
+    __device__ __forceinline__ void enter(Exchange const& exchange, Operand<T> const& operand, Operand<T> const& next, int begin,
+                                          Others& others) {
+        // All that is missing is looked for together.
+        Wait wait;
+        while (!(is_there(exchange) & others.is_there()) && exchange.look_again(wait)) {
+            load_missing(exchange, operand, begin);
+            others.load_missing();
+        }
+        if (begin == 0) {
+            others.keep();
+        }
+        Quad<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;
 #pragma unroll
         for (int i = 0; i < loads; ++i) {
-            if (is_loaded(operand, left, i)) {
-                exchange.complete(address + offset(row_words, i), under_way_[i].values);
-            }
             place[more_samples(i) * row + more_units(i)] = under_way_[i];
         }
         bool const is_last = begin + chunk_steps >= steps_;
         Operand<T> const following = is_last ? next : operand;
         if (following.values != nullptr) {
-            load(exchange, following, row_words, is_last ? 0 : begin + chunk_steps);
+            load(exchange, following, is_last ? 0 : begin + chunk_steps);
         }
         if constexpr (row_warps == 1) {
             __syncwarp();
@@ -124,17 +138,44 @@ class Staging {
 
     /// Where the chunk that a step belongs to is in shared memory.
     __device__ Quad<unsigned>* chunk(int step) const {
-        return chunks_ + step / chunk_steps % 2 * chunk_size;
+        return chunks_ + buffer_of(step) * chunk_size;
     }
 
   private:
+    /// Whether all that is under way has come; what is not loaded is zero, which is there.
+    template <class Exchange>
+    __device__ __forceinline__ bool is_there(Exchange const& exchange) const {
+        bool all = true;
+#pragma unroll
+        for (int i = 0; i < loads; ++i) {
+            all &= exchange.is_there(under_way_[i].values);
+        }
+        return all;
+    }
+
+    /// Loads again what has not come, of the chunk that starts at step `begin`.
+    template <class T, class Exchange>
+    __device__ __forceinline__ void load_missing(Exchange const& exchange, Operand<T> const& operand, int begin) {
+        int const first_byte = machine::opaque(first_byte_);  // or addresses would be computed before it is known that something is missing
+#pragma unroll
+        for (int i = 0; i < loads; ++i) {
+            if (!exchange.is_there(under_way_[i].values)) {
+                exchange.load(address_of(operand, first_byte, begin, i), under_way_[i].values);
+            }
+        }
+    }
+
     /// Chunks take turns in two buffers, so that one barrier is enough for each.
     __device__ static int buffers(int steps) {
         return steps > chunk_steps ? 2 : 1;
     }
 
+    /// The number of the buffer that holds a step's chunk.
+    __device__ static int buffer_of(int step) {
+        return step / chunk_steps % 2;
+    }
+
     /// The sample of the thread's first load, and the 16-byte value in the sample's part of a chunk; then what its load number i has more.
-    /// What follows from the thread's number is computed anew for each chunk: kept, it would take registers that the matrix could have.
     __device__ static int first_sample() {
         return thread() / chunk_units;
     }
@@ -152,34 +193,23 @@ class Staging {
     }
 
     /// The thread's number among those that load together.
-    __device__ static int thread() {
-        int const own = machine::opaque(threadIdx.x);
-        return own / 32 / depth_warps * 32 + own % 32;
+    __device__ static unsigned thread() {
+        return threadIdx.x / 32 / depth_warps * 32 + threadIdx.x % 32;
     }
 
-    /// How many values the run still has from the thread's first one on.
-    __device__ int left_from(int begin) const {
-        return end_ - begin * step_units - first_unit();
-    }
-
+    /// Where the thread's load number i of a chunk is; `first_byte` as the member.
     template <class T>
-    __device__ static bool is_loaded(Operand<T> const& operand, int left, int i) {
-        return (operand.loaded >> i & 1) != 0 && more_units(i) < left;
-    }
-
-    template <class T>
-    __device__ unsigned const* address_of(Operand<T> const& operand, int row_words, int begin) const {
-        int const words = first_sample() * row_words + (first_ + begin * step_units + first_unit()) * 4;
-        return reinterpret_cast<unsigned const*>(operand.values) + words;
-    }
-
-    __device__ static int offset(int row_words, int i) {
-        return more_samples(i) * row_words + more_units(i) * 4;
+    __device__ unsigned const* address_of(Operand<T> const& operand, int first_byte, int begin, int i) const {
+        char const* const first = reinterpret_cast<char const*>(operand.values) + first_byte + begin * step_units * 16;
+        long long const row_bytes = row_bytes_;  // times a constant, added: one instruction
+        return reinterpret_cast<unsigned const*>(first + more_samples(i) * row_bytes + more_units(i) * 16);
     }
 
     int steps_;
-    int first_;                // the 16-byte value of an operand's row at which the run begins
-    int end_;                  // how many of the run hold something; below zero for none
+    int row_bytes_;            // between an operand's samples
+    int first_byte_;           // of an operand, at which the thread's first load of the first chunk begins
+    int left_;                 // 16-byte values from there on that the run has, and that hold something; none or less for none
     Quad<unsigned>* chunks_;   // [buffers] chunks, of the warps that load together
+    Quad<unsigned>* own_;      // the place of the thread's first value in the first of them
     Quad<unsigned> under_way_[loads];
 };

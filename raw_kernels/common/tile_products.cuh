@@ -8,7 +8,9 @@
 // steps. Which of the terms of a piece a step takes does not matter, as long as both operands agree.
 //
 // An operand brings its pieces itself: `load(first, terms)` reads the piece that begins with a term into registers, `put(shared)` writes it.
-// What lies beyond the operand is 0. Elements are raw: unsigned integers of their size.
+// What lies beyond the operand is 0. Elements are raw: unsigned integers of their size. Whatever is to be made of a loaded word is made in
+// `put`: an instruction that takes it any earlier would wait for it before the product that hides the load. Only where elements of less than
+// a word come one by one, and are no pixels within a tap, they are joined, and so waited for, in `load`.
 //
 // `Sums` are those of a tile. Roundings do not add up in long sums: what some terms give is summed first (`stage_terms`), then added to the
 // sum of all before. The order of sums follows from the number of terms alone.
@@ -29,11 +31,11 @@ __device__ __forceinline__ Quad<unsigned> quad_at(unsigned const* staged, int li
 }
 
 /// Moves words up and puts some new ones behind them: so a loop that is not unrolled fills registers.
-template <int count>
-__device__ __forceinline__ void append(unsigned (&words)[own_words], unsigned const (&added)[count]) {
+template <int size, int count>
+__device__ __forceinline__ void append(unsigned (&words)[size], unsigned const (&added)[count]) {
 #pragma unroll
-    for (int i = 0; i < own_words; ++i) {
-        words[i] = i + count < own_words ? words[(i + count) % own_words] : added[(i + count) % count];
+    for (int i = 0; i < size; ++i) {
+        words[i] = i + count < size ? words[(i + count) % size] : added[(i + count) % count];
     }
 }
 
@@ -61,28 +63,17 @@ class MatrixLines {
     __device__ __forceinline__ void load(long long first, long long terms) {
         int const thread = static_cast<int>(threadIdx.x);
         if (order_ == Order::wide_terms) {
+            clear();
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 int const line = thread / 4 + i * (tile_threads / 4);
                 long long const term = first + thread % 4 * in_quad;
-                Quad<unsigned> quad = {};
                 if (line < lines_ && term < terms) {
-                    quad = *reinterpret_cast<Quad<unsigned> const*>(data_ + line * line_stride_ + term);
-#pragma unroll
-                    for (int w = 0; w < 4; ++w) {
-                        quad.values[w] ^= flip_;
-                    }
-                }
-#pragma unroll
-                for (int w = 0; w < 4; ++w) {
-                    words_[4 * i + w] = quad.values[w];
+                    load_words<4>(4 * i, data_ + line * line_stride_ + term);
                 }
             }
         } else if (order_ == Order::wide_lines) {
-#pragma unroll
-            for (int i = 0; i < together; ++i) {
-                words_[i] = 0;
-            }
+            clear();
             int const line = thread % together * together;
 #pragma unroll
             for (int e = 0; e < in_word; ++e) {
@@ -90,28 +81,24 @@ class MatrixLines {
 #pragma unroll
                 for (int part = 0; part < together; part += in_load) {
                     if (line + part < lines_ && term < terms) {
-                        auto const values = *reinterpret_cast<Pack<Raw, in_load> const*>(data_ + line + part + term * term_stride_);
-#pragma unroll
-                        for (int i = 0; i < in_load; ++i) {
-                            unsigned const bits = static_cast<Raw>(values.values[i] ^ static_cast<Raw>(flip_));
-                            words_[part + i] |= bits << e * 8 * sizeof(Raw);
-                        }
+                        load_words<in_load / in_word>((e * together + part) / in_word, data_ + line + part + term * term_stride_);
                     }
                 }
             }
         } else {
 #pragma unroll 1
             for (int number = 0; number < own_words; number += at_once) {
-                unsigned words[at_once] = {};
+                unsigned words[at_once];
 #pragma unroll
                 for (int i = 0; i < at_once; ++i) {
+                    words[i] = flip_;
                     int const line = single_line(number + i);
                     long long const term = first + single_word(number + i) * in_word;
 #pragma unroll
                     for (int e = 0; e < in_word; ++e) {
                         if (line < lines_ && term + e < terms) {
                             Raw const value = data_[line * line_stride_ + (term + e) * term_stride_];
-                            words[i] |= static_cast<unsigned>(static_cast<Raw>(value ^ static_cast<Raw>(flip_))) << e * 8 * sizeof(Raw);
+                            words[i] ^= static_cast<unsigned>(static_cast<Raw>(value ^ static_cast<Raw>(flip_))) << e * 8 * sizeof(Raw);
                         }
                     }
                 }
@@ -125,26 +112,35 @@ class MatrixLines {
         if (order_ == Order::wide_terms) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                Quad<unsigned> const quad = {words_[4 * i], words_[4 * i + 1], words_[4 * i + 2], words_[4 * i + 3]};
+                Quad<unsigned> quad;
+#pragma unroll
+                for (int w = 0; w < 4; ++w) {
+                    quad.values[w] = words_[4 * i + w] ^ flip_;
+                }
                 int const place = word_place(thread / 4 + i * (tile_threads / 4), thread % 4 * 4);
                 *reinterpret_cast<Quad<unsigned>*>(staged + place) = quad;
             }
         } else if (order_ == Order::wide_lines) {
             int const first = thread % together * together;
             int const upper = thread % together / 4;   // these write their lines in the other order, or they would meet the others' banks
+            unsigned of_lines[together];
 #pragma unroll
             for (int i = 0; i < together; ++i) {
-                staged[word_place(first + (i ^ upper), thread / together)] = upper != 0 ? words_[i ^ 1] : words_[i];
+                of_lines[i] = word_of_line(i) ^ flip_;
+            }
+#pragma unroll
+            for (int i = 0; i < together; ++i) {
+                staged[word_place(first + (i ^ upper), thread / together)] = upper != 0 ? of_lines[i ^ 1] : of_lines[i];
             }
         } else {
 #pragma unroll
             for (int i = 0; i < own_words; ++i) {
-                staged[word_place(single_line(i), single_word(i))] = words_[i];
+                staged[word_place(single_line(i), single_word(i))] = words_[i] ^ flip_;
             }
         }
     }
 
-    /// Calls take(word) for each word of the piece that was loaded last.
+    /// Calls take(word) for each word of the piece that was loaded last, as it lies in memory.
     template <class Take>
     __device__ __forceinline__ void for_each_word(Take const& take) const {
 #pragma unroll
@@ -154,6 +150,35 @@ class MatrixLines {
     }
 
   private:
+    /// Makes words such that `put` makes zeros of them.
+    __device__ __forceinline__ void clear() {
+#pragma unroll
+        for (int i = 0; i < own_words; ++i) {
+            words_[i] = flip_;
+        }
+    }
+
+    /// Begins to read `count` words.
+    template <int count>
+    __device__ __forceinline__ void load_words(int place, Raw const* from) {
+        auto const loaded = *reinterpret_cast<Pack<unsigned, count> const*>(from);
+#pragma unroll
+        for (int w = 0; w < count; ++w) {
+            words_[place + w] = loaded.values[w];
+        }
+    }
+
+    /// Of Order::wide_lines: the terms of one of the thread's lines, which were loaded with those of its neighbours.
+    __device__ __forceinline__ unsigned word_of_line(int line) const {
+        unsigned word = 0;
+#pragma unroll
+        for (int e = 0; e < in_word; ++e) {
+            unsigned const neighbours = words_[(e * together + line) / in_word];
+            word |= static_cast<unsigned>(static_cast<Raw>(neighbours >> line % in_word * 8 * sizeof(Raw))) << e * 8 * sizeof(Raw);
+        }
+        return word;
+    }
+
     __device__ __forceinline__ int single_line(int i) const {
         int const thread = static_cast<int>(threadIdx.x);
         return order_ == Order::terms ? thread / line_words + i * (tile_threads / line_words) : thread % tile_side;
@@ -169,7 +194,7 @@ class MatrixLines {
     int lines_;
     Order order_;
     unsigned flip_;
-    unsigned words_[own_words];
+    unsigned words_[own_words];   // of the piece that was loaded last, combined with nothing yet
 };
 
 /// What a lane of tensor cores has of a tile: two by four fragments of 16 rows and 8 columns.
@@ -429,6 +454,7 @@ __device__ __forceinline__ void sum_tile(Sums& sums, Rows& rows, Columns& column
     int buffer = 0, of_stage = 0;
     rows.load(0, terms);
     columns.load(0, terms);
+    // Prefetches: the next piece is waited for after the product of this one.
 #pragma unroll 1
     for (long long first = 0; first < terms; first += Sums::piece_terms) {
         rows.put(staged[buffer][0]);

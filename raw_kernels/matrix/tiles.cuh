@@ -3,8 +3,9 @@
 //
 // Integers are summed here, floats in `common/tile_products.cuh`. A block has 256 threads, a thread 4 x 4 of its sums, 16 apart along both,
 // so that neighbouring threads read neighbouring words of shared memory and own neighbouring columns. Pieces of 16 terms of both operands
-// pass through shared memory, with the next piece in flight. Of each 256 terms the products are summed first, in their order, then added to
-// the sum of those before: so roundings do not add up in long sums.
+// pass through shared memory. A piece is loaded before the one before it is multiplied, but waited for at once: what becomes of a number
+// depends on its type. Of each 256 terms the products are summed first, in their order, then added to the sum of those before: so
+// roundings do not add up in long sums.
 #pragma once
 
 constexpr int tile_terms = 16;

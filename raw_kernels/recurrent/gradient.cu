@@ -122,7 +122,7 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
 
     float d_hidden[slice];
     float d_memory[slice];
-    Kept<Gradient::kept> of_step[slice];  // of the step at hand, loaded while the step before it is multiplied
+    Kept<Gradient::kept> of_step[slice];  // of the step at hand, loaded before the step before it is multiplied
     float upstream[slice];
     auto const load = [&](int time) {
 #pragma unroll

@@ -25,6 +25,7 @@
 #include "common/layer.cuh"
 #include "common/sequence.cuh"
 #include "common/exchange.cuh"
+#include "common/trail.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
 
@@ -83,34 +84,7 @@ struct GridParameters {
     unsigned* flags;                        // [D][batch groups][unit groups]
     int units;                              // of a block; the last group of units may have fewer
     int samples;                            // of a block; the last group of the batch may have fewer
-    unsigned most_polls;                    // before a wait gives up
-};
-
-/// What a cell keeps of a step, until there is time to write it. In inference nothing.
-template <class Pass, class Cell>
-struct Held {
-    __device__ Inference pass() {
-        return {};
-    }
-};
-
-template <class Cell>
-struct Held<Training, Cell> {
-    float values[Cell::kept];
-    unsigned places = 0;  // bit p: whether there is a value for place p
-
-    struct Pass {
-        Held& held;
-
-        __device__ void keep(int place, float value) const {
-            held.values[place] = value;
-            held.places |= 1u << place;
-        }
-    };
-
-    __device__ Pass pass() {
-        return {*this};
-    }
+    Timeout timeout;                        // unused by a block alone
 };
 
 /// The blocks of a group whose part of the depth a warp reads: [first, last], maybe none.
@@ -125,14 +99,13 @@ struct Producers {
 };
 
 /// One direction of `grid`: see there.
-template <class T, class Product, class LateProduct, Protocol protocol, int pairs, class Pass, class Cell, class Activations>
+template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell, class Activations>
 __device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
     constexpr bool alone = protocol == Protocol::alone;
     constexpr int gates = Cell::gates;
     constexpr bool training = is_same<Pass, Training>;
     constexpr bool resets_first = Cell::resets_before_product;
     constexpr int pass_samples = Product::samples;
-    constexpr int nowhere = 1 << 30;  // no sample has this number
     static_assert(!resets_first || LateProduct::samples == pass_samples);
     Sequence<T> const& sequence = parameters.sequence;
     int const hidden_size = sequence.hidden_size;
@@ -140,8 +113,8 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     int const first_unit = blockIdx.x * units;
     int const first_sample = blockIdx.y * parameters.samples;
     int const samples = min(parameters.samples, sequence.batch_size - first_sample);
-    int const passes = (samples + pass_samples - 1) / pass_samples;
-    int const most_passes = (parameters.samples + pass_samples - 1) / pass_samples;  // of any block
+    int const passes = one_pass ? 1 : (samples + pass_samples - 1) / pass_samples;
+    int const most_passes = one_pass ? 1 : (parameters.samples + pass_samples - 1) / pass_samples;  // of any block
     int const group = direction * gridDim.y + blockIdx.y;
     int const block = direction * gridDim.x + blockIdx.x;
     bool const backward = sequence.backward[direction] != 0;
@@ -155,26 +128,20 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     float* const hidden = pieces.take<float>(slots * units);                              // [slots][units]
     float* const memory = pieces.take<float>(Cell::has_memory ? slots * units : 0);
     float* const update = pieces.take<float>(resets_first ? slots * units : 0);           // sums of gate z, which wait for the late product
-    float* const bias = pieces.take<float>(Cell::biases * units);                         // [biases][units]
-    float* const peephole = pieces.take<float>(Cell::has_memory ? 3 * units : 0);         // [3][units]
+    float* const bias = pieces.take<float>(Cell::biases * units);                         // [units][biases]
+    float* const peephole = pieces.take<float>(Cell::has_memory ? 3 * units : 0);         // [units][3]
     int* const lengths = pieces.take<int>(slots);
     int const row = product.template row<protocol>();
     int const late_row = late.template row<protocol>();
-    long long const pass_size = row * pass_samples;
-    long long const late_pass_size = late_row * pass_samples;
+    int const pass_size = row * pass_samples;
+    int const late_pass_size = late_row * pass_samples;
     T* const own_hidden = pieces.take<T>(alone ? most_passes * pass_size : 0);
     T* const own_reset_hidden = pieces.take<T>(alone ? most_passes * late_pass_size : 0);
     // Within a block barriers keep H[t-1] and H[t] apart; with flags two buffers take turns.
-    Turns<protocol> const turns(alone ? 1 : 2, sequence.seq_length);
-    Turns<protocol> const reset_turns(1, sequence.seq_length);
-    auto const hidden_of = [&](int step, int pass) {
-        long long const buffer = static_cast<long long>(group) * turns.count() + turns.of(step);
-        return (alone ? own_hidden : parameters.hidden) + ((alone ? 0 : buffer) * most_passes + pass) * pass_size;
-    };
-    auto const reset_hidden_of = [&](int step, int pass) {
-        long long const buffer = static_cast<long long>(group) * reset_turns.count() + reset_turns.of(step);
-        return (alone ? own_reset_hidden : parameters.reset_hidden) + ((alone ? 0 : buffer) * most_passes + pass) * late_pass_size;
-    };
+    int const seq_length = sequence.seq_length;
+    long long const of_passes = most_passes;
+    Turns<protocol, T> turns(alone ? own_hidden : parameters.hidden, group, 2, seq_length, of_passes * pass_size);
+    Turns<protocol, T> reset_turns(alone ? own_reset_hidden : parameters.reset_hidden, group, 1, seq_length, of_passes * late_pass_size);
 
     product.load(parameters.recurrence + static_cast<long long>(block) * Product::arranged(hidden_size));
     if constexpr (resets_first) {
@@ -187,10 +154,10 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     for (int unit = threadIdx.x; unit < units && first_unit + unit < hidden_size; unit += product_threads) {
         Unit<Cell> const constants(sequence.bias, sequence.peephole, sequence.clip_threshold, direction, first_unit + unit, hidden_size);
         for (int g = 0; g < Cell::biases; ++g) {
-            bias[g * units + unit] = constants.bias[g];
+            bias[unit * Cell::biases + g] = constants.bias[g];
         }
         for (int g = 0; Cell::has_memory && g < 3; ++g) {
-            peephole[g * units + unit] = constants.peephole[g];
+            peephole[unit * 3 + g] = constants.peephole[g];
         }
     }
     if constexpr (alone) {
@@ -208,53 +175,61 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     // In each pass this thread has these units and samples, the sample counted from the pass's first; neighbouring threads have neighbouring
     // units.
     int unit[pairs];
-    int sample_in_pass[pairs];
-    int column[pairs];  // the same, or nowhere for a pair that there is not
+    int sample[pairs];
+    bool in_pass[pairs];  // whether there is such a sample,
+    bool exists[pairs];   // and such a unit
 #pragma unroll
     for (int p = 0; p < pairs; ++p) {
         int const index = threadIdx.x + p * product_threads;
         unit[p] = index % units;
-        sample_in_pass[p] = index / units;
-        column[p] = sample_in_pass[p] < pass_samples && first_unit + unit[p] < hidden_size ? sample_in_pass[p] : nowhere;
+        sample[p] = index / units;
+        in_pass[p] = sample[p] < pass_samples;
+        exists[p] = in_pass[p] && first_unit + unit[p] < hidden_size;
     }
-    int steps = 0;  // of the longest sample, the same in the whole group
+    int steps = 0;            // of the longest sample, the same in the whole group
+    int change = seq_length;  // the next step in which other samples take part than in that before, if there is one pass
 #pragma unroll 1
     for (int slot = 0; slot < samples; ++slot) {
-        steps = max(steps, lengths[slot]);
+        int const length = lengths[slot];
+        steps = max(steps, length);
+        change = length > 0 ? min(change, length) : change;
     }
+    // The steps that a pair's sample takes, masked or not.
+    auto const length_in = [&](int pass, int p) { return in_pass[p] ? lengths[pass * pass_samples + sample[p]] : 0; };
+    int only_length[pairs];
+#pragma unroll
+    for (int p = 0; p < pairs; ++p) {
+        only_length[p] = one_pass ? length_in(0, p) : 0;
+    }
+    auto const length_of = [&](int pass, int p) { return one_pass ? only_length[p] : length_in(pass, p); };
     unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
 
-    Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.most_polls);
-    // Whether a sample of a pass takes a step, mask or not.
-    auto const runs = [&](int step, int pass, int sample) { return step < lengths[pass * pass_samples + sample]; };
-    // Whether a pair's value for a step goes to the group. With Protocol::data, which waits for every word, also those of the units beyond the
-    // last one, whose value is zero.
-    auto const hands_on = [&](int step, int pass, int p) {
-        bool const has_place = sample_in_pass[p] < pass_samples && first_unit + unit[p] < row;
-        return (protocol == Protocol::data ? has_place : column[p] != nowhere) && runs(step, pass, sample_in_pass[p]);
+    Exchange<protocol> exchange(parameters.flags + group * gridDim.x, blockIdx.x, parameters.timeout);
+    // Puts a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units beyond
+    // the last one have one too, zero.
+    auto const hand_on = [&](T* buffer, int row, int pass, int p, T value, bool runs) {
+        bool const has_place = protocol == Protocol::data ? in_pass[p] & (first_unit + unit[p] < row) : exists[p];
+        exchange.put(buffer + (pass * pass_samples * row + (sample[p] * row + first_unit + unit[p])), value, has_place & runs);
     };
-    auto const hand_on_hidden = [&](int step, int pass, int p) {
-        float const value = column[p] != nowhere ? hidden[(pass * pass_samples + column[p]) * units + unit[p]] : 0.0f;
-        T* const place = hidden_of(step, pass) + sample_in_pass[p] * row + first_unit + unit[p];
-        exchange.put(place, Product::element(value), hands_on(step, pass, p));
-    };
-    auto const hidden_operand = [&](int step, int pass) {
-        return product.template operand<protocol>(hidden_of(step, pass), [&](int sample) { return runs(step, pass, sample); });
+    // What this thread loads of the operands of a step's passes.
+    auto const loads_of = [&](auto const& product, int step, int pass) {
+        return product.template loaded<protocol>([&](int sample) { return step < lengths[pass * pass_samples + sample]; });
     };
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
         for (int p = 0; p < pairs; ++p) {
-            int const slot = pass * pass_samples + column[p];
-            if (slot < samples) {
-                float const value = value_or_zero(sequence.hidden_init, 0, direction, first_sample + slot, first_unit + unit[p]);
+            int const slot = pass * pass_samples + sample[p];
+            float value = 0.0f;
+            if (exists[p] && slot < samples) {
+                value = value_or_zero(sequence.hidden_init, 0, direction, first_sample + slot, first_unit + unit[p]);
                 hidden[slot * units + unit[p]] = value;
                 if constexpr (Cell::has_memory) {
                     memory[slot * units + unit[p]] =
                         value_or_zero(sequence.cell_mem_init, 0, direction, first_sample + slot, first_unit + unit[p]);
                 }
             }
-            hand_on_hidden(0, pass, p);
+            hand_on(turns.now(), row, pass, p, Product::element(value), 0 < length_of(pass, p));
         }
     }
     exchange.publish();
@@ -273,107 +248,158 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
-                int const slot = pass * pass_samples + column[p];
-                if (slot < samples) {
-                    put_states(backward ? lengths[slot] : 0, backward ? sequence.seq_length : 0, slot, unit[p]);
+                int const slot = pass * pass_samples + sample[p];
+                if (exists[p] && slot < samples) {
+                    put_states(backward ? lengths[slot] : 0, backward ? seq_length : 0, slot, unit[p]);
                 }
             }
         }
     }
 
+    // What the steps read and write of the operator.
+    using Input = InputElement<T, Pass> const;
+    long long const time_rows = static_cast<long long>(sequence.batch_size) * sequence.num_directions;
+    Trail<Input, pairs, pass_samples, one_pass> inputs(
+        sequence.template input_gates<Pass, gates>(0, first_sample, direction, first_unit), time_rows * gates * hidden_size,
+        static_cast<long long>(sequence.num_directions) * gates * hidden_size, 1, backward);
+    Trail<T, pairs, pass_samples, one_pass> outputs(
+        sequence.output_sequence.data == nullptr ? nullptr : &sequence.output_sequence.at(0, direction, first_sample, first_unit),
+        sequence.output_sequence.strides[0], sequence.output_sequence.strides[2], sequence.output_sequence.strides[3], backward);
+    Trail<float, pairs, pass_samples, one_pass> kept(
+        sequence.template pass<Pass, Cell>(0, first_sample, direction, first_unit).address(), time_rows * Cell::kept * hidden_size,
+        static_cast<long long>(sequence.num_directions) * Cell::kept * hidden_size, 1, backward);
+    Trail<float, pairs, pass_samples, one_pass> hidden_states(
+        sequence.template state_slot<Pass>(sequence.reserve.hidden, slot_after(backward, 0), direction, first_sample, first_unit),
+        static_cast<long long>(sequence.batch_size) * hidden_size, hidden_size, 1, backward);
+    Trail<float, pairs, pass_samples, one_pass> memory_states(
+        sequence.template state_slot<Pass>(sequence.reserve.memory, slot_after(backward, 0), direction, first_sample, first_unit),
+        static_cast<long long>(sequence.batch_size) * hidden_size, hidden_size, 1, backward);
+#pragma unroll
+    for (int p = 0; p < pairs; ++p) {
+        inputs.begin(p, sample[p], unit[p], only_length[p]);
+        outputs.begin(p, sample[p], unit[p], only_length[p]);
+        kept.begin(p, sample[p], unit[p], only_length[p]);
+        hidden_states.begin(p, sample[p], unit[p], only_length[p]);
+        memory_states.begin(p, sample[p], unit[p], only_length[p]);
+    }
+
     Activations const activations(sequence.activations[direction]);
     Producers const producers(product, units, hidden_size);
+    unsigned loaded = one_pass ? loads_of(product, 0, 0) : 0;
+    unsigned late_loaded = one_pass ? loads_of(late, 0, 0) : 0;
     for (int step = 0; step < steps; ++step) {
-        auto const time_of = [&](int slot) { return backward ? lengths[slot] - 1 - step : step; };
-        auto const taken = [&](int slot) { return slot < samples && step < lengths[slot]; };
+        if constexpr (one_pass) {
+            if (step == change) {
+                loaded = loads_of(product, step, 0);
+                late_loaded = loads_of(late, step, 0);
+                change = steps;
+#pragma unroll 1
+                for (int slot = 0; slot < samples; ++slot) {
+                    change = lengths[slot] > step ? min(change, lengths[slot]) : change;
+                }
+            }
+        }
         auto const constants_of = [&](int p) {
-            return Unit<Cell>(bias, Cell::has_memory ? peephole : nullptr, sequence.clip_threshold, 0, unit[p], units);
+            return Unit<Cell>(bias + unit[p] * Cell::biases, Cell::has_memory ? peephole + unit[p] * 3 : nullptr, sequence.clip_threshold);
         };
-        auto const write_kept = [&](int pass, Held<Pass, Cell> const(&held)[pairs]) {
+        auto const write_kept = [&](int pass, int p, unsigned places, Held<Pass, Cell> const& held) {
             if constexpr (training) {
+                float* const address = kept.at(p, pass, sample[p], unit[p], length_of(pass, p));
+                if (address != nullptr) {
 #pragma unroll
-                for (int p = 0; p < pairs; ++p) {
-                    if (held[p].places != 0) {
-                        int const slot = pass * pass_samples + column[p];
-                        Training const reserve =
-                            sequence.template pass<Training, Cell>(time_of(slot), first_sample + slot, direction, first_unit + unit[p]);
-#pragma unroll
-                        for (int place = 0; place < Cell::kept; ++place) {
-                            if ((held[p].places >> place & 1) != 0) {
-                                reserve.keep(place, held[p].values[place]);
-                            }
+                    for (int place = 0; place < Cell::kept; ++place) {
+                        if ((places >> place & 1) != 0) {
+                            address[place * static_cast<long long>(hidden_size)] = held.values[place];
                         }
                     }
                 }
             }
         };
+        auto const hidden_operand = [&](int pass) {
+            return Operand<T>{turns.now() + pass * pass_size, one_pass ? loaded : loads_of(product, step, pass)};
+        };
+        auto const reset_operand = [&](int pass) {
+            return Operand<T>{reset_turns.now() + pass * late_pass_size, one_pass ? late_loaded : loads_of(late, step, pass)};
+        };
 
-        Operand<T> operand = hidden_operand(step, 0);
+        Operand<T> operand = hidden_operand(0);
         if constexpr (resets_first) {
             for (int pass = 0; pass < passes; ++pass) {
+                int length[pairs];
+                bool takes[pairs];
                 float input[pairs];
 #pragma unroll
                 for (int p = 0; p < pairs; ++p) {
-                    int const slot = pass * pass_samples + column[p];
-                    input[p] = taken(slot)
-                                   ? machine::to_float(sequence.template input_gates<Pass, gates>(
-                                         time_of(slot), first_sample + slot, direction, first_unit + unit[p])[hidden_size])
-                                   : 0.0f;
+                    length[p] = length_of(pass, p);
+                    takes[p] = exists[p] & (step < length[p]);
+                    input[p] = 0.0f;
+                    if (takes[p]) {
+                        input[p] = machine::to_float(inputs.at(p, pass, sample[p], unit[p], length[p])[hidden_size]);
+                    }
                 }
                 if (pass == 0) {
                     exchange.wait(producers.first, producers.last);
                     product.begin(exchange, operand);
                 }
-                Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{};
+                Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{};
                 product.multiply(exchange, operand, next);
                 operand = next;
                 __syncthreads();
                 Held<Pass, Cell> held[pairs];
 #pragma unroll
                 for (int p = 0; p < pairs; ++p) {
-                    int const slot = pass * pass_samples + column[p];
                     float value = 0.0f;
-                    if (taken(slot)) {
-                        int const place = slot * units + unit[p];
-                        update[place] = product.sum(unit[p], column[p]);
+                    if (takes[p]) {
+                        int const place = (pass * pass_samples + sample[p]) * units + unit[p];
+                        update[place] = product.sum(unit[p], sample[p]);
                         float const inputs[gates] = {0.0f, input[p], 0.0f};
-                        float const sums[gates] = {0.0f, product.sum(units + unit[p], column[p]), 0.0f};
+                        float const sums[gates] = {0.0f, product.sum(units + unit[p], sample[p]), 0.0f};
                         value = Cell::reset(activations, constants_of(p), inputs, sums, held[p].pass()) * hidden[place];
                     }
-                    T* const place = reset_hidden_of(step, pass) + sample_in_pass[p] * late_row + first_unit + unit[p];
-                    exchange.put(place, LateProduct::element(value), hands_on(step, pass, p));
+                    hand_on(reset_turns.now(), late_row, pass, p, LateProduct::element(value), step < length[p]);
                 }
                 if (pass + 1 < passes) {
                     __syncthreads();
                 } else {
                     exchange.publish();
                 }
-                write_kept(pass, held);
+#pragma unroll
+                for (int p = 0; p < pairs; ++p) {
+                    if (takes[p]) {
+                        write_kept(pass, p, Cell::kept_by_reset, held[p]);
+                    }
+                }
             }
         }
 
-        auto const reset_operand = [&](int pass) {
-            return late.template operand<protocol>(reset_hidden_of(step, pass), [&](int sample) { return runs(step, pass, sample); });
-        };
         if constexpr (resets_first) {
             operand = reset_operand(0);
         }
         for (int pass = 0; pass < passes; ++pass) {
-            float input[pairs][gates];
+            int length[pairs];
+            bool taken[pairs];  // maybe masked
             bool takes[pairs];
+            float input[pairs][gates];
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
-                int const slot = pass * pass_samples + column[p];
-                takes[p] = taken(slot);
-                auto const* const row = takes[p] ? sequence.template input_gates<Pass, gates>(time_of(slot), first_sample + slot, direction,
-                                                                                              first_unit + unit[p])
-                                                 : nullptr;
+                length[p] = length_of(pass, p);
+                taken[p] = exists[p] & (step < length[p]);
+                takes[p] = taken[p];
 #pragma unroll
                 for (int g = 0; g < gates; ++g) {
-                    input[p][g] = takes[p] && !(resets_first && g == 1) ? machine::to_float(row[g * hidden_size]) : 0.0f;
+                    input[p][g] = 0.0f;
                 }
-                if (takes[p]) {
-                    takes[p] = !sequence.template skips<Pass>(time_of(slot), first_sample + slot);
+                if (taken[p]) {
+                    auto const* of_gate = inputs.at(p, pass, sample[p], unit[p], length[p]);
+#pragma unroll
+                    for (int g = 0; g < gates; ++g) {
+                        if (!(resets_first && g == 1)) {
+                            input[p][g] = machine::to_float(*of_gate);
+                        }
+                        of_gate += hidden_size;
+                    }
+                    int const time = backward ? length[p] - 1 - step : step;
+                    takes[p] = !sequence.template skips<Pass>(time, first_sample + pass * pass_samples + sample[p]);
                 }
             }
             if constexpr (resets_first) {
@@ -390,39 +416,43 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                     exchange.wait(producers.first, producers.last);
                     product.begin(exchange, operand);
                 }
-                Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{};
+                Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{};
                 product.multiply(exchange, operand, next);
                 operand = next;
             }
             __syncthreads();
             Held<Pass, Cell> held[pairs];
+            float value[pairs];  // of H[t]
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
-                int const slot = pass * pass_samples + column[p];
+                int const place = (pass * pass_samples + sample[p]) * units + unit[p];
+                value[p] = 0.0f;
                 if (takes[p]) {
-                    int const place = slot * units + unit[p];
                     float sums[gates];
                     if constexpr (resets_first) {
                         sums[0] = update[place];
                         sums[1] = 0.0f;
-                        sums[2] = late.sum(unit[p], column[p]);
+                        sums[2] = late.sum(unit[p], sample[p]);
                     } else {
 #pragma unroll
                         for (int g = 0; g < gates; ++g) {
-                            sums[g] = product.sum(g * units + unit[p], column[p]);
+                            sums[g] = product.sum(g * units + unit[p], sample[p]);
                         }
                     }
                     float memory_value = Cell::has_memory ? memory[place] : 0.0f;
-                    hidden[place] = Cell::next(activations, constants_of(p), input[p], sums, hidden[place], memory_value, held[p].pass());
+                    value[p] = Cell::next(activations, constants_of(p), input[p], sums, hidden[place], memory_value, held[p].pass());
+                    hidden[place] = value[p];
                     if constexpr (Cell::has_memory) {
                         memory[place] = memory_value;
                     }
                     if constexpr (training) {
                         shown |= 1u << (pass * pairs + p);
                     }
+                } else if (training && taken[p]) {
+                    value[p] = hidden[place];
                 }
                 if (step + 1 < steps) {
-                    hand_on_hidden(step + 1, pass, p);
+                    hand_on(turns.next(), row, pass, p, Product::element(value[p]), step + 1 < length[p]);
                 }
             }
             if (pass + 1 < passes) {
@@ -430,40 +460,60 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             } else if (step + 1 < steps) {
                 exchange.publish();
             }
-            write_kept(pass, held);
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
-                int const slot = pass * pass_samples + column[p];
-                if (taken(slot)) {
-                    int const time = time_of(slot);
+                if (takes[p]) {
+                    write_kept(pass, p, Cell::kept_by_next, held[p]);
+                }
+                if (taken[p]) {
                     bool const is_output = !training || (shown >> (pass * pairs + p) & 1) != 0;
-                    store(sequence.output_sequence, time, direction, first_sample + slot, first_unit + unit[p],
-                          is_output ? hidden[slot * units + unit[p]] : 0.0f);
-                    if constexpr (training) {
-                        int const after = slot_after(backward, time);
-                        put_states(after, after, slot, unit[p]);
+                    if (sequence.output_sequence.data != nullptr) {
+                        *outputs.at(p, pass, sample[p], unit[p], length[p]) = machine::from_float<T>(is_output ? value[p] : 0.0f);
+                    }
+                    if (training && sequence.reserve.hidden != nullptr) {
+                        *hidden_states.at(p, pass, sample[p], unit[p], length[p]) = value[p];
+                        if constexpr (Cell::has_memory) {
+                            *memory_states.at(p, pass, sample[p], unit[p], length[p]) =
+                                memory[(pass * pass_samples + sample[p]) * units + unit[p]];
+                        }
                     }
                 }
             }
         }
+        turns.advance();
+        reset_turns.advance();
+        inputs.advance();
+        outputs.advance();
+        kept.advance();
+        hidden_states.advance();
+        memory_states.advance();
     }
 
+    // After a wait in vain there are no results, which NaN tells.
+    bool const has_expired = exchange.has_expired();
+    float const nothing = has_expired ? machine::float_of_bits(not_yet) : 0.0f;
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll
         for (int p = 0; p < pairs; ++p) {
-            int const slot = pass * pass_samples + column[p];
-            if (slot < samples) {
-                int const sample = first_sample + slot;
+            int const slot = pass * pass_samples + sample[p];
+            if (exists[p] && slot < samples) {
+                int const of_batch = first_sample + slot;
                 int const place = slot * units + unit[p];
-                store(sequence.output_single, 0, direction, sample, first_unit + unit[p], hidden[place]);
-                store(sequence.output_cell_single, 0, direction, sample, first_unit + unit[p], Cell::has_memory ? memory[place] : 0.0f);
-#pragma unroll 1
-                for (int time = lengths[slot]; time < sequence.seq_length; ++time) {
-                    store(sequence.output_sequence, time, direction, sample, first_unit + unit[p], 0.0f);
+                if (has_expired) {
+                    hidden[place] = nothing;
+                    if constexpr (Cell::has_memory) {
+                        memory[place] = nothing;
+                    }
                 }
-                if (training && !backward) {
-                    put_states(lengths[slot] + 1, sequence.seq_length, slot, unit[p]);
+                store(sequence.output_single, 0, direction, of_batch, first_unit + unit[p], hidden[place]);
+                store(sequence.output_cell_single, 0, direction, of_batch, first_unit + unit[p], Cell::has_memory ? memory[place] : 0.0f);
+#pragma unroll 1
+                for (int time = has_expired ? 0 : lengths[slot]; time < seq_length; ++time) {
+                    store(sequence.output_sequence, time, direction, of_batch, first_unit + unit[p], nothing);
+                }
+                if (training && (has_expired || !backward)) {
+                    put_states(has_expired ? 0 : lengths[slot] + 1, seq_length, slot, unit[p]);
                 }
             }
         }
@@ -474,17 +524,17 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 ///
 /// Grid: x is the group of units, `units` each; y is the group of the batch, `samples` each; z is the direction. Where x is 1 a block is
 /// alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`; in each pass over its samples a
-/// thread has up to `pairs` pairs of unit and sample, in training at most 32 over all passes. Product takes all rows of a block; where the
-/// cell resets before the product those of the last gate are LateProduct's, which is NoProduct elsewhere. Dynamic shared memory: what the
-/// pieces sum to.
-template <class T, class Product, class LateProduct, Protocol protocol, int pairs, class Pass, class Cell, class ForwardActivations,
-          class BackwardActivations>
+/// thread has up to `pairs` pairs of unit and sample, in training at most 32 over all passes; `one_pass` if no block takes more. Product
+/// takes all rows of a block; where the cell resets before the product those of the last gate are LateProduct's, which is NoProduct
+/// elsewhere. Dynamic shared memory: what the pieces sum to.
+template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell,
+          class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        grid_direction<T, Product, LateProduct, protocol, pairs, Pass, Cell, ForwardActivations>(parameters, blockIdx.z);
+        grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, ForwardActivations>(parameters, blockIdx.z);
     } else if (blockIdx.z == 0) {
-        grid_direction<T, Product, LateProduct, protocol, pairs, Pass, Cell, ForwardActivations>(parameters, 0);
+        grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, ForwardActivations>(parameters, 0);
     } else {
-        grid_direction<T, Product, LateProduct, protocol, pairs, Pass, Cell, BackwardActivations>(parameters, 1);
+        grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, BackwardActivations>(parameters, 1);
     }
 }

@@ -29,8 +29,10 @@
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
 #include "common/exchange.cuh"
+#include "common/trail.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
+#include "common/hands.cuh"
 
 // ------------------------------------------------------------------------------------------------------------- arrange
 
@@ -85,15 +87,6 @@ __global__ void arrange(ArrangeParameters<T> parameters) {
 
 // ---------------------------------------------------------------------------------------------------------------- grid
 
-/// What the blocks of a group hand each other. `grid` keeps it in shared memory where a block is alone. With Protocol::flags all of it is
-/// zero at first, with Protocol::data all words are `not_yet`, and `turns` is T.
-template <class T>
-struct Handed {
-    Quad<unsigned> const* arranged;  // what `arrange` makes of the product's gates
-    T* operand;                      // [D][N][turns][passes][samples of a pass][row]
-    float* inverse;                  // [D][N][turns][passes][parts][samples of a pass]: 1 / scale; of halves only
-};
-
 template <class T>
 struct GridParameters {
     Sequence<T> sequence;
@@ -104,265 +97,20 @@ struct GridParameters {
     unsigned* flags;                    // [D][N][P], zero at first; null without flags
     int samples;                        // of a block; the last group of the batch may have fewer
     int passes;                         // that these take
-    unsigned most_polls;                // of a wait for another block, before the launch fails
-};
-
-/// A power of two and its inverse.
-struct Scale {
-    float factor;
-    float inverse;
-
-    /// Brings `largest`, which is not negative, to between 2^14 and 2^15; below 2^-112 the factor stays 2^126.
-    __device__ static Scale of(float largest) {
-        unsigned const exponent = machine::to_bits(largest) >> 23;
-        unsigned const bounded = exponent < 15 ? 15 : exponent;
-        return {machine::float_of_bits((268 - bounded) << 23), machine::float_of_bits((bounded - 14) << 23)};
-    }
-};
-
-/// Takes the scales of a warp's run of depth back; its parts are of one block each.
-template <int part_steps, int samples, Protocol protocol>
-struct Unscale {
-    Exchange<protocol> const& exchange;
-    float const* inverse;  // [parts][samples], from the run's first part on
-    float* fetched;        // the same in shared memory, for this warp; unused if alone
-    int first_part;
-    int parts;
-    int given;             // of these; the others are padding, and have a scale of zero
-
-    __device__ __forceinline__ void fetch() const {
-        if constexpr (protocol != Protocol::alone) {
-            for (int place = threadIdx.x % 32 * 4; place < parts * samples; place += 128) {
-                unsigned const* const address = reinterpret_cast<unsigned const*>(inverse + place);
-                unsigned words[4] = {};
-                if (place < given * samples) {
-                    exchange.load(address, words);
-                    exchange.complete(address, words);
-                }
-                Quad<float> values;
-                for (int e = 0; e < 4; ++e) {
-                    values.values[e] = machine::float_of_bits(words[e]);
-                }
-                *reinterpret_cast<Quad<float>*>(fetched + place) = values;
-            }
-            __syncwarp();
-        }
-    }
-
-    /// Of two neighbouring samples.
-    __device__ __forceinline__ Pack<float, 2> operator()(int step, int sample) const {
-        int const place = (step / part_steps - first_part) * samples + sample;
-        return *reinterpret_cast<Pack<float, 2> const*>((protocol == Protocol::alone ? inverse : fetched) + place);
-    }
-};
-
-/// The pairs of unit and sample that a thread owns in each pass; neighbouring threads own neighbouring units.
-template <int units_, int samples>
-struct Pairs {
-    static constexpr int units = units_;
-    static constexpr int in_pass = units * samples;
-    static constexpr int count = (in_pass + product_threads - 1) / product_threads;
-
-    int thread = machine::opaque(threadIdx.x);  // nothing that follows from it is kept from step to step
-
-    /// The number of a pair in [samples of a pass][units], maybe beyond the last one.
-    __device__ int index(int pair) const {
-        return thread + pair * product_threads;
-    }
-
-    /// Its unit, counted from the block's first.
-    __device__ int unit(int pair) const {
-        return index(pair) % units;
-    }
-
-    /// Its sample, counted from the pass's first.
-    __device__ int sample(int pair) const {
-        return index(pair) / units;
-    }
-};
-
-/// A product of `grid`, and the gradients that it is of: those of `count` of the sums of each unit, from number `first_sum` on.
-template <class T, class Product, Protocol protocol, int first_sum, int count>
-class Hand {
-    static constexpr bool alone = protocol == Protocol::alone;
-    using Own = Pairs<Product::rows, Product::samples>;
-    static constexpr int units = Product::rows;
-    static constexpr int samples = Product::samples;
-    static constexpr int part_depth = count * units;  // of one block
-    static constexpr bool scaled = is_same<T, machine::half>;
-
-  public:
-    /// 16-byte values of shared memory for what comes from other blocks; hands that do not multiply at the same time can share it.
-    __device__ static int staged() {
-        return alone ? 0 : Product::staged(gridDim.x * part_depth);
-    }
-
-    __device__ Hand(SharedPieces& pieces, Handed<T> const& handed, int passes, Turns<protocol> const& turns, Quad<unsigned>* staging)
-        : passes_(passes),
-          turns_(turns),
-          product_(pieces, gridDim.x * part_depth, staging),
-          largest_(pieces.take<float>(scaled && units > 16 ? Own::in_pass / 16 : 0)),
-          fetched_(pieces.take<float>(scaled && !alone ? product_warps * fetched_size() : 0) + threadIdx.x / 32 * fetched_size()),
-          operand_size_(samples * product_.template row<protocol>()),
-          inverse_size_(scaled ? samples * ((product_.padded_depth() + part_depth - 1) / part_depth) : 0) {
-        long long const block = blockIdx.z * gridDim.x + blockIdx.x;
-        product_.load(handed.arranged + block * Product::arranged(gridDim.x * part_depth));
-        if constexpr (alone) {
-            operand_ = pieces.take<T>(passes * operand_size_);
-            inverse_ = pieces.take<float>(passes * inverse_size_);
-#pragma unroll 1
-            for (int index = threadIdx.x; index < passes * operand_size_; index += product_threads) {
-                operand_[index] = machine::from_float<T>(0.0f);
-            }
-#pragma unroll 1
-            for (int index = threadIdx.x; index < passes * inverse_size_; index += product_threads) {
-                inverse_[index] = 0.0f;
-            }
-        } else {
-            long long const group = static_cast<long long>(blockIdx.z * gridDim.y + blockIdx.y) * turns.count() * passes;
-            operand_ = handed.operand + group * operand_size_;
-            inverse_ = handed.inverse + group * inverse_size_;
-        }
-    }
-
-    /// Puts the gradients of a step, those of the pairs that exist, where the group finds them after the next publication; `there`: how many
-    /// samples there are from the pass's first on. All threads have to call it.
-    ///
-    /// With Protocol::data, which waits for every word, also zeros for units beyond the last one, and scales for samples beyond it.
-    template <int rows>
-    __device__ void put(Exchange<protocol> const& exchange, int step, int pass, int there, Own const& own,
-                        bool const (&exists)[Own::count], float const (&d_sums)[Own::count][rows]) const {
-        long long const buffer = buffer_of(step, pass);
-        Scale scales[Own::count];
-        if constexpr (scaled) {
-            float largest[Own::count];
-#pragma unroll
-            for (int i = 0; i < Own::count; ++i) {
-                largest[i] = 0.0f;
-#pragma unroll
-                for (int g = 0; g < count; ++g) {
-                    largest[i] = fmaxf(largest[i], fabsf(d_sums[i][first_sum + g]));
-                }
-#pragma unroll
-                for (int lanes = 1; lanes < 16; lanes *= 2) {  // 16 neighbours belong to one sample
-                    largest[i] = fmaxf(largest[i], machine::shuffle_xor(largest[i], lanes));
-                }
-            }
-            if constexpr (units > 16) {
-#pragma unroll
-                for (int i = 0; i < Own::count; ++i) {
-                    if (own.index(i) < Own::in_pass && own.index(i) % 16 == 0) {
-                        largest_[own.index(i) / 16] = largest[i];
-                    }
-                }
-                __syncthreads();
-#pragma unroll
-                for (int i = 0; i < Own::count; ++i) {
-                    for (int part = 0; part < units / 16 && exists[i]; ++part) {
-                        largest[i] = fmaxf(largest[i], largest_[own.sample(i) * (units / 16) + part]);
-                    }
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < Own::count; ++i) {
-                scales[i] = Scale::of(largest[i]);
-                bool const in_pass = protocol == Protocol::data ? own.index(i) < Own::in_pass : exists[i];
-                float* const place = inverse_ + buffer * inverse_size_ + blockIdx.x * samples + own.sample(i);
-                exchange.put(place, scales[i].inverse, in_pass && own.unit(i) == 0);
-            }
-        }
-        T* const operand = operand_ + buffer * operand_size_;
-#pragma unroll
-        for (int i = 0; i < Own::count; ++i) {
-            bool const in_pass = protocol == Protocol::data ? own.index(i) < Own::in_pass && own.sample(i) < there : exists[i];
-#pragma unroll
-            for (int g = 0; g < count; ++g) {
-                float const value = scaled ? d_sums[i][first_sum + g] * scales[i].factor : d_sums[i][first_sum + g];
-                int const depth = (blockIdx.x * count + g) * units + own.unit(i);
-                T* const place = operand + own.sample(i) * product_.template row<protocol>() + depth;
-                exchange.put(place, Product::element(value), in_pass);
-            }
-        }
-    }
-
-    /// Waits for what the group put in a step, before the last publication but `fewer`, and multiplies. A barrier has to follow before `sum`,
-    /// and another one before the next product. `there` as in `put`.
-    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, int step, int pass, int there, int fewer) {
-        int const first = product_.first_depth() / part_depth;
-        long long const buffer = buffer_of(step, pass);
-        Operand<T> const operand =
-            product_.template operand<protocol>(operand_ + buffer * operand_size_, [&](int sample) { return sample < there; });
-        exchange.wait(first, min((product_.end_depth() - 1) / part_depth, static_cast<int>(gridDim.x) - 1), fewer);
-        product_.begin(exchange, operand);
-        if constexpr (scaled) {
-            int const end = (product_.end_depth() + part_depth - 1) / part_depth;
-            int const given = static_cast<int>(gridDim.x) - first;
-            float const* const inverse = inverse_ + buffer * inverse_size_ + first * samples;
-            using Scales = Unscale<part_depth / Product::depth_step, samples, protocol>;
-            product_.multiply(exchange, operand, {}, Scales{exchange, inverse, fetched_, machine::opaque(first), end - first, given});
-        } else {
-            product_.multiply(exchange, operand, {});
-        }
-    }
-
-    /// d_sums R of a pair.
-    __device__ float sum(Own const& own, int pair) const {
-        return product_.sum(own.unit(pair), own.sample(pair));
-    }
-
-  private:
-    __device__ long long buffer_of(int step, int pass) const {
-        return static_cast<long long>(turns_.of(step)) * passes_ + pass;
-    }
-
-    /// Of a warp: its run of depth can begin and end within parts.
-    __device__ int fetched_size() const {
-        return samples * ((product_.steps() * Product::depth_step - 1) / part_depth + 2);
-    }
-
-    int passes_;
-    Turns<protocol> turns_;
-    Product product_;
-    float* largest_;    // [samples][units / 16], shared: the largest gradients; where a sample's units are more than 16
-    float* fetched_;    // as in Unscale
-    int operand_size_;  // of a pass
-    int inverse_size_;
-    T* operand_;        // as in Handed, of this group
-    float* inverse_;
-};
-
-/// Stands for a `Hand` where there is one exchange a step.
-struct NoHand {
-    __device__ static int staged() {
-        return 0;
-    }
-
-    template <class T, class Turns>
-    __device__ NoHand(SharedPieces&, Handed<T> const&, int, Turns const&, Quad<unsigned>*) {}
-};
-
-template <bool wanted, class Wanted>
-struct HandIf {
-    using Type = Wanted;
-};
-
-template <class Wanted>
-struct HandIf<false, Wanted> {
-    using Type = NoHand;
+    Timeout timeout;                    // unused by a block alone
 };
 
 /// One direction of `grid`: see there.
-template <class T, class Product, class ResetProduct, Protocol protocol, class Cell, class Activations>
+template <class T, class Product, class ResetProduct, Protocol protocol, bool one_pass, bool whole_parts, class Cell, class Activations>
 __device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
     using Gradient = CellGradient<Cell>;
     using Own = Pairs<Product::rows, Product::samples>;
     constexpr int pairs = Own::count;
     constexpr bool resets = Cell::resets_before_product;
     Sequence<T> const& sequence = parameters.sequence;
-    // With flags two buffers take turns, unless another exchange lies between reading one and writing it again; alone a barrier does.
-    Turns<protocol> const turns(protocol == Protocol::alone || resets ? 1 : 2, sequence.seq_length);
+    int const seq_length = sequence.seq_length;
     int const hidden_size = sequence.hidden_size;
-    int const passes = parameters.passes;
+    int const passes = one_pass ? 1 : parameters.passes;
     int const first_unit = blockIdx.x * Own::units;
     int const first_sample = blockIdx.y * parameters.samples;
     int const end_sample = min(first_sample + parameters.samples, sequence.batch_size);
@@ -372,13 +120,15 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     float* const hidden_gradients = pieces.take<float>(passes * Own::in_pass);  // [passes][samples][units]: d_H
     float* const memory_gradients = pieces.take<float>(Cell::has_memory ? passes * Own::in_pass : 0);
     UnitConstants* const constants = pieces.take<UnitConstants>(Cell::has_memory ? Own::units : 0);
-    using SumsHand = Hand<T, Product, protocol, 0, resets ? Cell::gates - 1 : Cell::gates>;
-    using ResetHand = typename HandIf<resets, Hand<T, ResetProduct, protocol, Cell::gates - 1, 1>>::Type;
+    using SumsHand = Hand<T, Product, protocol, 0, resets ? Cell::gates - 1 : Cell::gates, whole_parts>;
+    using ResetHand = typename HandIf<resets, Hand<T, ResetProduct, protocol, Cell::gates - 1, 1, whole_parts>>::Type;
     auto* const staging = pieces.take<Quad<unsigned>>(max(SumsHand::staged(), ResetHand::staged()));
-    SumsHand sums(pieces, parameters.sums, passes, turns, staging);
-    ResetHand reset(pieces, parameters.reset, passes, turns, staging);
+    // With flags two buffers take turns, unless another exchange lies between reading one and writing it again; alone a barrier does.
+    int const taking_turns = resets ? 1 : 2;
+    SumsHand sums(pieces, parameters.sums, passes, taking_turns, seq_length, staging);
+    ResetHand reset(pieces, parameters.reset, passes, taking_turns, seq_length, staging);
     unsigned* const flags = protocol == Protocol::flags ? parameters.flags + (direction * gridDim.y + blockIdx.y) * gridDim.x : nullptr;
-    Exchange<protocol> exchange(flags, blockIdx.x, parameters.most_polls);
+    Exchange<protocol> exchange(flags, blockIdx.x, parameters.timeout);
 
     struct Place {
         bool exists;
@@ -389,7 +139,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     auto const place_of = [&](Own const& own, int pass, int pair) {
         int const sample = first_sample + pass * Product::samples + own.sample(pair);
         int const unit = first_unit + own.unit(pair);
-        bool const exists = own.index(pair) < Own::in_pass && unit < hidden_size && sample < end_sample;
+        bool const exists = (own.index(pair) < Own::in_pass) & (unit < hidden_size) & (sample < end_sample);
         return Place{exists, sample, unit, pass * Own::in_pass + own.index(pair)};
     };
     int steps = 0;  // of the longest sample, the same in the whole group
@@ -417,8 +167,46 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         }
     }
     Activations const activations(sequence.activations[direction]);
+
+    // What the steps read and write of the operator. The walk begins at the last time of the longest sample, or at time 0.
+    using Upstream = Trail<T const, pairs, Product::samples, one_pass>;
+    using Values = Trail<float const, pairs, Product::samples, one_pass>;
+    long long const row = sequence.step_row(0, first_sample, direction);
+    long long const time_rows = static_cast<long long>(sequence.batch_size) * sequence.num_directions;
+    int const rows = Gradient::rows * hidden_size;
+    int const kept_values = Gradient::kept * hidden_size;
+    Strided<T const> const& outputs = sequence.output_sequence_gradient;
+    Upstream upstreams(outputs.data == nullptr ? nullptr : &outputs.at(0, direction, first_sample, first_unit), outputs.strides[0],
+                       outputs.strides[2], outputs.strides[3], !backward);
+    Values kept(sequence.kept + (row * kept_values + first_unit), time_rows * kept_values,
+                static_cast<long long>(sequence.num_directions) * kept_values, 1, !backward);
+    // The state before a step; that after it is before the next one in the array, or after it where the direction runs backward.
+    float const* const states = Gradient::before == 1 ? sequence.hidden : sequence.memory;
+    long long const state_distance = static_cast<long long>(sequence.batch_size) * hidden_size;
+    Values states_before(
+        Gradient::before == 0
+            ? nullptr
+            : states + (sequence.slot_row(slot_after(!backward, 0), direction, first_sample) * hidden_size + first_unit),
+        state_distance, hidden_size, 1, !backward);
+    Trail<float, pairs, Product::samples, one_pass> gradients(sequence.gate_gradients + (row * rows + first_unit), time_rows * rows,
+                                                              static_cast<long long>(sequence.num_directions) * rows, 1, !backward);
+    int lengths[pairs];  // if there is one pass
+    {
+        Own const own;
+#pragma unroll
+        for (int p = 0; p < pairs; ++p) {
+            Place const at = place_of(own, 0, p);
+            lengths[p] = one_pass && at.exists ? sequence.steps.length(at.sample) : 0;
+            upstreams.begin(p, own.sample(p), own.unit(p), steps);
+            kept.begin(p, own.sample(p), own.unit(p), steps);
+            states_before.begin(p, own.sample(p), own.unit(p), steps);
+            gradients.begin(p, own.sample(p), own.unit(p), steps);
+        }
+    }
     __syncthreads();
 
+    unsigned const loaded = sums.loaded(end_sample - first_sample);  // if there is one pass
+    unsigned const reset_loaded = reset.loaded(end_sample - first_sample);
     // One turn more than there are steps: it has only the last product.
     for (int step = 0; step <= steps; ++step) {
         int const time = backward ? step : steps - 1 - step;
@@ -435,19 +223,42 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
                 Place const at = place_of(own, pass, p);
+                int const length = one_pass ? lengths[p] : at.exists ? sequence.steps.length(at.sample) : 0;
                 exists[p] = at.exists;
-                takes[p] = at.exists && step < steps && sequence.steps.takes(time, at.sample);
-                took[p] = at.exists && step > 0 && sequence.steps.takes(time_before, at.sample);
+                takes[p] = (step < steps) & (time < length);
+                took[p] = (step > 0) & (time_before < length);
                 upstream[p] = 0.0f;
-                if (at.exists && step < steps) {
-                    of_step[p] = sequence.template kept_of<Gradient>(time, direction, at.sample, at.unit);
-                    upstream[p] = sequence.upstream(time, direction, at.sample, at.unit);
+                if (at.exists & (step < steps)) {
+                    float const* of_gate = kept.at(p, pass, own.sample(p), own.unit(p), steps);
+#pragma unroll
+                    for (int k = 0; k < Gradient::kept; ++k) {
+                        of_step[p].gates_kept[k] = *of_gate;
+                        of_gate += hidden_size;
+                    }
+                    if constexpr (Gradient::before != 0) {
+                        float const* const before = states_before.at(p, pass, own.sample(p), own.unit(p), steps);
+                        of_step[p].before = *before;
+                        if constexpr (Gradient::after != 0) {
+                            of_step[p].after = before[backward ? -state_distance : state_distance];
+                        }
+                    }
+                    if (outputs.data != nullptr) {
+                        float const value = machine::to_float(*upstreams.at(p, pass, own.sample(p), own.unit(p), steps));
+                        bool const begun = sequence.steps.has_begun(time, at.sample, backward);
+                        upstream[p] = begun & takes[p] ? value : 0.0f;
+                    }
+                    if (sequence.steps.step_mask.data != nullptr) {
+                        takes[p] &= !sequence.steps.is_masked(time, at.sample);
+                        took[p] &= step > 0 && !sequence.steps.is_masked(time_before, at.sample);
+                    }
+                } else if (at.exists & (step > 0)) {
+                    took[p] &= !sequence.steps.is_masked(time_before, at.sample);
                 }
             }
             if (multiplies) {
                 // The other passes have published since; in the last turn none does.
                 int const since = step < steps ? passes - 1 : passes - 1 - pass;
-                sums.multiply(exchange, step - 1, pass, there, (resets ? 2 : 1) * since);
+                sums.template multiply<true>(exchange, pass, one_pass ? loaded : sums.loaded(there), (resets ? 2 : 1) * since);
                 __syncthreads();
             }
             float d_hidden[pairs];
@@ -468,9 +279,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             }
             if (step < steps) {
                 if constexpr (resets) {
-                    reset.put(exchange, step, pass, there, own, exists, d_sums);
+                    reset.put(exchange, pass, there, own, exists, d_sums);
                     exchange.publish();
-                    reset.multiply(exchange, step, pass, there, 0);
+                    reset.template multiply<false>(exchange, pass, one_pass ? reset_loaded : reset.loaded(there), 0);
                     __syncthreads();
 #pragma unroll
                     for (int p = 0; p < pairs; ++p) {
@@ -479,7 +290,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                         }
                     }
                 }
-                sums.put(exchange, step, pass, there, own, exists, d_sums);
+                sums.put(exchange, pass, there, own, exists, d_sums);
                 exchange.publish();
             } else {
                 __syncthreads();  // all have read the sums
@@ -487,14 +298,16 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
                 Place const at = place_of(own, pass, p);
-                if (at.exists && step < steps) {
+                if (at.exists & (step < steps)) {
                     hidden_gradients[at.state] = d_hidden[p];
                     if constexpr (Cell::has_memory) {
                         memory_gradients[at.state] = d_memory[p];
                     }
-                    float* const stored = sequence.template gradients_of<Gradient>(time, direction, at.sample, at.unit);
+                    float* stored = gradients.at(p, pass, own.sample(p), own.unit(p), steps);
+#pragma unroll
                     for (int q = 0; q < Gradient::rows; ++q) {
-                        stored[q * static_cast<long long>(hidden_size)] = d_sums[p][q];
+                        *stored = d_sums[p][q];
+                        stored += hidden_size;
                     }
                 } else if (at.exists) {
                     store(parameters.hidden_init_gradient, 0, direction, at.sample, at.unit, d_hidden[p]);
@@ -502,10 +315,18 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                 }
             }
         }
+        sums.advance();
+        reset.advance();
+        upstreams.advance();
+        kept.advance();
+        states_before.advance();
+        gradients.advance();
     }
 
-    // Steps that no sample of the group takes.
-    for (int time = steps; time < sequence.seq_length; ++time) {
+    // Steps that no sample of the group takes; and all of them after a wait in vain: then there are no results, which NaN tells.
+    bool const has_expired = exchange.has_expired();
+    float const nothing = has_expired ? machine::float_of_bits(not_yet) : 0.0f;
+    for (int time = has_expired ? 0 : steps; time < sequence.seq_length; ++time) {
 #pragma unroll 1
         for (int pass = 0; pass < passes; ++pass) {
             Own const own;
@@ -515,7 +336,11 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                 if (at.exists) {
                     float* const stored = sequence.template gradients_of<Gradient>(time, direction, at.sample, at.unit);
                     for (int q = 0; q < Gradient::rows; ++q) {
-                        stored[q * static_cast<long long>(hidden_size)] = 0.0f;
+                        stored[q * static_cast<long long>(hidden_size)] = nothing;
+                    }
+                    if (has_expired) {
+                        store(parameters.hidden_init_gradient, 0, direction, at.sample, at.unit, nothing);
+                        store(parameters.cell_mem_init_gradient, 0, direction, at.sample, at.unit, nothing);
                     }
                 }
             }
@@ -526,16 +351,18 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 /// All steps in one launch, without dropped states and projection.
 ///
 /// Grid: x is the block's number in its group, so which `Product::rows` units it owns; y is the batch group, of `samples`; z is the
-/// direction. Where x is 1 a block is alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`; in each pass a thread
-/// owns up to `Pairs::count` units, each in one sample. Product is of all gates, but of z and r where the cell resets before the product:
-/// then that of h is ResetProduct, with the same rows and samples, else NoProduct. Dynamic shared memory: what the pieces sum to.
-template <class T, class Product, class ResetProduct, Protocol protocol, class Cell, class ForwardActivations, class BackwardActivations>
+/// direction. Where x is 1 a block is alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`;
+/// in each pass, of which there is one with `one_pass`, a thread owns up to `Pairs::count` units, each in one sample. Product is of all gates,
+/// but of z and r where the cell resets before the product: then that of h is ResetProduct, with the same rows and samples, else NoProduct.
+/// `whole_parts`: see Hand. Dynamic shared memory: what the pieces sum to.
+template <class T, class Product, class ResetProduct, Protocol protocol, bool one_pass, bool whole_parts, class Cell,
+          class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        grid_direction<T, Product, ResetProduct, protocol, Cell, ForwardActivations>(parameters, blockIdx.z);
+        grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, ForwardActivations>(parameters, blockIdx.z);
     } else if (blockIdx.z == 0) {
-        grid_direction<T, Product, ResetProduct, protocol, Cell, ForwardActivations>(parameters, 0);
+        grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, ForwardActivations>(parameters, 0);
     } else {
-        grid_direction<T, Product, ResetProduct, protocol, Cell, BackwardActivations>(parameters, 1);
+        grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, BackwardActivations>(parameters, 1);
     }
 }

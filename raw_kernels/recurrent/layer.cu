@@ -144,11 +144,12 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
                                hidden_size);
     __syncthreads();
 
+    // Prefetches: a step's input gates are waited for after its product.
     for (int step = 0; step < steps; ++step) {
         auto const time_of = [&](int s) { return backward ? lengths[s] - 1 - step : step; };
         float* const previous = hidden_buffers + (step % 2) * slice * padded;
         float* const next = hidden_buffers + ((step + 1) % 2) * slice * padded;
-        float input[slice][gates] = {};
+        InputElement<T, Pass> loaded[slice][gates] = {};
         float product[slice][gates] = {};
         if (owns_unit) {
 #pragma unroll
@@ -156,12 +157,20 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
                 if (step < lengths[s]) {
                     auto const* const row = sequence.template input_gates<Pass, gates>(time_of(s), first_sample + s, direction, unit);
                     for (int g = 0; g < gates; ++g) {
-                        input[s][g] = machine::to_float(row[g * hidden_size]);
+                        loaded[s][g] = row[g * hidden_size];
                     }
                 }
             }
             multiply<0, Cell::resets_before_product ? gates - 1 : gates>(recurrence, reinterpret_cast<Quad<float> const*>(previous),
                                                                          hidden_size, unit, product);
+        }
+        float input[slice][gates];
+#pragma unroll
+        for (int s = 0; s < slice; ++s) {
+#pragma unroll
+            for (int g = 0; g < gates; ++g) {
+                input[s][g] = machine::to_float(loaded[s][g]);  // no earlier: it waits for the load
+            }
         }
         if constexpr (Cell::resets_before_product) {
             if (owns_unit) {

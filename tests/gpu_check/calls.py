@@ -34,8 +34,8 @@ INFO_S, LEAST_S = 60.0, 3.0
 ENDING_S = 6.0
 """What a measurement that ends by itself has for that."""
 TEST_S, WORKERS = 40.0, 12
-MOST_POLLS = 1 << 21
-"""Polls of a flag before a block gives up: 1/128 of the number in production."""
+PATIENT = {"DMLPY_TIMEOUT_S": "100"}
+"""For programs whose blocks may have to wait for each other for long: under a sanitizer or a profiler, and on a CPU."""
 SOAKED = 0.1
 """The share of the soak's 100,000 steps that are taken."""
 NO_TESTS = 5
@@ -196,7 +196,7 @@ class Call:
         report = self._file("profile.ncu-rep")
         chosen = ["--kernel-name-base", "function", "--kernel-name", PROFILED_KERNELS, "--launch-count", str(len(PROFILED))]
         command = [ncu, "--force-overwrite", "--set", "full", "--clock-control", "none", *chosen, "--export", str(report)]
-        yield Program("profile", [*command, *python("-m", "tests.gpu_check.dispatch", *PROFILED)]), 0.8
+        yield Program("profile", [*command, *python("-m", "tests.gpu_check.dispatch", *PROFILED)], environment=PATIENT), 0.8
         yield Program("page", [ncu, "--import", str(report), "--page", "details"], self._log), 1.0
 
     def _sanitize(self) -> Iterator[tuple[Program, float]]:
@@ -205,7 +205,7 @@ class Call:
             return
         tests = self._pytest(self._asked.tests or SANITIZED)
         for tool, share in SANITIZERS.items():
-            yield Program(tool, [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests], self._log), share
+            yield Program(tool, [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests], self._log, PATIENT), share
 
     # programs
 
@@ -253,5 +253,5 @@ class Call:
 
     @property
     def _environment(self) -> dict[str, str]:
-        """Where blocks wait in vain this ends soon; under a sanitizer, and on a CPU, they may have to wait for long."""
-        return {} if (os.environ.get("DMLPY_TEST_GPU") or "").startswith("cpu") else {"DMLPY_MOST_POLLS": str(MOST_POLLS)}
+        """Where blocks wait in vain this ends soon, but on a CPU."""
+        return PATIENT if (os.environ.get("DMLPY_TEST_GPU") or "").startswith("cpu") else {"DMLPY_TIMEOUT_S": "2"}

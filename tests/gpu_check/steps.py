@@ -97,7 +97,7 @@ def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = (), 
         both = cases([(cell, dtype, hidden, batch)])
         name = f"{both[0].shape.key} {dtype}"
         (desc,) = both[0].shape.descs("forward", dtype)
-        favourite: str | None = None
+        favourite = ""
         works: list[Work] = []  # their arrays are drawn once for all strategies
         for strategy in STRATEGIES:
             if chosen and not any(part in f"{name} {strategy}" for part in chosen):
@@ -106,7 +106,7 @@ def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = (), 
                 yield None
                 continue
             works = works or [case.work() for case in both]
-            favourite = favourite or dml.compile(desc, device).explain_plan().strategy
+            favourite = favourite or (dml.compile(desc, device).explain_plan().strategy or "").partition(" ")[0]
             try:
                 yield measured(device, works, name, strategy, strategy == favourite)
             except dml.DeviceError as error:

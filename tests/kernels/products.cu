@@ -16,12 +16,10 @@ struct Parameters {
     int rows;                     // of a block
     int samples;
     int times;
-    unsigned most_polls;
+    Timeout timeout;
 };
 
-struct Halved {
-    __device__ void fetch() const {}
-
+struct Halved : Unscaled {
     __device__ Pack<float, 2> operator()(int, int) const {
         return {{0.5f, 0.5f}};
     }
@@ -58,7 +56,7 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
     __syncthreads();
     product.load(arrangement);
 
-    Exchange<protocol> exchange(parameters.flags, blockIdx.x, parameters.most_polls);
+    Exchange<protocol> exchange(parameters.flags, blockIdx.x, parameters.timeout);
     auto const buffer = [&](int time, int pass) {
         int const turn = alone ? 0 : protocol == Protocol::flags ? time % 2 : time;
         return operands + (turn * passes + pass) * pass_size;
@@ -86,8 +84,8 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
     exchange.publish();
     int const last_depth = min(size, product.end_depth()) - 1;
     auto const operand_of = [&](int time, int pass) {
-        return product.template operand<protocol>(buffer(time, pass),
-                                                  [&](int sample) { return pass * Product::samples + sample < parameters.samples; });
+        auto const takes = [&](int sample) { return pass * Product::samples + sample < parameters.samples; };
+        return Operand<T>{buffer(time, pass), product.template loaded<protocol>(takes)};
     };
     for (int time = 0; time < parameters.times; ++time) {
         exchange.wait(product.first_depth() / parameters.rows, product.first_depth() < size ? last_depth / parameters.rows : -1);

@@ -24,8 +24,8 @@ def folder_of(package: str, version: str) -> Path | None:
 def missing(tool: str) -> str | None:
     """Why `tool` cannot be used here, or None.
 
-    It is "g++", "dot", "nvrtc", "dask", "torch", "onnx", "onnxruntime", "pyright", "sphinx" or "g2p-en"; "nvrtc 13.0" or "cupy 14.0" is
-    that version beside the installed one.
+    It is "g++", "dot", "nvrtc", "nvdisasm", "dask", "torch", "onnx", "onnxruntime", "pyright", "sphinx" or "g2p-en"; "nvrtc 13.0" or
+    "cupy 14.0" is that version beside the installed one.
     """
     if tool == "g++":
         if not sys.platform.startswith("linux"):
@@ -40,6 +40,10 @@ def missing(tool: str) -> str | None:
         return _missing_nvrtc(version)
     if package == "cupy":
         return None
+    if tool == "nvdisasm":
+        from tests.support.cuda import sass
+
+        return None if sass.nvdisasm() else "nvdisasm is missing: the package nvidia-cuda-nvdisasm is not installed"
     if tool == "dask":
         return None if importlib.util.find_spec("dask") else "Dask is not installed"
     if tool == "torch":

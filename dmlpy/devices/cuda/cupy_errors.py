@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from dmlpy.description.enums import HResult
+from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.synchronous import hint
 from dmlpy.validation.problems import DeviceError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_MEMORY_ALLOCATION = 2
+_MEMORY_ALLOCATION, _COOPERATIVE_LAUNCH_TOO_LARGE = 2, 720
 """cudaError_t and CUresult."""
 
 
@@ -32,7 +33,9 @@ def translated(function: Method) -> Method:
 
 
 def device_error(what: str, error: Exception) -> DeviceError:
-    """An error as `DeviceError`; `what` says what was tried."""
+    """An error as `DeviceError`, and as `NotResidentError` where blocks do not fit together; `what` says what was tried."""
+    if getattr(error, "status", None) == _COOPERATIVE_LAUNCH_TOO_LARGE:
+        return NotResidentError(f"{what}: {error}")
     text = f"{what}: {error or type(error).__name__}{hint(getattr(error, 'status', None))}"
     return DeviceError(text, hresult=HResult.E_OUTOFMEMORY if lacks_memory(error) else None)
 

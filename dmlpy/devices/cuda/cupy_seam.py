@@ -6,6 +6,7 @@ over modules that dmlpy compiles: CuPy's compiler adds options (`-ftz=true`) tha
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
 from contextlib import AbstractContextManager, suppress
@@ -20,7 +21,7 @@ from dmlpy.devices.cuda.captures import CaptureDriver
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.cupy_errors import device_error, translated
 from dmlpy.devices.cuda.cupy_pool import CupyMemory, CupyPool, Use
-from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, NotResidentError, Seam
 from dmlpy.devices.cuda.streams import Wait, arena
 from dmlpy.validation.problems import DeviceError
 
@@ -244,7 +245,7 @@ class CupySeam:
             multiprocessors = self._runtime.deviceGetAttribute(self._runtime.cudaDevAttrMultiProcessorCount, function.device)
             resident = self.occupancy(function, threads, shared_bytes) * multiprocessors
             if grid[0] * grid[1] * grid[2] > resident:
-                raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
+                raise NotResidentError.of(grid[0] * grid[1] * grid[2], resident)
         call = self._driver.launchCooperativeKernel if cooperative else self._driver.launchKernel
         fixed = (function.launcher.ptr, *grid, threads, 1, 1, shared_bytes)
         parameters = np.array([argument.ctypes.data], np.uintp)
@@ -254,7 +255,10 @@ class CupySeam:
             try:
                 call(*fixed, stream, *pointers)
             except Exception as error:
-                raise device_error("launch", error) from error
+                failure = device_error("launch", error)
+                if isinstance(failure, NotResidentError):
+                    failure = NotResidentError.of(grid[0] * grid[1] * grid[2])
+                raise failure from error
 
         return launch
 
@@ -309,6 +313,18 @@ class CupySeam:
         return multiply
 
     # memory
+
+    @translated
+    def host_words(self, device: int, count: int) -> tuple[int, Any]:
+        runtime, size = self._runtime, count * ctypes.sizeof(ctypes.c_uint32)
+        needed = (runtime.cudaDevAttrCanMapHostMemory, runtime.cudaDevAttrUnifiedAddressing)
+        if not all(runtime.deviceGetAttribute(attribute, device) for attribute in needed):
+            raise DeviceError("kernels of this device cannot write to host memory at its own address")
+        with self.use(device), self._captures.relaxed():
+            # Not of CuPy's pool, and never freed: a kernel that is under way may still write there.
+            address = int(runtime.hostAlloc(size, runtime.hostAllocPortable | runtime.hostAllocMapped))
+        ctypes.memset(address, 0, size)
+        return address, (ctypes.c_uint32 * count).from_address(address)
 
     @translated
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:

@@ -15,6 +15,7 @@ from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
 from dmlpy.devices.cuda.recurrent.strategies import check_strategy
+from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.streams import identity
 from dmlpy.devices.cuda.synchronous import is_asked, synchronous
 from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
@@ -107,7 +108,9 @@ class CudaDevice(Device):
     def to_host(self, array: Any, stream: int | None = None) -> np.ndarray[Any, Any]:
         if isinstance(array, np.ndarray):
             return array
-        return self.seam.to_host(array, self.current_stream() if stream is None else stream)
+        found = self.seam.to_host(array, self.current_stream() if stream is None else stream)
+        self.library.timeouts.check()
+        return found
 
     def upload(self, data: np.ndarray[Any, Any], stream: int) -> Memory:
         memory = self.seam.upload(self.ordinal, np.ascontiguousarray(data), stream)
@@ -115,7 +118,9 @@ class CudaDevice(Device):
 
     def read(self, pointer: int, size: int, stream: int) -> bytes:
         with self.seam.use(self.ordinal):
-            return self.seam.read(pointer, size, stream)
+            found = self.seam.read(pointer, size, stream)
+        self.library.timeouts.check()
+        return found
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
         with self.seam.use(self.ordinal):
@@ -181,6 +186,7 @@ class CudaDevice(Device):
     def synchronize(self, stream: int) -> None:
         with self.seam.use(self.ordinal):
             self.seam.synchronize(stream)
+        self.library.timeouts.check()
 
     def start_timer(self, stream: int) -> Callable[[], float] | None:
         with self.seam.use(self.ordinal):
@@ -188,17 +194,21 @@ class CudaDevice(Device):
 
         def stop() -> float:
             with self.seam.use(self.ordinal):
-                return self.seam.elapsed_ms(start, self.seam.record_event(stream))
+                elapsed = self.seam.elapsed_ms(start, self.seam.record_event(stream))
+            self.library.timeouts.check()
+            return elapsed
 
         return stop
 
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
-        seam, ordinal = self.seam, self.ordinal
+        seam, ordinal, timeouts = self.seam, self.ordinal, self.library.timeouts
         uses = [item.used_in for item in memory if item.used_in is not None]
 
         launch = self.part(launch, lambda: name)
 
         def dispatch(stream: int) -> None:
+            if timeouts.words[0]:
+                timeouts.check()
             with seam.use(ordinal):
                 try:
                     launch(stream)
@@ -213,22 +223,38 @@ class CudaDevice(Device):
         return in_range(seam, name, dispatch)
 
     def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
-        return synchronous(self.seam, launch, name()) if self._is_synchronous else launch
+        return synchronous(self.seam, launch, name(), self.library.timeouts.check) if self._is_synchronous else launch
 
     def replayed(self, launch: Launch) -> Launch:
         if self._is_synchronous:
             return launch
         seam = self.seam
-        graph = seam.capture(self.ordinal, launch)
+        graph = self._captured(launch)
 
         def replay(stream: int) -> None:
+            nonlocal graph
             # A graph cannot be launched into a stream that is itself being captured: there the plan issues its launches one by one.
             if seam.is_capturing(stream):
                 launch(stream)
-            else:
-                seam.launch_graph(graph, stream)
+                return
+            if graph is not None:
+                try:
+                    seam.launch_graph(graph, stream)
+                except NotResidentError:
+                    graph = None
+                else:
+                    return
+            launch(stream)  # what does not fit is found out by what launches it, which then does without
+            graph = self._captured(launch)
 
         return replay
+
+    def _captured(self, launch: Launch) -> Any:
+        """The graph of a launch; None if only the graph as a whole shows that blocks in it do not fit together."""
+        try:
+            return self.seam.capture(self.ordinal, launch)
+        except NotResidentError:
+            return None
 
 
 @shared

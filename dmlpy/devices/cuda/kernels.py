@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.timeouts import Timeouts
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors
 from dmlpy.validation.problems import DeviceError
@@ -86,6 +87,7 @@ class KernelLibrary:
         limits: the device's capabilities.
         keys: of the kernels that were asked for, in the store of images.
         compiled: those of them that were not there yet.
+        timeouts: what kernels report whose blocks wait for each other.
     """
 
     def __init__(self, seam: Seam, device_ordinal: int) -> None:
@@ -94,6 +96,7 @@ class KernelLibrary:
         self.limits = seam.limits(device_ordinal)
         self.keys: dict[Kernel, str] = {}
         self.compiled: dict[Kernel, None] = {}
+        self.timeouts = Timeouts(seam, device_ordinal)
         self._functions: dict[Kernel, Any] = {}
         self._pending: dict[Kernel, Future[Any]] = {}
         """Those that a thread makes at the moment."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dmlpy.validation.problems import DeviceError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
@@ -16,6 +18,15 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dmlpy.arrays import ArrayView
+
+
+class NotResidentError(DeviceError):
+    """Raised when the blocks of a cooperative launch do not fit the multiprocessors together."""
+
+    @classmethod
+    def of(cls, blocks: int, resident: int | None = None) -> NotResidentError:
+        """The error of so many blocks, of which `resident` fit together if that is known."""
+        return cls(f"{blocks} blocks would have to run together, the device holds {'fewer' if resident is None else resident}")
 
 
 @dataclass(frozen=True)
@@ -143,7 +154,7 @@ class Seam(Protocol):
         """Binds everything of `launch` but the stream, for repeated work; the argument's value is read on each launch.
 
         Raises:
-            DeviceError: of a cooperative grid not all blocks fit the device at a time.
+            NotResidentError: of a cooperative grid not all blocks fit the device at a time. The launch that is returned may raise it too.
         """
 
     def workspace_size(self, device: int) -> int:
@@ -176,6 +187,13 @@ class Seam(Protocol):
         """Binds everything of `gemm` but the stream."""
 
     # memory
+    def host_words(self, device: int, count: int) -> tuple[int, Any]:
+        """Words of host memory, all zero, that kernels can write while they run, and that live as long as the process.
+
+        Returns:
+            Their address, which is the same for kernels, and the words as a sequence that can be read and written.
+        """
+
     def allocate(self, device: int, size: int, stream: int) -> Memory:
         """Allocates memory for work on a stream; if that is being captured, until the graph is destroyed.
 
@@ -228,9 +246,14 @@ class Seam(Protocol):
         """
 
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
-        """Runs `issue` on a capturing stream that the seam creates, and returns the instantiated graph."""
+        """Runs `issue` on a capturing stream that the seam creates, and returns the instantiated graph.
 
-    def launch_graph(self, graph: Any, stream: int) -> None: ...
+        Raises:
+            NotResidentError: blocks of a launch in it do not fit together, which `issue` did not notice.
+        """
+
+    def launch_graph(self, graph: Any, stream: int) -> None:
+        """Launches a graph. Raises NotResidentError as `capture` does, before anything of it runs."""
 
     # profiling
     def push_range(self, name: str) -> None:

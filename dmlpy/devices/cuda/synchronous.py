@@ -13,6 +13,8 @@ from dmlpy.description.enums import HResult
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dmlpy.devices.cuda.seam import Seam
     from dmlpy.devices.plan import Launch
 
@@ -41,8 +43,15 @@ def hint(status: object) -> str:
     return f"; a kernel that was launched earlier may have caused it: {VARIABLE}=1 tells which operator"
 
 
-def synchronous(seam: Seam, launch: Launch, name: str) -> Launch:
-    """A launch whose work is done when it returns, unless the stream is being captured; its errors name the operator."""
+def synchronous(seam: Seam, launch: Launch, name: str, check: Callable[[], None]) -> Launch:
+    """A launch whose work is done when it returns, unless the stream is being captured; its errors name the operator.
+
+    Args:
+        seam: the CUDA implementation.
+        launch: the launch.
+        name: the operator's.
+        check: raises DeviceError where kernels have reported something meanwhile.
+    """
 
     def run(stream: int) -> None:
         waits = not seam.is_capturing(stream)
@@ -54,6 +63,7 @@ def synchronous(seam: Seam, launch: Launch, name: str) -> Launch:
             raise DeviceError(f"{name}: {error}", hresult=error.hresult) from error
         if waits:
             _wait(seam, stream, name)
+            check()
 
     return run
 

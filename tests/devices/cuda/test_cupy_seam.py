@@ -213,6 +213,22 @@ def test_each_device_has_a_handle_of_its_own(seam: CupySeam) -> None:
 # memory
 
 
+def test_host_words_are_zero_and_lie_where_kernels_find_them(seam: CupySeam, machine: Machine) -> None:
+    address, words = seam.host_words(1, 3)
+    assert [*words] == [0, 0, 0]
+    machine.pinned[0].view(np.uint32)[2] = 7
+    assert ([*words], address) == ([0, 0, 7], machine.pinned[0].ctypes.data)
+    words[2] = 0
+    assert not machine.pinned[0].any()
+
+
+def test_a_device_that_cannot_write_to_host_memory_has_no_host_words(seam: CupySeam, machine: Machine) -> None:
+    machine.maps_host_memory = 0
+    with pytest.raises(DeviceError, match="cannot write to host memory"):
+        seam.host_words(0, 3)
+    assert machine.pinned == []
+
+
 def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) -> None:
     stream = sys.modules["cupy"].cuda.Stream()
     memory = seam.allocate(0, 4096, stream.ptr)

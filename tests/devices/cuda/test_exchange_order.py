@@ -40,8 +40,13 @@ LARGER_SHAPES = {
     "three lanes": Shape(producers=WARP_FOR_EACH, lanes=3, steps=4),
 }
 
-PROTOCOLS = {"flags": Rules(), "data, at first": Rules(protocol="data"), "data, at last": Rules(protocol="data", late=True)}
-"""With data a value may be there at the first look at it, or at one that comes later."""
+PROTOCOLS = {
+    "flags": Rules(),
+    "data, at first": Rules(protocol="data"),
+    "data, some at first": Rules(protocol="data", late="some"),
+    "data, at last": Rules(protocol="data", late="all"),
+}
+"""With data a value may be there at the first look at it, or at one that comes later, when others of the thread have long been there."""
 
 
 def faults(program: Program, in_order: bool = True) -> set[str]:
@@ -233,6 +238,7 @@ def body(text: str, start: str) -> str:
 
 EXCHANGE = "common/exchange.cuh", "class Exchange"
 STAGING = "common/staging.cuh", "class Staging"
+UNSCALE = "common/hands.cuh", "class Unscale"
 PARTS = [
     (
         *EXCHANGE,
@@ -255,7 +261,7 @@ PARTS = [
         "void wait(",
         "if constexpr (protocol == Protocol::flags) { unsigned const awaited = epoch_ - fewer;"
         " for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {"
-        " for (unsigned polls = 0; machine::load_acquire(flags_ + block) < awaited; ++polls) { give_up_after(polls); } }"
+        " Wait wait; while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) { } }"
         " __syncwarp(); }",
     ),
     (
@@ -266,27 +272,46 @@ PARTS = [
     ),
     (
         *EXCHANGE,
-        "void complete(",
-        "if constexpr (protocol == Protocol::data) { for (unsigned polls = 0;"
-        " words[0] == not_yet || words[1] == not_yet || words[2] == not_yet || words[3] == not_yet; ++polls) {"
-        " give_up_after(polls); machine::load_relaxed(address, words); } }",
+        "bool is_there(",
+        "return protocol != Protocol::data ||"
+        " ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));",
     ),
     (
         *STAGING,
         "void enter(",
-        "unsigned const* const address = address_of(operand, row_words, begin); int const left = left_from(begin);"
-        " Quad<unsigned>* const place = chunk(begin) + first_sample() * row + first_unit();"
-        " #pragma unroll for (int i = 0; i < loads; ++i) {"
-        " if (is_loaded(operand, left, i)) { exchange.complete(address + offset(row_words, i), under_way_[i].values); }"
-        " place[more_samples(i) * row + more_units(i)] = under_way_[i]; }"
+        "Wait wait; while (!(is_there(exchange) & others.is_there()) && exchange.look_again(wait)) {"
+        " load_missing(exchange, operand, begin); others.load_missing(); }"
+        " if (begin == 0) { others.keep(); }"
+        " Quad<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;"
+        " #pragma unroll for (int i = 0; i < loads; ++i) { place[more_samples(i) * row + more_units(i)] = under_way_[i]; }"
         " bool const is_last = begin + chunk_steps >= steps_; Operand<T> const following = is_last ? next : operand;"
-        " if (following.values != nullptr) { load(exchange, following, row_words, is_last ? 0 : begin + chunk_steps); }"
+        " if (following.values != nullptr) { load(exchange, following, is_last ? 0 : begin + chunk_steps); }"
         " if constexpr (row_warps == 1) { __syncwarp(); } else { __syncthreads(); }",
+    ),
+    (
+        *STAGING,
+        "bool is_there(",
+        "bool all = true; #pragma unroll for (int i = 0; i < loads; ++i) { all &= exchange.is_there(under_way_[i].values); } return all;",
+    ),
+    (
+        *STAGING,
+        "void load_missing(",
+        "int const first_byte = machine::opaque(first_byte_);"
+        " #pragma unroll for (int i = 0; i < loads; ++i) { if (!exchange.is_there(under_way_[i].values)) {"
+        " exchange.load(address_of(operand, first_byte, begin, i), under_way_[i].values); } }",
+    ),
+    (*UNSCALE, "bool is_there(", "return exchange_.is_there(under_way_);"),
+    (*UNSCALE, "void load_missing(", "if (!is_there()) { load(place_of_lane()); }"),
+    (
+        *UNSCALE,
+        "void fetch(",
+        "for (unsigned& word : under_way_) { word = 0; } if (is_given(place)) { load(place);"
+        " Wait wait; while (!is_there() && exchange_.look_again(wait)) { load(place); } }",
     ),
 ]
 
 
-@pytest.mark.parametrize(("file", "holder", "start", "does"), PARTS, ids=[start for _, _, start, _ in PARTS])
+@pytest.mark.parametrize(("file", "holder", "start", "does"), PARTS, ids=[f"{part[1]}: {part[2]}" for part in PARTS])
 def test_an_exchange_does_what_is_modelled(file: str, holder: str, start: str, does: str) -> None:
     """`Member` in tests/support/cuda/exchange_programs.py says the same."""
     assert " ".join(body(body(text_of(file), holder), start).split()) == does
@@ -294,25 +319,26 @@ def test_an_exchange_does_what_is_modelled(file: str, holder: str, start: str, d
 
 ORDER = re.compile(
     r"for \(int (?:pass|step) |if constexpr \(resets\w*\)|if \(multiplies\)|if \(pass == 0\)|if \((?:pass|step) (?:\+ 1 )?< \w+\)|else|"
-    r"__sync\w+|exchange\.wait|exchange\.publish|hand_on_hidden\((?:step \+ 1|0)|exchange\.put\(\w+|\w+\.(?:begin|multiply)\([^;]*\)|"
-    r"(?:sums|reset)\.put|Operand<T> const next = [^;]*|operand = [^;\[]*;|turns\.(?:count|of)\(\w*\)|"
-    r"Turns<protocol> const \w*turns\([^;]*|int const since = [^;]*|multiplies = [^;]*"
+    r"__sync\w+|exchange\.wait|exchange\.publish|hand_on\(\w+\.\w+\(\)|exchange\.put\(\w+|"
+    r"\w+\.(?:begin|template multiply<\w+>|multiply)\(exchange[^;]*\)|"
+    r"(?:sums|reset)\.put|Operand<T> const next = [^;]*|operand = [^;\[]*;|\w*(?:turns|sums|reset)\.(?:now|advance)\(\)|"
+    r"Turns<protocol, T> \w*turns\([^;]*|int const since = [^;]*|multiplies = [^;]*|taking_turns = [^;]*"
 )
 """What says in which order a kernel accesses what it exchanges."""
 
 FORWARD = """
-Turns<protocol> const turns(alone ? 1 : 2, sequence.seq_length)
-Turns<protocol> const reset_turns(1, sequence.seq_length)
-turns.count(); turns.of(step); turns.count(); turns.of(step)
-if constexpr (resets_first); __syncthreads; exchange.put(place
-for (int pass; hand_on_hidden(0; exchange.publish; for (int pass
+Turns<protocol, T> turns(alone ? own_hidden : parameters.hidden, group, 2, seq_length, of_passes * pass_size)
+Turns<protocol, T> reset_turns(alone ? own_reset_hidden : parameters.reset_hidden, group, 1, seq_length, of_passes * late_pass_size)
+if constexpr (resets_first); __syncthreads; exchange.put(buffer
+for (int pass; hand_on(turns.now(); exchange.publish; for (int pass
 for (int step
-operand = hidden_operand(step, 0)
+turns.now(); reset_turns.now()
+operand = hidden_operand(0)
 if constexpr (resets_first)
 for (int pass; if (pass == 0); exchange.wait; product.begin(exchange, operand)
-Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{}
+Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{}
 product.multiply(exchange, operand, next); operand = next
-__syncthreads; exchange.put(place
+__syncthreads; hand_on(reset_turns.now()
 if (pass + 1 < passes); __syncthreads; else; exchange.publish
 if constexpr (resets_first); operand = reset_operand(0)
 for (int pass
@@ -320,30 +346,34 @@ if constexpr (resets_first); if (pass == 0); exchange.wait; late.begin(exchange,
 Operand<T> const next = pass + 1 < passes ? reset_operand(pass + 1) : Operand<T>{}
 late.multiply(exchange, operand, next); operand = next
 else; if (pass == 0); exchange.wait; product.begin(exchange, operand)
-Operand<T> const next = pass + 1 < passes ? hidden_operand(step, pass + 1) : Operand<T>{}
+Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{}
 product.multiply(exchange, operand, next); operand = next
-__syncthreads; if constexpr (resets_first); else; if (step + 1 < steps); hand_on_hidden(step + 1
+__syncthreads; if constexpr (resets_first); else; else; if (step + 1 < steps); hand_on(turns.next()
 if (pass + 1 < passes); __syncthreads; else; if (step + 1 < steps); exchange.publish
+turns.advance(); reset_turns.advance()
 for (int pass
 """
 GRADIENT = """
-Turns<protocol> const turns(protocol == Protocol::alone || resets ? 1 : 2, sequence.seq_length)
+taking_turns = resets ? 1 : 2
 for (int pass; __syncthreads
 for (int step
 multiplies = step > 0 && (step < steps || parameters.hidden_init_gradient.data != nullptr)
-for (int pass
+for (int pass; else
 if (multiplies); int const since = step < steps ? passes - 1 : passes - 1 - pass
-sums.multiply(exchange, step - 1, pass, there, (resets ? 2 : 1) * since); __syncthreads
+sums.template multiply<true>(exchange, pass, one_pass ? loaded : sums.loaded(there), (resets ? 2 : 1) * since); __syncthreads
 if (step < steps)
-if constexpr (resets); reset.put; exchange.publish; reset.multiply(exchange, step, pass, there, 0); __syncthreads
+if constexpr (resets); reset.put; exchange.publish
+reset.template multiply<false>(exchange, pass, one_pass ? reset_loaded : reset.loaded(there), 0); __syncthreads
 sums.put; exchange.publish
 else; __syncthreads
-else; for (int pass
+else
+sums.advance(); reset.advance()
+for (int pass
 """
 HAND = """
 exchange.wait
 product_.begin(exchange, operand)
-product_.multiply(exchange, operand, {}, Scales{exchange, inverse, fetched_, machine::opaque(first), end - first, given})
+product_.multiply(exchange, operand, {}, Scales(exchange, inverse, fetched_, skipped, end - first, given))
 else; product_.multiply(exchange, operand, {})
 """
 
@@ -353,7 +383,7 @@ else; product_.multiply(exchange, operand, {})
     [
         ("recurrent/grid.cu", "void grid_direction(", FORWARD),
         ("recurrent/grid_gradient.cu", "void grid_direction(", GRADIENT),
-        ("recurrent/grid_gradient.cu", "void multiply(", HAND),
+        ("common/hands.cuh", "void multiply(", HAND),
     ],
 )
 def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> None:
@@ -362,13 +392,32 @@ def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> 
     assert found == [part.strip() for part in re.split(r"[;\n]", does) if part.strip()]
 
 
+def test_turns_are_the_buffers_that_are_modelled() -> None:
+    """`Member.turns` says how many: of one all steps have the same, two alternate, and with data each step has its own."""
+    turns = body(text_of("common/exchange.cuh"), "class Turns")
+    does = {
+        "count(int": "return protocol == Protocol::data ? steps : protocol == Protocol::flags ? taking_turns : 1;",
+        "now() const": "return now_;",
+        "next() const": "return now_ + to_next_;",
+        "before() const": "return protocol == Protocol::data ? now_ - to_next_ : now_ + to_next_;",
+        "advance()": "now_ += to_next_; if constexpr (protocol == Protocol::flags) { to_next_ = -to_next_; }",
+    }
+    assert {start: " ".join(body(turns, start).split()) for start in does} == does
+    assert "to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))" in turns
+    hand = body(text_of("common/hands.cuh"), "class Hand ")
+    assert hand.count("of_step_before ? operands_.before() : operands_.now()") == 1
+    assert hand.count("of_step_before ? inverses_.before() : inverses_.now()") == 1
+
+
 ACCESSES = {
     "store_relaxed": ("st", RULES.put, "gpu", "global"),
     "load_relaxed": ("ld", RULES.read, "gpu", "global"),
     "store_release": ("st", RULES.raises, RULES.scope, "global"),
     "load_acquire": ("ld", RULES.polls, RULES.scope, "global"),
+    # What follows a wait in vain is no part of the model: it orders nothing but two reports to the host.
+    "store_to_host": ("st", "release", "sys", "global"),
 }
-"""The functions of common/machine.cuh that access what blocks exchange, and how the model's do it."""
+"""The functions of common/machine.cuh that access what others read or write meanwhile, and how the model's do it."""
 
 
 ACCESS = r"(?:ld|st|atom|red|fence|membar)\."
@@ -386,6 +435,14 @@ def test_ptx_instructions_have_the_orders_that_are_modelled() -> None:
             seen.append(name)
     assert {*seen} == {*ACCESSES}
     assert len(seen) == len(re.findall(rf'"{ACCESS}', text))
+
+
+def test_a_wait_sleeps_only_after_its_first_looks() -> None:
+    """A sleep between two looks that follow each other may take as long as a tenth of the trip to the L2 cache."""
+    text = text_of("common/machine.cuh")
+    assert " ".join(body(text, "void pause(").split()) == 'if (looks >= prompt_looks) { asm volatile("nanosleep.u32 20;"); }'
+    assert text.count("nanosleep") == 1
+    assert "constexpr unsigned prompt_looks = 8;" in text
 
 
 def test_nothing_else_accesses_what_blocks_exchange() -> None:

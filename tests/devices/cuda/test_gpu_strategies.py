@@ -12,15 +12,15 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent import strategies
-from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
+from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
-from tests.support.networks import Mode, Network, poisoned
+from tests.support.networks import Mode, Network
 from tests.support.tools import require
 
 ON_GPU = pytest.mark.gpu
@@ -99,40 +99,6 @@ def test_kernels_that_keep_weights_on_chip_use_no_local_memory(strategy: str, un
 # blocks that come late
 
 
-def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The strategy `grid` has no shapes but those whose blocks exchange so."""
-    for name in ("FORWARD", "BACKWARD"):
-        plans = getattr(strategies, name)
-
-        def shapes(*of: Any, every: Any = plans.grid_shapes, **how: Any) -> list[GridShape]:
-            return [shape for shape in every(*of, **how) if shape.protocol == protocol]
-
-        monkeypatch.setattr(strategies, name, replace(plans, grid_shapes=shapes))
-
-
-class Layer:
-    """A GRU that resets first, bound: its blocks hand each other two things a step.
-
-    Attributes:
-        dispatch: what was bound.
-    """
-
-    def __init__(self, device: CudaDevice, hidden: int, batch: int, steps: int, dtype: Any) -> None:
-        desc, arrays = resetting_gru(hidden, batch, steps, dtype)
-        self._device = device
-        self._outputs = {slot.place: poisoned(device, slot.tensor) for slot in desc.output_slots() if slot.tensor is not None}
-        given = {name: device.from_host(array) for name, array in arrays.items()}
-        self.dispatch = dml.compile(desc, device).bind(given, self._outputs)
-
-    def run(self) -> dict[str, bytes]:
-        """The bytes of all results."""
-        self.dispatch()
-        return self.results()
-
-    def results(self) -> dict[str, bytes]:
-        return {name: self._device.to_host(array).tobytes() for name, array in self._outputs.items()}
-
-
 def soak(plain: Layer | Replayed, late: Layer | Replayed, times: int) -> None:
     """The same bits each time, whoever comes late."""
     expected = plain.run()
@@ -178,6 +144,48 @@ def test_delays_are_in_every_kernel_whose_blocks_wait() -> None:
     waiting = [file for file in files if "Exchange<" in sources.read(file)]
     assert waiting
     assert all(with_delays(sources.read(file)).count(DELAY) == len(STORES) for file in waiting)
+
+
+def with_an_absent_block(text: str, protocol: Protocol) -> str:
+    """A kernel's source in which block 1 of a group hands on nothing."""
+    assert text.count(HANDS_ON[protocol]) <= 1
+    return text.replace(HANDS_ON[protocol], f"if (blockIdx.x != 1) {HANDS_ON[protocol]}")
+
+
+@ON_GPU
+@PROTOCOLS
+@pytest.mark.parametrize("strategy", BETWEEN_BLOCKS)
+def test_a_block_that_never_comes_leaves_the_context_alive(strategy: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchanging_by(protocol, monkeypatch)
+    monkeypatch.setenv("DMLPY_TIMEOUT_S", "0.2")
+    desc, _ = resetting_gru(300, 2, 4, np.float32)
+    read = sources.read
+    with monkeypatch.context() as patch:
+        patch.setattr(sources, "read", lambda file: with_an_absent_block(read(file), protocol))
+        waiting = Layer(gpu_for(strategy, desc), 300, 2, 4, np.float32)
+    waiting.dispatch()
+    told = ""
+    try:
+        waiting.results()
+    except dml.DeviceError as error:
+        told = str(error)
+    assert told.startswith(f"{desc.c_name}: blocks of a kernel have waited in vain")
+    assert all(np.isnan(np.frombuffer(data, np.float32)).all() for data in waiting.results().values())
+    plain = Layer(gpu_for(strategy, desc), 300, 2, 4, np.float32)
+    expected = plain.run()
+    assert plain.run() == expected
+    assert not any(np.isnan(np.frombuffer(data, np.float32)).any() for data in expected.values())
+
+
+@pytest.mark.parametrize("protocol", HANDS_ON)
+def test_a_kernel_whose_block_never_comes_compiles(protocol: Protocol) -> None:
+    require("nvrtc")
+    from tests.support.cuda.nvrtc import compile_instance
+
+    kernel = next(kernel for kernel in instances() if kernel.entry.startswith("grid<") and f"::{protocol}" in kernel.entry)
+    text = with_an_absent_block(sources.read(kernel.file), protocol)
+    assert text != sources.read(kernel.file)
+    assert not compile_instance(text, kernel.entry, 90).warnings
 
 
 SOAKED: dict[Protocol, tuple[int, int]] = {"flags": (2000, 50), "data": (250, 400)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,26 @@ def test_grid(seam: Seam, row: Row, trains: bool) -> None:
         run = row.build(trains=trains, seed=seed, layouts=layers.LAYOUTS if seed == 2 else ("packed",))
         launch(run, row.plan, seam, prepared=prepared)
         (training if trains else layers).check(run)
+    if isinstance(seam, CpuSeam):
+        seam.check_guards()
+
+
+ONE_SAMPLE = [
+    Row("LSTM", HALF, (70, 1, 8), (70, 2), options={"row_warps": 8}),
+    Row("GRU", HALF, (48, 1, 8), (61, 2), flags=RESETS_FIRST, options=DATA),
+    Row("RNN", FLOAT, (70, 1, 8), (70, 2), tf32=True),
+]
+
+
+@pytest.mark.parametrize("trains", [False, True])
+@pytest.mark.parametrize("row", ONE_SAMPLE, ids=str)
+def test_blocks_of_one_sample_take_it_alone(seam: Seam, row: Row, trains: bool) -> None:
+    """Though products on tensor cores have eight: a thread has no pairs of the others, whose sums go nowhere."""
+    run = row.build(trains=trains)
+    plan = launch(run, row.plan, seam)
+    (entry,) = (kernel.entry for kernel in plan.kernels() if kernel.entry.startswith("grid<"))
+    assert re.search(r"Protocol::\w+, 1, ", entry), "one pair"
+    (training if trains else layers).check(run)
     if isinstance(seam, CpuSeam):
         seam.check_guards()
 

@@ -14,11 +14,11 @@ import dmlpy as dml
 from dmlpy.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes
-from dmlpy.devices.cuda.seam import Limits, Seam
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes, product_gates, whole_parts
+from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
+from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
@@ -87,6 +87,7 @@ SPREADS = {
     "halves, 3 blocks in passes, data": Spread(16, 8, 13, np.float16, batch=19, registers=0, options=DATA),
     "halves, 2 blocks, data": Spread(32, 16, 3, np.float16, options=DATA | {"row_warps": 2}),
     "tf32, 3 blocks, data": Spread(16, 8, 2, tf32=True, options=DATA),
+    "halves, 3 blocks of one sample": Spread(16, 8, 1, np.float16, batch=2, options=DATA),
 }
 
 
@@ -318,6 +319,24 @@ def test_what_is_not_finite_stays_in_its_sample(seam: Seam, name: str, value: fl
     assert not np.isfinite(found[1][1]).any()
 
 
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+def test_parts_are_whole_where_no_warp_begins_within_one(cell: str) -> None:
+    """Then kernels take the scale of a part of one block for all steps of depth that lie in it; the others look for it in each step."""
+    found = set()
+    for hidden in (48, 256, 384):
+        desc = gradient_desc(cell, "FLOAT16", 16, hidden, 3)
+        facts = Facts.of(desc)
+        for shape in grid_gradient_shapes(desc, H100, tf32=False):
+            begins = []
+            for product, gates in zip(shape.products, product_gates(facts), strict=True):
+                part = gates * shape.units
+                run = product.steps(shape.unit_groups * part) * product.step_depth
+                begins += [warp * run % part for warp in range(1, product.depth_warps + 1)]
+            found.add(whole_parts(facts, shape))
+            assert whole_parts(facts, shape) == (set(begins) == {0})
+    assert found == {True, False}
+
+
 # what blocks promise each other
 
 SOAKED: dict[str, tuple[Spread, int, str, Flags, int, int]] = {
@@ -357,6 +376,24 @@ def test_late_blocks_change_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", SOAKED)
 def test_late_blocks_change_nothing_in_a_long_time(name: str) -> None:
     soak(name, 20)
+
+
+@pytest.mark.parametrize("waits", ["all &= exchange.is_there(under_way_[i].values);", "return exchange_.is_there(under_way_);"])
+def test_what_is_not_waited_for_is_wrong(waits: str) -> None:
+    """The operand of a product, and the scales of its halves, for which one loop waits. A launch may be lucky, but not all of them are."""
+    require("g++")
+
+    def goes_wrong(seed: int) -> bool:
+        case = Case("LSTM", np.random.default_rng(16), t=40, b=5, h=H, dtype=np.float16)
+        spread = Spread(16, 8, dtype=np.float16, options=DATA)
+        case.launch(spread, CpuSeam(H100, seed=seed, fault=(waits, 0, "return true;"), delay_us=200))
+        try:
+            check(case, spread)
+        except AssertionError:
+            return True
+        return False
+
+    assert any(goes_wrong(seed) for seed in range(8))
 
 
 BARRIER = "__syncthreads();"

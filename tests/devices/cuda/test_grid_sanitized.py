@@ -71,7 +71,7 @@ FAULTS: list[tuple[str, Any]] = [
     *((name, ("__syncwarp();", place)) for place, name in enumerate(("gru of halves", "gru"))),
     ("gru of halves", RELAXED_POLL),
     ("gru of halves", ("machine::store_release(", 0, "machine::store_relaxed(")),
-    ("lstm", ("return step & mask_;", 0, "return 0;")),
+    ("lstm", ("to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))", 0, "to_next_(0)")),
 ]
 """Each barrier of a block, of a warp (after a wait, where an operand is staged), what publishes and waits, the second buffer of H[t]."""
 
@@ -97,6 +97,6 @@ def test_the_thread_sanitizer_misses_what_orders_memory(name: str, fault: Any) -
 @pytest.mark.parametrize("name", ["gru without flags", "lstm without flags"])
 def test_words_that_are_not_waited_for_are_wrong(name: str) -> None:
     require("g++")
-    fault = ("exchange.complete(address + offset(row_words, i), under_way_[i].values);", 0)
+    fault = ("!(is_there(exchange) & others.is_there())", 0, "false")
     with pytest.raises(AssertionError):
         run(ROWS[name], CpuSeam(H100, fault=fault, delay_us=200))

@@ -11,11 +11,11 @@ import pytest
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.common import NotResidentError, activations_type, cell_type, storage_type
+from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
 from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
-from dmlpy.devices.cuda.seam import Limits
+from dmlpy.devices.cuda.seam import Limits, NotResidentError
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.validation.problems import DeviceError
 from tests.support import recurrent_runs
@@ -48,6 +48,17 @@ def described(
     return desc
 
 
+def test_one_sample_leaves_registers_for_all_of_r() -> None:
+    """A thread keeps the gates of the pairs that it has, not of those that would fill a pass of eight samples up."""
+    desc = described("LSTM", "FLOAT16", 128, 1)
+    shape = grid_shape(desc, H100, 128, 1, 8, tf32=False, row_warps=8)
+    assert shape is not None
+    assert shape.alone
+    assert shape.pairs == 1
+    assert shape.register_bytes == 4 * 128 * 128 * 2
+    assert shape in grid_shapes(desc, H100, tf32=False)
+
+
 CELLS: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("GRU", RESETS_FIRST), ("GRU", RESETS_LAST), ("LSTM", {})]
 KINDS = [("FLOAT16", False), ("FLOAT32", False), ("FLOAT32", True)]
 
@@ -64,7 +75,7 @@ def test_shapes_fit_the_device_and_hold_the_work(limits: Limits, cell: str, flag
             assert (shape.unit_groups - 1) * shape.units < hidden <= shape.unit_groups * shape.units
             assert (shape.batch_groups - 1) * shape.samples < batch <= shape.batch_groups * shape.samples
             assert shape.directions == 1 + both
-            assert shape.units * shape.pass_samples <= shape.pairs * PRODUCT_THREADS
+            assert 0 <= shape.pairs * PRODUCT_THREADS - shape.units * min(shape.samples, shape.pass_samples) < PRODUCT_THREADS
             rows = desc.geometry.gates * shape.units
             for product, wanted in zip(
                 shape.products, (rows - shape.units, shape.units) if len(shape.products) == 2 else (rows,), strict=True
@@ -173,7 +184,7 @@ def test_a_plan_tells_how_it_is_spread() -> None:
     assert not plan.capturable
     text = plan.describe()
     product = "TensorCores<machine::half, 1, 1, 1, 1, 4, 2>"
-    assert f"grid<machine::half, {product}, {product}, Protocol::flags, 1, Training" in text
+    assert f"grid<machine::half, {product}, {product}, Protocol::flags, 1, true, Training" in text
     spread = "3 x 2 x 2 blocks in a cooperative launch, exchanging by flags, 8 units and 3 sample(s) each, 8 at a time"
     assert f"{spread}; 8192 bytes of R in registers" in text
 

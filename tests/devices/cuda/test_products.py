@@ -12,6 +12,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import scalar_type, struct
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, whole_pieces
+from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import rounded_to_tf32
 from tests.support.cuda.cpu_seam import H100, CpuSeam
@@ -27,7 +28,7 @@ FLOAT: np.dtype[Any] = np.dtype(np.float32)
 PARAMETERS = struct(
     *((name, np.uint64) for name in ("matrix", "vectors", "arrangements", "operands", "flags")),
     *((name, np.int32) for name in ("size", "rows", "samples", "times")),
-    ("most_polls", np.uint32),
+    ("timeout", TIMEOUT),
 )
 
 
@@ -50,12 +51,13 @@ def iterate(
     protocol: Protocol = "flags",
     *,
     scaled: bool = False,
-    most_polls: int = 1 << 28,
+    limit_s: float = 100.0,
     missing: int = 0,
+    reports: tuple[int, int] = (0, 0),
 ) -> tuple[Array, Array]:
     """What the kernel makes of random numbers in `blocks` blocks, of which `missing` are not launched, and what it should make.
 
-    Blocks hand each other values by `protocol`; one block is alone.
+    Blocks hand each other values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is told.
     """
     protocol = "alone" if blocks == 1 else protocol
     rows = -(-size // blocks)
@@ -80,11 +82,12 @@ def iterate(
         "operands": seam.to_device(0, np.full(max(1, turns * operand), before, np.uint8), 0),
         "flags": seam.to_device(0, np.zeros(blocks, np.uint32), 0),
     }
+    expired = seam.to_device(0, np.full(4, before, np.uint8), 0)
     argument = np.zeros(1, PARAMETERS)
     for name, array in memory.items():
         argument[name] = array.pointer
     argument["size"], argument["rows"], argument["samples"], argument["times"] = size, rows, samples, times
-    argument["most_polls"] = most_polls
+    argument["timeout"] = (expired.pointer, *reports, int(limit_s * 1e9 / 1024))
     shared_bytes = whole_pieces(product.shared_bytes(size), operand if alone else product.staged_bytes(size))
     entry = f"iterate<{scalar_type(product.data_type)}, {product.type_name}, Protocol::{protocol}, {str(scaled).lower()}>"
     function = seam.load(0, *seam.compile(sources.read(FILE), [entry], 90)[0], shared_bytes)
@@ -161,10 +164,30 @@ def test_scaled_products(protocol: Protocol) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_wait_without_end_fails_the_launch(protocol: Protocol) -> None:
+def test_a_wait_in_vain_comes_to_an_end_and_is_reported(protocol: Protocol) -> None:
+    require("g++")
+    seam = CpuSeam()
+    address, words = seam.host_words(0, 3)
+    product = TensorCores(HALF, 1, 1, 1, 8, 4, 8)
+    iterate(seam, product, 37, 8, 2, 3, protocol, limit_s=0.05, missing=1, reports=(address + 8, address))
+    assert [*words] == [1, 0, 1]
+    check(product, *iterate(seam, product, 37, 8, 2, 3, protocol, reports=(address + 8, address)))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_wait_in_vain_that_cannot_be_reported_fails_the_launch(protocol: Protocol) -> None:
     require("g++")
     with pytest.raises(DeviceError, match=r"trap at common/exchange\.cuh"):
-        iterate(CpuSeam(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, most_polls=1000, missing=1)
+        iterate(CpuSeam(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, limit_s=0.05, missing=1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_wait_in_vain_has_no_races(protocol: Protocol) -> None:
+    require("g++")
+    seam = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread")
+    address, words = seam.host_words(0, 2)
+    iterate(seam, TensorCores(HALF, 1, 1, 0, 8, 2, 4), 20, 3, 2, 3, protocol, limit_s=0.05, missing=1, reports=(address + 4, address))
+    assert [*words] == [1, 1]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

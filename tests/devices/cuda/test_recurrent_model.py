@@ -12,6 +12,7 @@ from dmlpy.devices.cuda.recurrent.model import (
     DATA_TRIPS,
     FLAG_TRIPS,
     LOCAL,
+    SINGLE_SUMS,
     Protocol,
     Work,
     block_bytes,
@@ -125,6 +126,8 @@ def test_what_makes_a_step_longer() -> None:
 
     least = grid()
     assert grid(samples=16) > least
+    one, two = (grid_step(task, machine, units=16, samples=few, pass_samples=8, protocol="flags").product_us for few in (1, 2))
+    assert two - one > machine.us(4 * 8 * 4 * 16 * (8 - SINGLE_SUMS) / machine.shared_rate), "the sums of seven samples go nowhere"
     assert grid(row_warps=8, depth_warps=1, units=64) > grid(units=64, depth_warps=1)
     assert grid(register_bytes=0) > least
     assert grid(replace(task, arithmetic="float")) > least

@@ -23,7 +23,7 @@ import numpy as np
 
 from dmlpy.arrays import ArrayView
 from dmlpy.description.enums import HResult
-from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, NotResidentError, Seam
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import matrix_product
 from tests.support.cuda.cpu_compiler import (
@@ -76,6 +76,24 @@ def approximates(seam: object) -> bool:
 
 
 @dataclass
+class CooperativeLaunch:
+    """A launch whose blocks run at the same time, `per_multiprocessor` of them on each."""
+
+    run: Callable[[], object]
+    blocks: int
+    per_multiprocessor: int
+
+    def __call__(self) -> None:
+        self.run()
+
+    def check(self, seam: CpuSeam) -> None:
+        """Raises NotResidentError where not enough multiprocessors are left. The driver does not tell how many blocks would fit."""
+        if self.blocks > self.per_multiprocessor * seam.left:
+            seam.counts["refused"] += 1
+            raise NotResidentError.of(self.blocks)
+
+
+@dataclass
 class Graph:
     """The operations issued into a stream while it was captured, and the memory that is kept for them."""
 
@@ -98,6 +116,7 @@ class CpuSeam:
         counts: how often each of the seam's functions was called, by name.
         ranges: what was pushed and popped for profilers, in order.
         stream: what `current_stream` answers.
+        left: how many multiprocessors a launch is given, if that is fewer than the device has.
 
     Args:
         limits: the device that it claims to be.
@@ -133,6 +152,7 @@ class CpuSeam:
         self.counts: Counter[str] = Counter()
         self.ranges: deque[tuple[str, str]] = deque(maxlen=1000)
         self.stream = 0
+        self.left = limits.multiprocessors
         self._limits = limits
         self._devices = devices
         self._sanitize = sanitize
@@ -151,6 +171,7 @@ class CpuSeam:
         self._new_handles = itertools.count(0x1000, 0x10)
         self._recordings: dict[int, Graph] = {}
         self._kernels: dict[Path, SharedKernel] = {}
+        self._host_words: list[CpuMemory] = []
 
     # the device
 
@@ -238,20 +259,24 @@ class CpuSeam:
             raise DeviceError(f"a grid of {grid} blocks of {threads} threads cannot be launched")
         if shared_bytes > function.shared_bytes:
             raise DeviceError(f"launched with {shared_bytes} bytes of shared memory, loaded for {function.shared_bytes}")
-        if cooperative:
-            resident = self.occupancy(function, threads, shared_bytes) * self._limits.multiprocessors
-            if grid[0] * grid[1] * grid[2] > resident:
-                raise DeviceError(f"a cooperative grid of {grid} blocks, of which {resident} fit at a time")
         if argument.size != 1:
             raise DeviceError(f"a kernel's argument is one struct, not {argument.size}")
         shape = LaunchShape(grid, threads, shared_bytes, cooperative, self._seed, self._patience_s, self._delay_us, self.arithmetic)
         own_argument = argument.copy()  # as a launch does: the caller may change its argument at once
-        if isinstance(function.kernel, Path):
-            program = function.kernel
-            self._issue(stream, lambda: self._run_program(program, shape, own_argument))
-        else:
-            kernel = function.kernel
-            self._issue(stream, lambda: self._run_here(kernel, shape, own_argument))
+        kernel = function.kernel
+
+        def run() -> None:
+            if isinstance(kernel, Path):
+                self._run_program(kernel, shape, own_argument)
+            else:
+                self._run_here(kernel, shape, own_argument)
+
+        if not cooperative:
+            self._issue(stream, run)
+            return
+        together = CooperativeLaunch(run, grid[0] * grid[1] * grid[2], self.occupancy(function, threads, shared_bytes))
+        together.check(self)
+        self._issue(stream, together)
 
     def bind_launch(
         self,
@@ -349,6 +374,14 @@ class CpuSeam:
         return stored.T if matrix.transposed else stored
 
     # memory
+
+    def host_words(self, device: int, count: int) -> tuple[int, Any]:
+        self._count_outside_capture("host_words")
+        self._check_device(device)
+        memory = self._memory.allocate(4 * count)
+        self._host_words.append(memory)
+        ctypes.memset(memory.pointer, 0, 4 * count)
+        return memory.pointer, (ctypes.c_uint32 * count).from_address(memory.pointer)
 
     def allocate(self, device: int, size: int, stream: int) -> CpuMemory:
         self.counts["allocate"] += 1
@@ -500,6 +533,9 @@ class CpuSeam:
     def launch_graph(self, graph: Any, stream: int) -> None:
         self._count_outside_capture("launch_graph")
         self._check_stream(stream)
+        for operation in graph:
+            if isinstance(operation, CooperativeLaunch):
+                operation.check(self)
         for operation in graph:
             operation()
 

@@ -207,6 +207,13 @@ __forceinline__ void load_relaxed(unsigned const* address, unsigned (&words)[4])
     for (int word = 0; word < 4; ++word) words[word] = __atomic_load_n(address + word, __ATOMIC_RELAXED);
 }
 
+/// Not traced: how often a thread looks depends on others.
+CUDA_ON_CPU_UNSEEN inline unsigned load_relaxed(unsigned const* address) { return __atomic_load_n(address, __ATOMIC_RELAXED); }
+
+__forceinline__ void store_to_host(unsigned* address, unsigned value) { __atomic_store_n(address, value, __ATOMIC_RELEASE); }
+
+inline unsigned clock_units() { return unsigned(cuda_on_cpu::nanoseconds() >> 10); }
+
 // Plain accesses: what they carry has to be ordered by releases and acquires, and the thread sanitizer sees to that.
 
 __forceinline__ void store_exchanged(unsigned* address, unsigned value) { *address = value; }
@@ -221,13 +228,14 @@ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4
     for (int word = 0; word < 4; ++word) words[word] = loaded.values[word];
 }
 
-inline void pause() { cuda_on_cpu::pause(); }
+inline void pause(unsigned) { cuda_on_cpu::pause(); }  // at each look: another block may wait for this thread to run
 
 [[noreturn]] inline void trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     cuda_on_cpu::fail("trap at %s:%d", file, line);
 }
 
 inline int opaque(int value) { return value; }
+inline long long opaque(long long value) { return value; }
 
 inline unsigned ballot(bool condition, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return __ballot_sync(~0u, condition, file, line);

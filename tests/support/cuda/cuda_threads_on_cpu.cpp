@@ -275,11 +275,13 @@ CUDA_ON_CPU_UNSEEN static void fiber_main() {
     __builtin_unreachable();
 }
 
-CUDA_ON_CPU_UNSEEN static double seconds() {
+CUDA_ON_CPU_UNSEEN uint64_t nanoseconds() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+    return uint64_t(now.tv_sec) * 1000000000 + uint64_t(now.tv_nsec);
 }
+
+CUDA_ON_CPU_UNSEEN static double seconds() { return 1e-9 * double(nanoseconds()); }
 
 /// Nobody can run, yet some have not ended: says who waits where.
 CUDA_ON_CPU_UNSEEN static void fail_stuck(Block& block, unsigned ended) {

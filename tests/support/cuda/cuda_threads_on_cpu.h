@@ -152,6 +152,9 @@ void synchronize_warp(unsigned mask, const char* file, int line);
 /// Makes a block late at random with what it releases, if the launch asks for that: blocks then meet in many orders.
 void delay();
 
+/// The time since some moment.
+uint64_t nanoseconds();
+
 /// Lets others run while this thread waits for another block.
 void pause();
 

@@ -69,7 +69,8 @@ class Rules:
         turns: how many buffers take turns; the kernel's number if 0.
         early: how many exchanges less are waited for.
         flags: what the flags hold before the launch.
-        late: with data, that the last look at a value comes when it is needed; else it is the first one, which comes before.
+        late: with data, of which values the last look comes when they are needed, after looks at the others: none's, which are there at the
+            first look, before; that of every second word of a thread; or all of them.
         lone_halves: each thread puts its own half of a word.
         clears: with data, a thread puts the sentinel back in place of a value that all have read.
     """
@@ -89,7 +90,7 @@ class Rules:
     turns: int = 0
     early: int = 0
     flags: int = 0
-    late: bool = False
+    late: Literal["none", "some", "all"] = "none"
     lone_halves: bool = False
     clears: bool = False
 
@@ -164,8 +165,12 @@ class Member:
         if self.rules.warp_barrier:
             yield Barrier("warp")
 
-    def fetch(self, values: Values) -> Iterator[Instruction]:
-        """This thread's share of its warp's part."""
+    def fetch(self, values: Values, late: bool) -> Iterator[Instruction]:
+        """Of this thread's share of its warp's part the words that are there at the first look, or those that are not.
+
+        These are looked for together, and each comes at a look of its own: the order of the last looks at them is any. Here the first word
+        comes last. What is loaded again with a missing word stays what it was: relaxed loads of one word do not go back in time.
+        """
         buffer, expected = values
         first, last = self.shape.producers[self.part]
         part = [word for block in range(first, last + 1) for word in words(buffer, block, self.shape, self.rules)]
@@ -173,19 +178,19 @@ class Member:
         until = SENTINEL.__ne__ if self.rules.protocol == "data" else None
         if until is not None:
             self.initial |= {name: SENTINEL for word in part for name in ([word] if isinstance(word, str) else word)}
-        for word in part[place :: self.shape.sharing * self.shape.lanes]:
+        share = part[place :: self.shape.sharing * self.shape.lanes]
+        waited_for = {"none": [], "some": share[::2], "all": share}[self.rules.late]
+        for word in reversed(waited_for) if late else [word for word in share if word not in waited_for]:
             yield self.load(word, order=self.rules.read, expected=expected, until=until)
 
     # common/staging.cuh and common/products.cuh
 
     def begin(self, values: Values) -> Iterator[Instruction]:
-        if not self.rules.late:
-            yield from self.fetch(values)
+        yield from self.fetch(values, late=False)
 
     def multiply(self, values: Values, following: Values | None = None) -> Iterator[Instruction]:
         self.products += 1
-        if self.rules.late:
-            yield from self.fetch(values)
+        yield from self.fetch(values, late=True)
         yield Store(staged(self.block, self.warp, self.lane), self.products)
         if following is not None:
             yield from self.begin(following)

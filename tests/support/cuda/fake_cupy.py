@@ -32,13 +32,12 @@ from tests.support.cuda.fake_captures import (
     Captures,
     CUDARuntimeError,
 )
-from tests.support.cuda.fake_runtime import INVALID_HANDLE, Nvrtc, Runtime
+from tests.support.cuda.fake_runtime import COOPERATIVE_LAUNCH_TOO_LARGE, INVALID_HANDLE, Nvrtc, Runtime
 
 Array = np.ndarray[Any, Any]
 
 INVALID_VALUE, INVALID_CONTEXT = 1, 201
 UNREGISTERED, REGISTERED, ON_DEVICE, MANAGED = 0, 1, 2, 3
-COOPERATIVE_LAUNCH_TOO_LARGE = 720
 DEFAULT_SHARED_BYTES = 48 << 10
 NEVER = -1
 """The stream of an event that was never recorded."""
@@ -74,6 +73,10 @@ class Machine(Captures):
         pageable: whether kernels can access all memory of the host.
         parameter_bytes: the size of every kernel's parameters.
         ranges: names of NVTX ranges as they are pushed, None as they are popped.
+        pinned: the memory of the host that `hostAlloc` gave.
+        maps_host_memory: whether kernels can write to that, 1 or 0.
+        left: the multiprocessors that launches are given.
+        refuses_graphs: blocks in every graph do not fit together.
         busy: streams whose work is not done, however little of that shows otherwise: events in them wait.
         stream_ordered: whether CuPy's allocator is one like cudaMallocAsync.
         held_elsewhere: bytes that an allocator below CuPy holds and would give, and that CUDA calls used.
@@ -103,6 +106,10 @@ class Machine(Captures):
         self.out_of_memory: Callable[[str], Exception] = OutOfMemoryError
         self.streams: dict[int, int | None] = {0: None, 1: None, 2: None}  # handle: device; those of all devices have the current one
         self.handles = itertools.count(0x7000, 0x100)
+        self.pinned: list[Array] = []
+        self.maps_host_memory = 1
+        self.left = 132
+        self.refuses_graphs = False
 
     def device(self) -> int:
         return int(getattr(self.local, "device", 0))
@@ -404,7 +411,7 @@ def fake_cupy(machine: Machine) -> Any:
         stream: int,
         kernel_params: int,
     ) -> None:
-        if grid_dim_x * grid_dim_y * grid_dim_z > runtime.deviceGetAttribute(runtime.cudaDevAttrMultiProcessorCount, machine.device()):
+        if grid_dim_x * grid_dim_y * grid_dim_z > machine.left:
             raise CUDARuntimeError(COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
         functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
 

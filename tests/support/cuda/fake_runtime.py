@@ -7,12 +7,15 @@ import weakref
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tests.support.cuda.fake_captures import CAPTURED_EVENT, Capture, CUDARuntimeError
 
 if TYPE_CHECKING:
     from tests.support.cuda.fake_cupy import Machine
 
 INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_HANDLE, NOT_READY = 35, 100, 400, 600
+COOPERATIVE_LAUNCH_TOO_LARGE = 720
 
 
 class NVRTCError(RuntimeError):
@@ -24,11 +27,14 @@ class Runtime:
 
     cudaDevAttrClockRate = 13  # noqa: N815
     cudaDevAttrMultiProcessorCount = 16  # noqa: N815
+    cudaDevAttrCanMapHostMemory = 19  # noqa: N815
     cudaDevAttrMemoryClockRate = 36  # noqa: N815
     cudaDevAttrGlobalMemoryBusWidth = 37  # noqa: N815
     cudaDevAttrL2CacheSize = 38  # noqa: N815
+    cudaDevAttrUnifiedAddressing = 41  # noqa: N815
     cudaDevAttrCooperativeLaunch = 95  # noqa: N815
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97  # noqa: N815
+    hostAllocPortable, hostAllocMapped = 1, 2  # noqa: N815
     memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
 
     def __init__(self, machine: Machine) -> None:
@@ -57,8 +63,9 @@ class Runtime:
         return {"name": b"Fake GPU", "major": major, "minor": minor, "totalGlobalMem": self._machine.memory}
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
-        of_machine = {75: self._machine.capability // 10, 88: int(self._machine.pageable), 97: self._machine.optin}
-        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 95: 1, **of_machine}[attrib]
+        machine = self._machine
+        of_machine = {19: machine.maps_host_memory, 75: machine.capability // 10, 88: int(machine.pageable), 97: machine.optin}
+        return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 41: 1, 95: 1, **of_machine}[attrib]
 
     def driverGetVersion(self) -> int:  # noqa: N802
         return self._machine.driver
@@ -79,6 +86,14 @@ class Runtime:
         device = self._machine.device()
         used = sum(block.nbytes - 512 for owner, block in self._machine.blocks.values() if owner == device)
         return max(self._machine.memory - used - self._machine.held_elsewhere, 0), self._machine.memory
+
+    def hostAlloc(self, size: int, flags: int) -> int:  # noqa: N802
+        assert flags == self.hostAllocPortable | self.hostAllocMapped
+        self._machine.check()
+        self._machine.unsafe("cudaHostAlloc")
+        self._machine.bind_context()
+        self._machine.pinned.append(np.full(size, 0xFF, np.uint8))
+        return int(self._machine.pinned[-1].ctypes.data)
 
     def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
         # A copy from pinned memory reads its source when the stream comes to it.
@@ -103,6 +118,10 @@ class Runtime:
 
     def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
         self._machine.not_capturing(stream)
+        if self._machine.refuses_graphs:
+            raise CUDARuntimeError(
+                COOPERATIVE_LAUNCH_TOO_LARGE, "cudaErrorCooperativeLaunchTooLarge: too many blocks in cooperative launch"
+            )
         graph = self.graphs[graphExec]
         graph.launched.add(stream)
         self._machine.issue(stream, lambda: [step() for step in graph.work])

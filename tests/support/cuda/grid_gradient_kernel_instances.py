@@ -41,7 +41,16 @@ PRODUCTS: tuple[tuple[np.dtype[Any], Product, Protocol], ...] = (
 )
 
 
-def kernel(cell: str, data_type: np.dtype[Any], product: Product, protocol: Protocol, backward: str = "") -> Kernel:
+def kernel(
+    cell: str,
+    data_type: np.dtype[Any],
+    product: Product,
+    protocol: Protocol,
+    *,
+    passes: int = 1,
+    parts_are_whole: bool = True,
+    backward: str = "",
+) -> Kernel:
     """The instance of a product with all the registers that it may have; a Gru that resets first shares them out."""
     pairs = divide_up(product.rows * product.samples, PRODUCT_THREADS)
     resets = cell == "Gru<false>"
@@ -49,7 +58,7 @@ def kernel(cell: str, data_type: np.dtype[Any], product: Product, protocol: Prot
     shape = GridShape(
         units=product.rows,
         unit_groups=1 if protocol == "alone" else 2,
-        samples=product.samples,
+        samples=passes * product.samples,
         batch_groups=1,
         directions=1,
         pairs=pairs,
@@ -59,15 +68,19 @@ def kernel(cell: str, data_type: np.dtype[Any], product: Product, protocol: Prot
         shared_bytes=0,
     )
     functors = activations(*CELLS[cell])
-    return grid_gradient_kernel(data_type, shape, cell, functors, backward or functors)
+    return grid_gradient_kernel(data_type, shape, cell, functors, backward or functors, parts_are_whole=parts_are_whole)
 
 
 def grid_gradient_instances() -> Iterator[Kernel]:
-    """Each product with the cell of two products and with another, all of an LSTM's flags, directions that differ."""
+    """Each product with the cell of two products and with another, all of an LSTM's flags, directions that differ.
+
+    The former in one pass and in several by turns, the latter the other way round; of halves one of them has parts that are not whole.
+    """
     cells = cycle(("Rnn", *LSTMS, "Gru<true>"))
-    for row in PRODUCTS:
-        yield kernel("Gru<false>", *row)
-        yield kernel(next(cells), *row)
+    for place, row in enumerate(PRODUCTS):
+        whole = row[0] == FLOAT or place % 2 == 0
+        yield kernel("Gru<false>", *row, passes=1 + place % 2, parts_are_whole=whole)
+        yield kernel(next(cells), *row, passes=2 - place % 2, parts_are_whole=not whole or row[0] == FLOAT)
     yield kernel("Gru<true>", *PRODUCTS[0])
     yield kernel("Rnn", *PRODUCTS[11], backward=activations("Elu"))
     for (data_type, product, _), gates in zip(PRODUCTS[2::4], ((0, 4), (0, 1), (0, 2), (2, 1)), strict=True):

@@ -39,14 +39,23 @@ PRODUCTS: tuple[tuple[np.dtype[Any], Product, Product], ...] = (
 
 
 def kernel(
-    cell: str, run: str, data_type: np.dtype[Any], first: Product, late: Product, *, protocol: Protocol, pairs: int, backward: str = ""
+    cell: str,
+    run: str,
+    data_type: np.dtype[Any],
+    first: Product,
+    late: Product,
+    *,
+    protocol: Protocol,
+    pairs: int,
+    passes: int = 1,
+    backward: str = "",
 ) -> Kernel:
     """The instance of these products; `late` counts only where the cell resets before its product."""
     functors = f"Activations<{CELLS[cell]}>"
     shape = GridShape(
         units=32,
         unit_groups=1 if protocol == "alone" else 2,
-        samples=first.samples,
+        samples=passes * first.samples,
         batch_groups=1,
         directions=1,
         pairs=pairs,
@@ -59,15 +68,15 @@ def kernel(
 
 
 def grid_instances() -> Iterator[Kernel]:
-    """Four cells with each product in turns of pass and exchange, all of an LSTM's flags, directions that differ."""
+    """Four cells with each product in turns of pass, exchange and passes over samples, all of an LSTM's flags, directions that differ."""
     turns = cycle(product(("Inference", "Training"), PROTOCOLS))
     for (place, products), (number, cell) in product(enumerate(PRODUCTS), enumerate(("Rnn", "Gru<false>", "Gru<true>", LSTMS[5]))):
         run, protocol = next(turns)
         if place != 6 or number % 2:
-            yield kernel(cell, run, *products, protocol=protocol, pairs=1)
+            yield kernel(cell, run, *products, protocol=protocol, pairs=1, passes=1 + (place + number) % 2)
     for number, cell in enumerate(LSTMS[:5] + LSTMS[6:]):
         data_type, first, late = PRODUCTS[number % len(PRODUCTS)]
-        yield kernel(cell, "Training", data_type, first, late, protocol=PROTOCOLS[number % 3], pairs=1 + number % 3)
+        yield kernel(cell, "Training", data_type, first, late, protocol=PROTOCOLS[number % 3], pairs=1 + number % 3, passes=1 + number % 2)
     yield kernel("Rnn", "Inference", *PRODUCTS[0], protocol="flags", pairs=2, backward="Activations<Elu>")
     for data_type, first, _ in PRODUCTS[2:6]:
         yield arrange_kernel(data_type, first)

@@ -84,7 +84,7 @@ class Nvrtc:
         self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
         self.version = major.value, minor.value
 
-    def compile(self, source: str, entries: Sequence[str], target: str, kind: str) -> tuple[bytes, list[str], str]:
+    def compile(self, source: str, entries: Sequence[str], target: str, kind: str, *, lines: bool = False) -> tuple[bytes, list[str], str]:
         """Compiles kernel instances of one source with the product's options.
 
         Args:
@@ -92,6 +92,7 @@ class Nvrtc:
             entries: the instances.
             target: sm_90, or compute_90 for PTX alone.
             kind: what is wanted, "CUBIN" or "PTX".
+            lines: whether to tell the line of each instruction; the instructions are the same.
 
         Returns:
             What is wanted, the kernels' names in it, and the compiler's log.
@@ -104,7 +105,12 @@ class Nvrtc:
         try:
             for entry in entries:
                 self._call("nvrtcAddNameExpression", program, entry.encode())
-            options = [*compile_options(self.version), f"--gpu-architecture={target}", "--ptxas-options=-v"]
+            options = [
+                *compile_options(self.version),
+                f"--gpu-architecture={target}",
+                "--ptxas-options=-v",
+                *["--generate-line-info"] * lines,
+            ]
             values = (ctypes.c_char_p * len(options))(*map(str.encode, options))
             refused = self._library.nvrtcCompileProgram(program, len(options), values)
             log = self._get("ProgramLog", program).decode()
@@ -142,9 +148,11 @@ def nvrtc(version: str) -> Nvrtc:
     return Nvrtc(path)
 
 
-def compile_instances(source: str, entries: Sequence[str], architecture: int, version: str = NEWEST) -> list[Compiled]:
+def compile_instances(
+    source: str, entries: Sequence[str], architecture: int, version: str = NEWEST, *, lines: bool = False
+) -> list[Compiled]:
     """Compiles kernel instances of an expanded source into one cubin; `architecture` is 90 for sm_90. Raises NvrtcError."""
-    image, symbols, log = nvrtc(version).compile(source, entries, f"sm_{architecture}", "CUBIN")
+    image, symbols, log = nvrtc(version).compile(source, entries, f"sm_{architecture}", "CUBIN", lines=lines)
     warnings = "\n".join(line for line in log.splitlines() if line.strip() and not line.startswith(("ptxas info", "ptxas   ")))
     kernels, found = log.count("Compiling entry function"), []
     for symbol in symbols:
@@ -156,9 +164,9 @@ def compile_instances(source: str, entries: Sequence[str], architecture: int, ve
     return found
 
 
-def compile_instance(source: str, entry: str, architecture: int, version: str = NEWEST) -> Compiled:
+def compile_instance(source: str, entry: str, architecture: int, version: str = NEWEST, *, lines: bool = False) -> Compiled:
     """One of them, alone."""
-    return compile_instances(source, [entry], architecture, version)[0]
+    return compile_instances(source, [entry], architecture, version, lines=lines)[0]
 
 
 def compile_ptx(source: str, entry: str, version: str = NEWEST) -> tuple[str, str]:

@@ -48,10 +48,6 @@ LAYER = (
 """The fields of `Layer` of raw_kernels/common/layer.cuh, which each `Sequence` begins with."""
 
 
-class NotResidentError(DeviceError):
-    """Raised when the blocks of a cooperative launch do not fit the multiprocessors together."""
-
-
 MOST_ENTRIES = (2**16 - 1) * ELEMENT_THREADS
 """The most entries of a sample's state: blocks of them are the second axis of a grid, samples the first, which `MOST_ROWS` limits."""
 

@@ -91,13 +91,21 @@ class NetworkPlan(PlanWithoutConstants):
         self._layouts = [_layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)
         self.capturable = sum(plan.steps_apart for plan in self._plans) <= MOST_CAPTURED_STEPS
-        library.functions(self.kernels())
+
+    def load(self) -> None:
+        for plan in self._plans:
+            plan.load()
+        self._library.functions(self.kernels())
 
     def _layer_plan(self, layer: StackLayer, tf32: bool, strategy: str | None) -> RecurrentPlan | RecurrentGradientPlan:
         desc, library = layer.desc, self._library
+        plan: RecurrentPlan | RecurrentGradientPlan
         if isinstance(desc, RecurrentGradDesc):
-            return gradient_plan(desc, library, tf32, strategy)
-        return recurrent_plan(desc, library, tf32, strategy)
+            plan = gradient_plan(desc, library, tf32, strategy)
+        else:
+            plan = recurrent_plan(desc, library, tf32, strategy)
+        plan.label = f"layer {layer.number} of {self._desc.c_name}"
+        return plan
 
     def kernels(self) -> list[Kernel]:
         """The kernels that this plan launches itself, without those of its layers."""

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 class RecurrentGradientPlan(GradientMemory):
     """The base of the strategies' plans: everything but the walk.
 
+    Attributes:
+        label: the operator that its launches belong to, for messages.
+
     Args:
         desc: a checked desc.
         library: the device's kernels.
@@ -57,13 +60,19 @@ class RecurrentGradientPlan(GradientMemory):
     estimate: Estimate | None = None
     """The model's estimate of the walk; set by `strategies`."""
 
+    not_resident = ""
+    """Why the strategy `grid` had to give way to this one, if it had; set by `strategies`."""
+
     steps_apart = 0
     """The number of steps launched separately; 0 if one launch runs the whole sequence."""
 
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         super().__init__(desc, library, tf32)
+        self.label = desc.c_name
         self._reason = reason
-        library.functions(self.kernels())
+
+    def load(self) -> None:
+        self._library.functions(self.kernels())
 
     def kernels(self) -> list[Kernel]:
         """All kernels that this plan launches."""
@@ -133,7 +142,7 @@ class RecurrentGradientPlan(GradientMemory):
             early = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 1
             sums = (early + self._cell.resets_first) * sizes.state_size + self._cell.projection * sizes.hidden_size
             traffic["products of steps"] = 2 * self._rows * sizes.num_directions * sums * FLOAT.itemsize
-        cost = cost_of(self.estimate, work, machine, products_us, traffic)
+        cost = cost_of(self.estimate, work, machine, products_us, traffic, self.not_resident)
         return replace(cost, estimate_us=(cost.estimate_us or 0.0) + machine.memory_us(self._narrowed_bytes))
 
     @abstractmethod

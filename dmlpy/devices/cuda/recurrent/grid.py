@@ -6,20 +6,19 @@ strategies.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.recurrent.common import NotResidentError
 from dmlpy.devices.cuda.recurrent.grid_shapes import BEFORE_LAUNCH, Facts, GridShape, exchange_layout
 from dmlpy.devices.cuda.recurrent.layer import SEQUENCE, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product
+from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
+from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch, Pointers, in_order
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ GRID = struct(
     *((name, np.uint64) for name in ("recurrence", "late_recurrence", "hidden", "reset_hidden", "flags")),
     ("units", np.int32),
     ("samples", np.int32),
-    ("most_polls", np.uint32),
+    ("timeout", TIMEOUT),
 )
 ARRANGE = struct(
     ("recurrence", STRIDED),
@@ -39,29 +38,17 @@ ARRANGE = struct(
     *((name, np.int32) for name in ("num_directions", "hidden_size", "units", "unit_groups", "first_gate", "gates")),
 )
 
-MOST_POLLS = 1 << 28
-"""Polls of a flag before a block gives up: minutes, which no step takes. `DMLPY_MOST_POLLS` overrides it."""
 
-
-def most_polls() -> int:
-    """The limit on polls: `DMLPY_MOST_POLLS`, else `MOST_POLLS`. A launch that exceeds it takes the process's CUDA context down with it.
-
-    Raises:
-        DeviceError: the variable is no number of looks.
-    """
-    text = os.environ.get("DMLPY_MOST_POLLS", "")
-    if not text:
-        return MOST_POLLS
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 1 << 32:
-        raise DeviceError(f"DMLPY_MOST_POLLS is {text!r}, expected a number from 1 to {(1 << 32) - 1}", hresult=HResult.E_INVALIDARG)
-    return int(text)
+def flag(value: bool) -> str:
+    """A template argument."""
+    return "true" if value else "false"
 
 
 def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str, forward: str, backward: str) -> Kernel:
     """The kernel `grid` for a shape; the other arguments are as for `walk_kernel`."""
     scalar = scalar_type(data_type)
     late = "NoProduct" if shape.late_product is None else shape.late_product.type_name
-    where = f"{shape.product.type_name}, {late}, Protocol::{shape.protocol}, {shape.pairs}"
+    where = f"{shape.product.type_name}, {late}, Protocol::{shape.protocol}, {shape.pairs}, {flag(shape.passes == 1)}"
     return Kernel(
         "recurrent/grid.cu",
         f"grid<{scalar}, {where}, {run}, {cell}, {forward}, {backward}>",
@@ -84,13 +71,18 @@ def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
     )
 
 
-def check_resident(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
-    """Raises NotResidentError if blocks that wait for each other cannot all be resident, which only the loaded kernel tells."""
+def prepare_waits(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
+    """Makes ready what blocks need that wait for each other.
+
+    Raises:
+        NotResidentError: they cannot all be resident, which only the loaded kernel tells.
+    """
     if shape.alone:
         return
     resident = library.seam.occupancy(library.function(kernel), PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
     if shape.blocks > resident:
-        raise NotResidentError(f"{shape.blocks} blocks would have to run together, the device holds {resident}")
+        raise NotResidentError.of(shape.blocks, resident)
+    library.timeouts.allocate()
 
 
 def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argument: Struct, exchanged: tuple[int, int]) -> list[Launch]:
@@ -111,7 +103,7 @@ def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argume
     return [partial(library.seam.memset, address, BEFORE_LAUNCH[shape.protocol], size), launch]
 
 
-class GridPlan(RecurrentPlan):
+class GridPlan(ResidentPlan, RecurrentPlan):
     """One launch of `grid` for the whole sequence, of this shape.
 
     Args:
@@ -129,7 +121,8 @@ class GridPlan(RecurrentPlan):
         self._shape = shape
         self._exchanged = exchange_layout(Facts.of(desc), shape)
         super().__init__(desc, library, reason, tf32)
-        check_resident(library, self._kernel, shape)
+        self.load()
+        prepare_waits(library, self._kernel, shape)
 
     @property
     def _kernel(self) -> Kernel:
@@ -171,7 +164,7 @@ class GridPlan(RecurrentPlan):
             work.append(self._library.launch_elements(arrange_kernel(self._type, product), count, argument))
         return work
 
-    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+    def _bind_resident(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places, shape = self._places(tensors, temporary, persistent), self._shape
         start = places.scratch["exchanged"]
         parts = self._exchanged.pointers(start)
@@ -181,6 +174,8 @@ class GridPlan(RecurrentPlan):
             argument[name] = places.packed.get(name, 0)
         for name in ("flags", "hidden", "reset_hidden"):
             argument[name] = parts.get(name, 0)
-        argument["units"], argument["samples"], argument["most_polls"] = shape.units, shape.samples, most_polls()
+        argument["units"], argument["samples"] = shape.units, shape.samples
+        if not shape.alone:
+            argument["timeout"] = self._library.timeouts.of(self.label, parts["expired"])
         walk = launch_grid(self._library, self._kernel, shape, argument, (start, self._exchanged.size))
         return in_order([*places.prologue, *self._input_product(tensors, places), *walk])

@@ -12,10 +12,12 @@ import numpy as np
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import check_resident, launch_grid, most_polls
-from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates
+from dmlpy.devices.cuda.recurrent.grid import flag, launch_grid, prepare_waits
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates, whole_parts
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
-from dmlpy.devices.plan import Launch
+from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
+from dmlpy.devices.cuda.timeouts import TIMEOUT
+from dmlpy.devices.plan import Launch, Pointers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +36,7 @@ GRID = struct(
     ("flags", np.uint64),
     ("samples", np.int32),
     ("passes", np.int32),
-    ("most_polls", np.uint32),
+    ("timeout", TIMEOUT),
 )
 ARRANGE = struct(
     ("recurrence", STRIDED),
@@ -44,11 +46,13 @@ ARRANGE = struct(
 FILE = "recurrent/grid_gradient.cu"
 
 
-def grid_gradient_kernel(data_type: np.dtype[Any], shape: GridShape, cell: str, forward: str, backward: str) -> Kernel:
-    """The kernel `grid` for a shape; the other arguments are as for `walk_kernel`."""
+def grid_gradient_kernel(
+    data_type: np.dtype[Any], shape: GridShape, cell: str, forward: str, backward: str, *, parts_are_whole: bool
+) -> Kernel:
+    """The kernel `grid` for a shape; `parts_are_whole` as `whole_parts` tells, and the other arguments as for `walk_kernel`."""
     scalar = scalar_type(data_type)
     reset = "NoProduct" if shape.late_product is None else shape.late_product.type_name
-    where = f"{shape.product.type_name}, {reset}, Protocol::{shape.protocol}"
+    where = f"{shape.product.type_name}, {reset}, Protocol::{shape.protocol}, {flag(shape.passes == 1)}, {flag(parts_are_whole)}"
     return Kernel(
         FILE,
         f"grid<{scalar}, {where}, {cell}, {forward}, {backward}>",
@@ -71,7 +75,7 @@ def arrange_gradient_kernel(data_type: np.dtype[Any], product: Product, first_ga
     )
 
 
-class GridGradientPlan(RecurrentGradientPlan):
+class GridGradientPlan(ResidentPlan, RecurrentGradientPlan):
     """R rearranged for the blocks, and one launch of `grid` for the whole sequence, of this shape.
 
     Args:
@@ -85,17 +89,19 @@ class GridGradientPlan(RecurrentGradientPlan):
         NotResidentError: the blocks would have to wait for others that cannot run beside them.
     """
 
-    capturable = True
+    is_capturable = True
 
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: GridShape, reason: str, tf32: bool = False) -> None:
         self._shape, self._facts = shape, Facts.of(desc)
         self._exchanged = exchange_gradient_layout(self._facts, shape)
         super().__init__(desc, library, reason, tf32)
-        check_resident(library, self._kernel, shape)
+        self.load()
+        prepare_waits(library, self._kernel, shape)
 
     @property
     def _kernel(self) -> Kernel:
-        return grid_gradient_kernel(self._type, self._shape, *self._types)
+        parts_are_whole = whole_parts(self._facts, self._shape)
+        return grid_gradient_kernel(self._type, self._shape, *self._types, parts_are_whole=parts_are_whole)
 
     @property
     def _arrange_kernels(self) -> list[Kernel]:
@@ -129,6 +135,9 @@ class GridGradientPlan(RecurrentGradientPlan):
 
     # work
 
+    def _bind_resident(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return RecurrentGradientPlan.bind(self, tensors, temporary, persistent)
+
     def _walk(self, places: GradientAddresses) -> list[Launch]:
         shape, sizes, library, work = self._shape, self._sizes, self._library, list[Launch]()
         start = places.scratch["exchanged"]
@@ -146,6 +155,8 @@ class GridGradientPlan(RecurrentGradientPlan):
                 argument[name][part] = addresses.get(f"{name} {part}", 0)
         for name in ("hidden_init_gradient", "cell_mem_init_gradient"):
             argument[name] = self._field(name, places)
-        argument["flags"], argument["most_polls"] = addresses.get("flags", 0), most_polls()
+        argument["flags"] = addresses.get("flags", 0)
+        if not shape.alone:
+            argument["timeout"] = library.timeouts.of(self.label, addresses["expired"])
         argument["samples"], argument["passes"] = shape.samples, shape.passes
         return [*work, *launch_grid(library, self._kernel, shape, argument, (start, self._exchanged.size))]

@@ -166,7 +166,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
     """
     if isinstance(product, Fma):
         more_sums = max(0, product.tiles * product.samples - 8)
-        most = 132 - more_sums if alone else 116 - more_sums - 24 * resets_first
+        most = 132 - more_sums if alone else 116 - more_sums - 32 * resets_first
     else:
         sums = product.tiles * product.samples // 2
         if product.data_type == FLOAT:
@@ -174,7 +174,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
         elif alone:
             most = 144 - 4 * (sums - 4) - 24 * resets_first - 8 * max(0, pairs - 2)
         else:  # the scales of halves take registers, too
-            most = 116 - 5 * (sums - 4) - 32 * resets_first
+            most = 112 - 5 * (sums - 4) - 32 * resets_first
     return max(0, most - 24 * max(0, pairs - 2))
 
 
@@ -185,6 +185,13 @@ def hands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, i
         depth = shape.unit_groups * part
         parts = divide_up(product.padded_depth(depth), part) if facts.data_type != FLOAT else 0
         yield product, depth, parts, shape.pass_samples * product.row(depth, shape.protocol)
+
+
+def whole_parts(facts: Facts, shape: GridShape) -> bool:
+    """Whether no warp's run of a product's depth begins or ends within the part of one block, which has one scale; true without scales."""
+    parts = [(product, gates * shape.units) for product, gates in zip(shape.products, product_gates(facts), strict=True)]
+    runs = [(product.steps(shape.unit_groups * part) * product.step_depth, part) for product, part in parts]
+    return facts.data_type == FLOAT or all(run % part == 0 for run, part in runs)
 
 
 def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
@@ -221,7 +228,7 @@ def exchange_gradient_layout(facts: Facts, shape: GridShape) -> Layout:
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups = shape.directions * shape.batch_groups
-    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [("expired", (1,), np.dtype(np.uint32))]
     if shape.protocol == "flags":
         arrays.append(("flags", (groups, shape.unit_groups), np.dtype(np.uint32)))
         turns = 1 if facts.cell.resets_first else 2

@@ -148,7 +148,7 @@ class GridShape:
             samples=samples,
             batch_groups=divide_up(facts.batch_size, samples),
             directions=facts.directions,
-            pairs=divide_up(units * products[0].samples, PRODUCT_THREADS),
+            pairs=_pairs(units, samples, products[0].samples),
             protocol="alone" if unit_groups == 1 else "flags",
             product=products[0],
             late_product=products[1] if facts.cell.resets_first else None,
@@ -293,7 +293,7 @@ def _shape(
 ) -> GridShape | None:
     """Divides as `grid_shape` does; blocks that are not alone use flags."""
     cell, data_type, depth = facts.cell, facts.data_type, facts.hidden_size
-    unit_groups, pairs = divide_up(depth, units), divide_up(units * pass_samples, PRODUCT_THREADS)
+    unit_groups, pairs = divide_up(depth, units), _pairs(units, samples, pass_samples)
     if pairs > MOST_PAIRS or (facts.trains and pairs * divide_up(samples, pass_samples) > MOST_OUTPUT_BITS):
         return None
     if unit_groups > 1 and units * data_type.itemsize % 4:
@@ -317,6 +317,11 @@ def _shape(
     shape = replace(shape, shared_bytes=_shared_bytes(facts, shape))
     together = shape.blocks <= limits.multiprocessors or (shape.alone and shape.batch_groups <= MOST_BATCH_GROUPS)
     return shape if together and shape.shared_bytes <= limits.shared_memory_per_block else None
+
+
+def _pairs(units: int, samples: int, pass_samples: int) -> int:
+    """`GridShape.pairs` of blocks that have so many samples: those that only fill a pass up have no pairs."""
+    return divide_up(units * min(samples, pass_samples), PRODUCT_THREADS)
 
 
 def _fma(rows: int, samples: int, loads: int) -> Fma:
@@ -399,7 +404,7 @@ def exchange_layout(facts: Facts, shape: GridShape) -> Layout:
     if shape.alone:
         return Layout([], ALIGNMENT)
     groups, samples = shape.directions * shape.batch_groups, shape.passes * shape.pass_samples
-    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
+    arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [("expired", (1,), np.dtype(np.uint32))]
     if shape.protocol == "flags":
         arrays.append(("flags", (groups, shape.unit_groups), np.dtype(np.uint32)))
     for name, turns, product in zip(("hidden", "reset_hidden"), (2, 1), shape.products, strict=False):

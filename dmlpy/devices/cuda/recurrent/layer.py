@@ -121,6 +121,9 @@ class LayerMemory(NamedTuple):
 class RecurrentPlan(Plan):
     """The base of the strategies' plans: packed constants, scratch, and the product of the input with its weights.
 
+    Attributes:
+        label: the operator that its launches belong to, for messages.
+
     Args:
         desc: a checked desc.
         library: the device's kernels.
@@ -134,6 +137,9 @@ class RecurrentPlan(Plan):
     estimate: Estimate | None = None
     """The model's estimate of the recurrence; set by `strategies`."""
 
+    not_resident = ""
+    """Why the strategy `grid` had to give way to this one, if it had; set by `strategies`."""
+
     launches_steps = False
     """Whether each step is launched by itself."""
 
@@ -141,6 +147,7 @@ class RecurrentPlan(Plan):
     """The number of steps launched separately; 0 if one launch runs the whole sequence."""
 
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
+        self.label = desc.c_name
         self._desc = desc
         self._library = library
         self._reason = reason
@@ -161,9 +168,11 @@ class RecurrentPlan(Plan):
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
         self.prepared_temporary_size = self._scratch.size
-        self.temporary_size = self.persistent_size + self.prepared_temporary_size
+        self.temporary_size = self._packed.size + self._scratch.size
         self._bias_kernel = pack_bias_kernel(self._type)
-        library.functions(self.kernels())
+
+    def load(self) -> None:
+        self._library.functions(self.kernels())
 
     def kernels(self) -> list[Kernel]:
         """All kernels that this plan launches."""
@@ -200,7 +209,7 @@ class RecurrentPlan(Plan):
         step_products = 2 * rows * columns * FLOAT.itemsize if self.launches_steps else 0
         traffic = {"input product": 2 * self._input.size, "products of steps": step_products}  # written and read
         product = product_us(machine, work.arithmetic, rows, columns, work.inputs, work.itemsize, self._input.item_bytes_in_memory)
-        return cost_of(self.estimate, work, machine, product, traffic)
+        return cost_of(self.estimate, work, machine, product, traffic, self.not_resident)
 
     # memory
 
@@ -262,7 +271,7 @@ class RecurrentPlan(Plan):
         if persistent is not None:
             return LayerMemory(self._packed.pointers(persistent), self._scratch.pointers(temporary), prologue)
         packed = self._packed.pointers(temporary)
-        return LayerMemory(packed, self._scratch.pointers(temporary + self.persistent_size), [*prologue, *self._pack(tensors, packed)])
+        return LayerMemory(packed, self._scratch.pointers(temporary + self._packed.size), [*prologue, *self._pack(tensors, packed)])
 
     def _blank(self, tensors: Pointers) -> list[Launch]:
         """Clears the reserve where steps may leave entries unwritten, which would otherwise hold stale memory.

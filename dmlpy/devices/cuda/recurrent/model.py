@@ -36,6 +36,8 @@ MMA_CHAIN = 4
 """The fewest products that one warp adds in sequence. Model: several independent sums share the depth."""
 ACTIVATIONS = 77
 """From the sums of a unit to its new states, when the special-function units are idle. Model."""
+SINGLE_SUMS = 4
+"""Columns of 4 bytes whose time the sums of one sample take on their way to shared memory. Derived: half of a store's lanes have none."""
 UNIFORM_LOAD = 2
 """The load/store units' time for 16 bytes that all lanes of a warp read. Derived from the rate of compiled code."""
 COPY_LOADS = 8
@@ -53,7 +55,8 @@ LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
 FLAG_TRIPS = 4.0
 """Trips to the L2 cache in an exchange with flags: states stored and visible, flag stored and seen, states read. Model."""
 DATA_TRIPS = 2.0
-"""The trips where each word of data shows by itself whether it has arrived: stored, and seen after half a poll in vain. Model."""
+"""The trips where each word of data shows by itself whether it has arrived: stored, and seen after half a poll in vain. However many loads
+a thread waits for, those that are missing are repeated together, in one trip. Model."""
 LEAST_DATA_TRIPS = 1.5
 """A lower bound for any exchange between blocks by data. Model."""
 MULTICAST = 170
@@ -376,14 +379,17 @@ def grid_step(
     rate = {"half": machine.mma, "tf32": machine.mma_tf32, "float": machine.fma}[work.arithmetic]
     compute = 2.0 * part * padding * columns / rate
     # A block loads an operand from the L2 cache once, and every warp with different rows reads it from shared memory.
-    loaded = min(samples, pass_samples) * work.exchanged * work.itemsize
+    real = min(samples, pass_samples)
+    loaded = real * work.exchanged * work.itemsize
     weights = max(0, part * work.itemsize - register_bytes) / machine.shared_rate
     if on_tensor_cores:
         read = columns * work.exchanged * work.itemsize * row_warps / machine.shared_rate
     else:
         read = UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
     shared = weights + read + (0 if alone else loaded / machine.shared_rate)
-    sums = 2 * 4 * depth_warps * rows * columns / machine.shared_rate
+    # A single sample is put by 8 of 32 lanes, in two stores for each 16 rows.
+    put = SINGLE_SUMS if on_tensor_cores and real == 1 else columns
+    sums = 4 * depth_warps * rows * (put + real) / machine.shared_rate
     product = passes * (max(compute, shared, 0 if alone else loaded / machine.l2_rate) + sums)
     if alone:
         product = max(product, _gates_cycles(work, machine))  # otherwise the exchange hides it
@@ -441,7 +447,9 @@ def product_us(
     return max(machine.gemm_us(2 * rows * columns * depth, 0, arithmetic), machine.memory_us(size))
 
 
-def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float, traffic: Mapping[str, int]) -> Cost:
+def cost_of(
+    estimate: Estimate, work: Work, machine: Machine, products_us: float, traffic: Mapping[str, int], not_resident: str = ""
+) -> Cost:
     """The cost of a plan.
 
     Args:
@@ -450,6 +458,7 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
         machine: on what.
         products_us: the time of the products of all steps, which no strategy changes.
         traffic: bytes beside those that the estimate knows of.
+        not_resident: why the strategy `grid` had to give way to this one, if it had.
     """
     whole = estimate.work.recurrence_bytes * work.directions
     places = {"registers": estimate.registers, "shared memory": estimate.shared}
@@ -457,7 +466,7 @@ def cost_of(estimate: Estimate, work: Work, machine: Machine, products_us: float
     added = {"recurrence in each step": places["nowhere"] * work.steps, "exchange between blocks": estimate.exchanged * work.steps}
     step_us = floor_us(work, machine)
     return Cost(
-        strategy=estimate.strategy,
+        strategy=f"{estimate.strategy} (grid: {not_resident})" if not_resident else estimate.strategy,
         traffic={kind: size for kind, size in {**traffic, **added}.items() if size},
         residency={place: size for place, size in places.items() if size},
         floor_us=work.steps * step_us + products_us,

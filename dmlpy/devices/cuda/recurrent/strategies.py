@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.recurrent import gradient, layer
-from dmlpy.devices.cuda.recurrent.common import NotResidentError, rounds_to_tf32, storage_type, work_of
+from dmlpy.devices.cuda.recurrent.common import rounds_to_tf32, storage_type, work_of
 from dmlpy.devices.cuda.recurrent.gradient import StepGradientPlan, WalkGradientPlan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid import GridPlan
@@ -31,8 +31,10 @@ from dmlpy.devices.cuda.recurrent.input_product import can_be_in_chunks
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, WalkPlan
 from dmlpy.devices.cuda.recurrent.model import Estimate, Work, grid_step, least_unit_groups, step_step, walk_step
 from dmlpy.devices.cuda.recurrent.products import Fma
+from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, walk_shapes
+from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
@@ -214,6 +216,15 @@ class Choice(Generic[PlanT]):
     verdicts: Mapping[str, Option[PlanT] | str]
     asked_for: bool
 
+    def without_waits(self, why: str) -> Choice[PlanT]:
+        """The best of the others whose blocks do not wait for each other, given why those of this one cannot."""
+        verdicts: dict[str, Option[PlanT] | str] = {
+            name: why if isinstance(verdict, Option) and verdict.cooperative else verdict for name, verdict in self.verdicts.items()
+        }
+        options = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Option)}
+        best = min(options, key=lambda name: options[name].step_us)
+        return Choice(best, options[best], verdicts, asked_for=False)
+
     @property
     def reason(self) -> str:
         """The reason for the choice, as lines of text."""
@@ -267,13 +278,21 @@ def check_strategy(strategy: str | None) -> None:
 
 
 def _plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32: bool, strategy: str | None) -> PlanT:
-    choice = choose(plans, desc, library.limits, tf32, strategy)
+    choice, why = choose(plans, desc, library.limits, tf32, strategy), ""
     try:
-        plan = choice.option.plan(library, choice.reason)
+        plan = _made(choice, library, why)
     except NotResidentError as error:  # only a loaded kernel tells
-        choice = choose(plans, desc, library.limits, tf32, strategy, not_resident=str(error))
-        plan = choice.option.plan(library, choice.reason)
-    plan.estimate = choice.option.estimate
+        why = str(error)
+        choice = choose(plans, desc, library.limits, tf32, strategy, not_resident=why)
+        plan = _made(choice, library, why)
+    if isinstance(plan, ResidentPlan) and choice.option.cooperative and strategy is None:  # only the driver knows if a launch fits
+        plan.fall_back_on(lambda refused: _made(choice.without_waits(refused), library, refused))
+    return plan
+
+
+def _made(choice: Choice[PlanT], library: KernelLibrary, not_resident: str) -> PlanT:
+    plan = choice.option.plan(library, choice.reason)
+    plan.estimate, plan.not_resident = choice.option.estimate, not_resident
     return plan
 
 

@@ -1,0 +1,123 @@
+"""`ResidentPlan`: a plan whose blocks all have to run at the same time, and what becomes of it where they do not fit together.
+
+What a block takes of a multiprocessor is known once its kernel is loaded, and a plan is not made if its blocks need more multiprocessors
+than the device says that it has. But a launch may be given fewer: a stream of a green context has a part of the device, and so may a client
+of MPS. Then it is the driver that refuses the launch, before anything of it runs.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from dmlpy.devices.cuda.seam import NotResidentError
+from dmlpy.devices.plan import Plan
+from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.devices.cost import Cost
+    from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.plan import Launch, Pointers
+
+_handing_over = threading.Lock()
+_CAPTURED = "other kernels cannot be loaded while the stream is being captured: dispatch this once outside of a capture"
+
+
+class ResidentPlan(Plan):
+    """A plan that another one succeeds, once and for all, when it is bound or launched in vain.
+
+    Its launches then do the successor's work instead, from the start, in the scratch that they have. Only constants that were packed for it
+    are of no use to the successor: launches that read them raise DeviceError, and have to be prepared again.
+    """
+
+    label: str
+    """The operator that its launches belong to, for messages."""
+
+    _library: KernelLibrary
+
+    is_capturable = False
+    """`capturable`, as long as it has no successor."""
+
+    _successor: Plan | None = None
+    _make_successor: Callable[[str], Plan] | None = None
+
+    def fall_back_on(self, make: Callable[[str], Plan]) -> None:
+        """Names the successor: what makes it, given the reason. From now on the scratch suffices for both, and so do packed constants."""
+        other = make("")
+        self._make_successor = make
+        self.temporary_size = max(self.temporary_size, other.temporary_size)
+        self.persistent_size = max(self.persistent_size, other.persistent_size)
+
+    @property
+    def standing(self) -> Plan:
+        return self if self._successor is None else self._successor
+
+    @property
+    def capturable(self) -> bool:  # type: ignore[override]
+        """Whether a bound launch gains by being captured once and replayed (a CUDA graph)."""
+        return self.is_capturable if self._successor is None else self._successor.capturable
+
+    def describe(self) -> str:
+        return super().describe() if self._successor is None else self._successor.describe()  # type: ignore[safe-super]
+
+    def cost(self) -> Cost:
+        return super().cost() if self._successor is None else self._successor.cost()
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        """The work of one dispatch: as for `Plan`, and the successor's if there is one."""
+        is_prepared = persistent is not None
+
+        def bind_successor() -> Launch:
+            return self.standing.bind(tensors, temporary, None)
+
+        if self._successor is not None and not is_prepared:
+            return bind_successor()
+        try:
+            resident = self._bind_resident(tensors, temporary, persistent)
+        except NotResidentError as error:
+            self._hand_over(error, is_prepared=is_prepared)
+            return bind_successor()
+        instead: Launch | None = None
+
+        def launch(stream: int) -> None:
+            nonlocal instead
+            if self._successor is None or is_prepared:
+                try:
+                    resident(stream)
+                except NotResidentError as error:
+                    self._hand_over(error, is_prepared=is_prepared, is_captured=self._library.seam.is_capturing(stream))
+                else:
+                    return
+            if instead is None:
+                instead = bind_successor()
+            instead(stream)
+
+        return launch
+
+    @abstractmethod
+    def _bind_resident(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        """The work of one dispatch by this plan itself."""
+
+    def _hand_over(self, error: NotResidentError, *, is_prepared: bool, is_captured: bool = False) -> None:
+        """Makes the successor, unless it is there already.
+
+        Raises:
+            DeviceError: there can be none, it cannot be loaded now, or the constants are packed for this plan.
+        """
+        if self._make_successor is None:
+            raise error
+        if self._successor is None and is_captured:
+            raise NotResidentError(f"{error}; {_CAPTURED}") from error
+        with _handing_over:
+            if self._successor is None:
+                successor = self._make_successor(str(error))
+                successor.load()
+                self._successor = successor
+        if is_prepared:
+            raise DeviceError(
+                f"{self.label}: {error}, and its constants are packed for them. Call prepare again, or compile the graph again: that is "
+                "now for kernels whose blocks need not run together"
+            ) from error

@@ -1,0 +1,117 @@
+"""`Timeouts`: how long the blocks of a launch wait for each other, and which operators' blocks have waited in vain.
+
+A kernel whose block has waited too long says so in host memory and comes to its end, see raw_kernels/common/exchange.cuh. Nobody is
+woken by that: `CudaDevice` looks there before it launches anything and after it has waited for a stream.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import HResult
+from dmlpy.validation.problems import DeviceError
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.seam import Seam
+
+TIMEOUT = np.dtype([*((name, np.uint64) for name in ("expired", "report", "any_report")), ("limit", np.uint32)], align=True)
+"""`Timeout` of raw_kernels/common/exchange.cuh."""
+
+VARIABLE = "DMLPY_TIMEOUT_S"
+SECONDS = 2.0
+"""The limit on a wait where the variable sets no other. No step takes so long."""
+_SHORTEST, _LONGEST = 0.01, 100.0
+_UNIT_NS = 1024
+_PLACES = 1024
+"""Words of host memory, a page: one for all operators, and one for each. Operators that come when all are taken share the last."""
+_WORD = 4
+
+
+def limit_s() -> float:
+    """The limit on a wait in seconds: `DMLPY_TIMEOUT_S`, else `SECONDS`.
+
+    Raises:
+        DeviceError: the variable is no such number.
+    """
+    text = os.environ.get(VARIABLE, "")
+    if not text:
+        return SECONDS
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not _SHORTEST <= seconds <= _LONGEST:
+        raise DeviceError(f"{VARIABLE} is {text!r}, expected seconds from {_SHORTEST:g} to {_LONGEST:g}", hresult=HResult.E_INVALIDARG)
+    return seconds
+
+
+class Timeouts:
+    """The reports of one device's kernels. Threads may share it.
+
+    Attributes:
+        words: what kernels write: the first is 1 if any other may be.
+
+    Args:
+        seam: the CUDA implementation.
+        device: the device's ordinal.
+    """
+
+    def __init__(self, seam: Seam, device: int) -> None:
+        self._seam, self._device = seam, device
+        self._lock = threading.Lock()
+        self._places: dict[str, int] = {}
+        self._address = 0
+        self.words: Any = [0]
+
+    def of(self, what: str, expired: int) -> np.ndarray[Any, Any]:
+        """The struct `Timeout` for a launch.
+
+        Args:
+            what: the operator that it belongs to, for people.
+            expired: the address of a word that is set before each launch, to anything but 1.
+
+        Raises:
+            DeviceError: the limit is no number.
+        """
+        argument = np.zeros(1, TIMEOUT)
+        argument["expired"], argument["limit"] = expired, int(limit_s() * 1e9 / _UNIT_NS)
+        self.allocate()
+        with self._lock:
+            if self._address:
+                place = self._places.setdefault(what, min(len(self._places) + 1, _PLACES - 1))
+                argument["report"], argument["any_report"] = self._address + _WORD * place, self._address
+        return argument
+
+    def allocate(self) -> None:
+        """Allocates the words, once; while a stream is being captured that may not be allowed.
+
+        Where there can be none, a wait in vain ends with a trap.
+        """
+        with self._lock:
+            if len(self.words) > 1:
+                return
+            try:
+                self._address, self.words = self._seam.host_words(self._device, _PLACES)
+            except DeviceError:
+                self._address, self.words = 0, [0, 0]
+
+    def check(self) -> None:
+        """Raises DeviceError if blocks have waited in vain since the last call, and names their operators."""
+        if not self.words[0]:
+            return
+        with self._lock:
+            self.words[0] = 0  # first: who reports now writes it once more
+            late = {what: place for what, place in self._places.items() if self.words[place]}
+            for place in late.values():
+                self.words[place] = 0
+        if late:
+            raise DeviceError(
+                f"{', '.join(late)}: blocks of a kernel have waited in vain for others that have to run at the same time, and the kernel "
+                "gave up. Its results are NaN, and what was computed from them since is worth nothing: run it again. "
+                f"{VARIABLE} sets another limit in seconds; CudaDevice(dmlpy.device('cuda').seam, strategy='step') of "
+                "dmlpy.devices.cuda.device has kernels that never wait"
+            )

@@ -1,0 +1,329 @@
+// What the blocks of a group hand each other for the products of a gradient's step, and these products.
+//
+// Letters: T steps, D directions, N batch groups.
+#pragma once
+
+/// What the blocks of a group hand each other. `grid` keeps it in shared memory where a block is alone. With Protocol::flags all of it is
+/// zero at first, with Protocol::data all words are `not_yet`, and `turns` is T.
+template <class T>
+struct Handed {
+    Quad<unsigned> const* arranged;  // what `arrange` makes of the product's gates
+    T* operand;                      // [D][N][turns][passes][samples of a pass][row]
+    float* inverse;                  // [D][N][turns][passes][parts][samples of a pass]: 1 / scale; of halves only
+};
+
+/// A power of two and its inverse.
+struct Scale {
+    float factor;
+    float inverse;
+
+    /// Brings `largest`, which is not negative, to between 2^14 and 2^15; below 2^-112 the factor stays 2^126.
+    __device__ static Scale of(float largest) {
+        unsigned const exponent = machine::to_bits(largest) >> 23;
+        unsigned const bounded = exponent < 15 ? 15 : exponent;
+        return {machine::float_of_bits((268 - bounded) << 23), machine::float_of_bits((bounded - 14) << 23)};
+    }
+};
+
+/// Takes the scales of a warp's run of depth back; its parts are of one block each.
+template <int part_steps, int samples, Protocol protocol, bool whole_parts>
+class Unscale {
+  public:
+    /// `inverse`: [parts][samples], from the run's first part on. `fetched`: room for the same in shared memory, for this warp; unused if
+    /// alone. `skipped`: the steps of the first part that another warp takes, none with `whole_parts`. `given`: how many parts there are
+    /// from the first one on; others of the run are padding, and have a scale of zero.
+    __device__ Unscale(Exchange<protocol> const& exchange, float const* inverse, float* fetched, int skipped, int parts, int given)
+        : exchange_(exchange), inverse_(inverse), fetched_(fetched), skipped_(skipped), parts_(parts), given_(min(parts, given)) {}
+
+    /// Begins to read what the lane fetches first, which is all but in large runs.
+    __device__ __forceinline__ void load() {
+        if (is_given(place_of_lane())) {
+            load(place_of_lane());
+        }
+    }
+
+    __device__ __forceinline__ bool is_there() const {
+        return exchange_.is_there(under_way_);
+    }
+
+    __device__ __forceinline__ void load_missing() {
+        if (!is_there()) {
+            load(place_of_lane());
+        }
+    }
+
+    /// Brings all of it into shared memory, when what `load` began to read is there. A barrier of the warp has to follow.
+    __device__ __forceinline__ void keep() {
+        if constexpr (protocol != Protocol::alone) {
+            if (place_of_lane() < parts_ * samples) {
+                store(place_of_lane());
+            }
+#pragma unroll 1
+            for (int place = place_of_lane() + quads_of_warp; place < parts_ * samples; place += quads_of_warp) {
+                fetch(place);
+                store(place);
+            }
+        }
+    }
+
+    /// Of two neighbouring samples.
+    __device__ __forceinline__ Pack<float, 2> operator()(int step, int sample) const {
+        unsigned const part = static_cast<unsigned>(whole_parts ? step : step + skipped_) / part_steps;
+        unsigned const place = part * samples + sample;
+        return *reinterpret_cast<Pack<float, 2> const*>((protocol == Protocol::alone ? inverse_ : fetched_) + place);
+    }
+
+  private:
+    static constexpr int quads_of_warp = 32 * 4;
+
+    __device__ static int place_of_lane() {
+        return threadIdx.x % 32 * 4;
+    }
+
+    __device__ bool is_given(int place) const {
+        return protocol != Protocol::alone && place < given_ * samples;
+    }
+
+    __device__ __forceinline__ void load(int place) {
+        exchange_.load(reinterpret_cast<unsigned const*>(inverse_ + place), under_way_);
+    }
+
+    __device__ __forceinline__ void store(int place) const {
+        Quad<float> values;
+        for (int e = 0; e < 4; ++e) {
+            values.values[e] = machine::float_of_bits(under_way_[e]);
+        }
+        *reinterpret_cast<Quad<float>*>(fetched_ + place) = values;
+    }
+
+    /// Waits for what comes after that; zeros for padding.
+    __device__ __forceinline__ void fetch(int place) {
+        for (unsigned& word : under_way_) {
+            word = 0;
+        }
+        if (is_given(place)) {
+            load(place);
+            Wait wait;
+            while (!is_there() && exchange_.look_again(wait)) {
+                load(place);
+            }
+        }
+    }
+
+    Exchange<protocol> const& exchange_;
+    float const* inverse_;
+    float* fetched_;
+    int skipped_;
+    int parts_;
+    int given_;
+    unsigned under_way_[4] = {};
+};
+
+/// The pairs of unit and sample that a thread owns in each pass; neighbouring threads own neighbouring units.
+template <int units_, int samples>
+struct Pairs {
+    static constexpr int units = units_;
+    static constexpr int in_pass = units * samples;
+    static constexpr int count = (in_pass + product_threads - 1) / product_threads;
+
+    int thread = machine::opaque(static_cast<int>(threadIdx.x));  // nothing that follows from it is kept from step to step
+
+    /// The number of a pair in [samples of a pass][units], maybe beyond the last one.
+    __device__ int index(int pair) const {
+        return thread + pair * product_threads;
+    }
+
+    /// Its unit, counted from the block's first.
+    __device__ int unit(int pair) const {
+        return static_cast<unsigned>(index(pair)) % units;
+    }
+
+    /// Its sample, counted from the pass's first.
+    __device__ int sample(int pair) const {
+        return static_cast<unsigned>(index(pair)) / units;
+    }
+};
+
+/// A product of `grid`, and the gradients that it is of: those of `count` of the sums of each unit, from number `first_sum` on.
+///
+/// `whole_parts`: no warp's run of depth begins or ends within the sums of one block; counts for halves.
+template <class T, class Product, Protocol protocol, int first_sum, int count, bool whole_parts>
+class Hand {
+    static constexpr bool alone = protocol == Protocol::alone;
+    using Own = Pairs<Product::rows, Product::samples>;
+    static constexpr int units = Product::rows;
+    static constexpr int samples = Product::samples;
+    static constexpr int part_depth = count * units;  // of one block
+    static constexpr bool scaled = is_same<T, machine::half>;
+
+  public:
+    /// 16-byte values of shared memory for what comes from other blocks; hands that do not multiply at the same time can share it.
+    __device__ static int staged() {
+        return alone ? 0 : Product::staged(gridDim.x * part_depth);
+    }
+
+    /// With flags `taking_turns` buffers take turns over `steps` steps.
+    __device__ Hand(SharedPieces& pieces, Handed<T> const& handed, int passes, int taking_turns, int steps, Quad<unsigned>* staging)
+        : product_(pieces, gridDim.x * part_depth, staging),
+          largest_(pieces.take<float>(scaled && units > 16 ? Own::in_pass / 16 : 0)),
+          fetched_(pieces.take<float>(scaled && !alone ? product_warps * fetched_size() : 0) + threadIdx.x / 32 * fetched_size()),
+          operand_size_(samples * product_.template row<protocol>()),
+          inverse_size_(scaled ? samples * ((product_.padded_depth() + part_depth - 1) / part_depth) : 0),
+          operands_(alone ? pieces.take<T>(passes * operand_size_) : handed.operand, group(), taking_turns, steps,
+                    static_cast<long long>(passes) * operand_size_),
+          inverses_(alone ? pieces.take<float>(passes * inverse_size_) : handed.inverse, group(), taking_turns, steps,
+                    static_cast<long long>(passes) * inverse_size_) {
+        long long const block = blockIdx.z * gridDim.x + blockIdx.x;
+        product_.load(handed.arranged + block * Product::arranged(gridDim.x * part_depth));
+        if constexpr (alone) {
+#pragma unroll 1
+            for (int index = threadIdx.x; index < passes * operand_size_; index += product_threads) {
+                operands_.now()[index] = machine::from_float<T>(0.0f);
+            }
+#pragma unroll 1
+            for (int index = threadIdx.x; index < passes * inverse_size_; index += product_threads) {
+                inverses_.now()[index] = 0.0f;
+            }
+        }
+    }
+
+    /// The next step is the present one.
+    __device__ void advance() {
+        operands_.advance();
+        inverses_.advance();
+    }
+
+    /// Puts the gradients of the present step, those of the pairs that exist, where the group finds them after the next publication; `there`:
+    /// how many samples there are from the pass's first on. All threads have to call it.
+    ///
+    /// With Protocol::data, which waits for every word, also zeros for units beyond the last one, and scales for samples beyond it.
+    template <int rows>
+    __device__ void put(Exchange<protocol> const& exchange, int pass, int there, Own const& own, bool const (&exists)[Own::count],
+                        float const (&d_sums)[Own::count][rows]) const {
+        Scale scales[Own::count];
+        if constexpr (scaled) {
+            float largest[Own::count];
+#pragma unroll
+            for (int i = 0; i < Own::count; ++i) {
+                largest[i] = 0.0f;
+#pragma unroll
+                for (int g = 0; g < count; ++g) {
+                    largest[i] = fmaxf(largest[i], fabsf(d_sums[i][first_sum + g]));
+                }
+#pragma unroll
+                for (int lanes = 1; lanes < 16; lanes *= 2) {  // 16 neighbours belong to one sample
+                    largest[i] = fmaxf(largest[i], machine::shuffle_xor(largest[i], lanes));
+                }
+            }
+            if constexpr (units > 16) {
+#pragma unroll
+                for (int i = 0; i < Own::count; ++i) {
+                    if (own.index(i) < Own::in_pass && own.index(i) % 16 == 0) {
+                        largest_[own.index(i) / 16] = largest[i];
+                    }
+                }
+                __syncthreads();
+#pragma unroll
+                for (int i = 0; i < Own::count; ++i) {
+                    for (int part = 0; part < units / 16 && exists[i]; ++part) {
+                        largest[i] = fmaxf(largest[i], largest_[own.sample(i) * (units / 16) + part]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < Own::count; ++i) {
+                scales[i] = Scale::of(largest[i]);
+                bool const in_pass = protocol == Protocol::data ? own.index(i) < Own::in_pass : exists[i];
+                float* const place = inverses_.now() + (pass * inverse_size_ + blockIdx.x * samples + own.sample(i));
+                exchange.put(place, scales[i].inverse, in_pass && own.unit(i) == 0);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < Own::count; ++i) {
+            bool const in_pass = protocol == Protocol::data ? own.index(i) < Own::in_pass && own.sample(i) < there : exists[i];
+            int const depth = blockIdx.x * part_depth + own.unit(i);
+            T* const place = operands_.now() + (pass * operand_size_ + own.sample(i) * product_.template row<protocol>() + depth);
+#pragma unroll
+            for (int g = 0; g < count; ++g) {
+                float const value = scaled ? d_sums[i][first_sum + g] * scales[i].factor : d_sums[i][first_sum + g];
+                exchange.put(place + g * units, Product::element(value), in_pass);
+            }
+        }
+    }
+
+    /// Waits for what the group put in the present step, or in the one before, before the last publication but `fewer`, and multiplies. A
+    /// barrier has to follow before `sum`, and another one before the next product. `loaded` as below.
+    template <bool of_step_before>
+    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, int pass, unsigned loaded, int fewer) {
+        int const first = product_.first_depth() / part_depth;
+        T const* const buffer = of_step_before ? operands_.before() : operands_.now();
+        Operand<T> const operand{buffer + pass * operand_size_, loaded};
+        exchange.wait(first, min((product_.end_depth() - 1) / part_depth, static_cast<int>(gridDim.x) - 1), fewer);
+        product_.begin(exchange, operand);
+        if constexpr (scaled) {
+            int const end = (product_.end_depth() + part_depth - 1) / part_depth;
+            int const given = static_cast<int>(gridDim.x) - first;
+            float const* const inverse =
+                (of_step_before ? inverses_.before() : inverses_.now()) + (pass * inverse_size_ + first * samples);
+            using Scales = Unscale<part_depth / Product::depth_step, samples, protocol, whole_parts>;
+            int const skipped = machine::opaque(product_.first_depth() % part_depth / Product::depth_step);
+            product_.multiply(exchange, operand, {}, Scales(exchange, inverse, fetched_, skipped, end - first, given));
+        } else {
+            product_.multiply(exchange, operand, {});
+        }
+    }
+
+    /// What this thread loads of the operand of a pass that has so many samples: see Operand.
+    __device__ unsigned loaded(int there) const {
+        return product_.template loaded<protocol>([&](int sample) { return sample < there; });
+    }
+
+    /// d_sums R of a pair.
+    __device__ float sum(Own const& own, int pair) const {
+        return product_.sum(own.unit(pair), own.sample(pair));
+    }
+
+  private:
+    __device__ static int group() {
+        return blockIdx.z * gridDim.y + blockIdx.y;
+    }
+
+    /// Of a warp: its run of depth can begin and end within parts.
+    __device__ int fetched_size() const {
+        return samples * ((product_.steps() * Product::depth_step - 1) / part_depth + 2);
+    }
+
+    Product product_;
+    float* largest_;    // [samples][units / 16], shared: the largest gradients; where a sample's units are more than 16
+    float* fetched_;    // as in Unscale
+    int operand_size_;  // of a pass
+    int inverse_size_;
+    Turns<protocol, T> operands_;
+    Turns<protocol, float> inverses_;
+};
+
+/// Stands for a `Hand` where there is one exchange a step.
+struct NoHand {
+    __device__ static int staged() {
+        return 0;
+    }
+
+    template <class T>
+    __device__ NoHand(SharedPieces&, Handed<T> const&, int, int, int, Quad<unsigned>*) {}
+
+    __device__ void advance() {}
+
+    __device__ unsigned loaded(int) const {
+        return 0;
+    }
+};
+
+template <bool wanted, class Wanted>
+struct HandIf {
+    using Type = Wanted;
+};
+
+template <class Wanted>
+struct HandIf<false, Wanted> {
+    using Type = NoHand;
+};

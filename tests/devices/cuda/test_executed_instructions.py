@@ -1,0 +1,381 @@
+"""What a warp executes in a turn of the loops in which kernels spend their time, and which loads it waits for: tables.
+
+Both are read from the machine code of an H100. The way through a loop on which most is executed counts, without what is not usual there. Of
+a loop that claims to prefetch (its comment begins with that word) no load may be waited for before the arithmetic that is to hide it.
+
+A limit that a change of the kernels leaves far behind is to be lowered: what it would let pass again is no longer noticed.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from dmlpy.bench.shapes import SHAPES, DataType, Pass
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.convolution.plan import convolution_kernel, float_arithmetic
+from dmlpy.devices.cuda.kernels import Kernel
+from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
+from dmlpy.devices.cuda.recurrent.layer import walk_kernel
+from tests.support.cuda.kernel_instances import instances
+from tests.support.cuda.nvrtc import compile_instance
+from tests.support.cuda.plan_kernels import H100, Case
+from tests.support.cuda.sass import Block, Code, Loop, code_of, disassemble
+from tests.support.cuda.sass_paths import UsualWays, Way
+from tests.support.cuda.statements import Statement
+from tests.support.tools import require
+
+require("nvrtc")
+require("nvdisasm")
+
+SLACK = 1.1
+"""How many times what is found a limit may be."""
+
+
+class Executed(NamedTuple):
+    """Instructions of a warp, by what they do: see `KINDS` of the reader.
+
+    Attributes:
+        product: of tensor cores.
+        floats: arithmetic, conversions and comparisons of floating-point numbers.
+        integers: those of integers and addresses, predicates, moves, constants.
+        control: branches and where threads converge again.
+        shared: accesses of shared memory, and shuffles.
+        memory: those of global memory.
+        barrier: barriers and fences.
+    """
+
+    product: int
+    floats: int
+    integers: int
+    control: int
+    shared: int
+    memory: int
+    barrier: int
+
+    @classmethod
+    def of(cls, way: Way) -> Executed:
+        kinds = way.kinds
+        integers = kinds["integer"] + kinds["constant"]
+        return cls(kinds["product"], kinds["float"], integers, kinds["control"], kinds["shared"], kinds["global"], kinds["barrier"])
+
+    def __str__(self) -> str:
+        return f"Executed({', '.join(map(str, self))})"
+
+
+@functools.cache
+def code(kernel: Kernel) -> Code:
+    """Its machine code on an H100."""
+    compiled = compile_instance(sources.read(kernel.file), kernel.entry, H100.compute_capability, lines=True)
+    return code_of(disassemble(compiled.image), compiled.symbol)
+
+
+class Prefetched(NamedTuple):
+    """Loads of a loop, and what lies between each of them and the first instruction that waits for it.
+
+    Attributes:
+        by: the statements that load.
+        arithmetic: instructions of arithmetic, at least.
+        instructions: of any kind, at least.
+    """
+
+    by: Sequence[Statement]
+    arithmetic: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """A loop of a kernel and what a warp may execute in a turn of it.
+
+    Attributes:
+        name: of the row.
+        kernel: makes the kernel.
+        loop: of which a turn is counted.
+        most: what may be executed; None: it is not counted.
+        times: how often the loops within are executed.
+        without: what is not usual.
+        prefetched: loads that are not waited for in the turn, or late; None: the loop does not claim to have any.
+    """
+
+    name: str
+    kernel: Callable[[], Kernel]
+    loop: Statement
+    most: Executed | None
+    times: Mapping[Statement, int] = field(default_factory=dict)
+    without: Sequence[Statement] = ()
+    prefetched: Prefetched | None = None
+
+    def ways(self) -> tuple[UsualWays, Loop]:
+        """Those of the loop, and the loop."""
+        of_kernel = code(self.kernel())
+        (loop,) = self.loop.loops(of_kernel)
+
+        def times(inner: Loop) -> int | None:
+            return next((number for statement, number in self.times.items() if statement.is_loop(of_kernel, inner)), None)
+
+        def leaves_out(block: Block) -> bool:
+            return any(statement.has_nearly_all_of(block) for statement in self.without)
+
+        return UsualWays(of_kernel, times, leaves_out), loop
+
+
+SLOW = ("convolution, float32", "convolution, uint8", "product, floats")
+"""Rows whose kernels take long to compile."""
+
+# recurrent layers: a step of all passes
+
+GRID = "recurrent/grid.cu"
+GRID_GRADIENT = "recurrent/grid_gradient.cu"
+PRODUCTS = "common/products.cuh"
+
+
+def grid(shape: str, data_type: DataType, run: Pass = "forward", file: str = GRID, *, tf32: bool = False) -> Callable[[], Kernel]:
+    """The kernel of the strategy `grid` for a shape of `dmlpy bench`, as the model spreads it."""
+
+    def made() -> Kernel:
+        case = Case(H100, "grid", SHAPES[shape], run, data_type, tf32)
+        return next(kernel for kernel in case.kernels() if kernel.file == file and kernel.entry.startswith("grid<"))
+
+    return made
+
+
+_BEFORE_PASSES = "operand = reset_operand(0);"
+STEP = Statement(GRID, "for (int step = 0; step < steps; ++step)")
+PASSES = Statement(GRID, "for (int pass = 0; pass < passes; ++pass)", after=_BEFORE_PASSES)
+CHANGE = Statement(GRID, "if (step == change)")
+"""Where a sample of the block has come to its end."""
+WAIT = Statement("common/exchange.cuh", "for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32)")
+NEXT_CHUNK = Statement("common/staging.cuh", "load(exchange, following")
+"""Or the first one of the next pass: not usual where an operand is one chunk."""
+SAMPLES = Statement(GRID, "for (int slot = 0; slot < samples; ++slot)", after="change = steps;")
+CHUNKS = Statement(PRODUCTS, "for (int begin = register_steps; begin < steps_; begin += chunk - begin % chunk)")
+STEPS_OF_CHUNK = Statement(PRODUCTS, "for (int first = begin; first < end; first += together)")
+"""These two: of the steps of depth whose part of R is not in registers."""
+LATER_CHUNK = Statement(PRODUCTS, "enter(begin);", after="if (begin % chunk == 0)")
+STEP_BACK = Statement(GRID_GRADIENT, "for (int step = 0; step <= steps; ++step)")
+PASSES_BACK = Statement(GRID_GRADIENT, "for (int pass = 0; pass < passes; ++pass)", after="bool const multiplies =")
+HANDS = "common/hands.cuh"
+SCALES = Statement(HANDS, "for (int place = place_of_lane() + quads_of_warp; place < parts_ * samples; place += quads_of_warp)")
+PARTS = Statement(HANDS, "for (int part = 0; part < units / 16 && exists[i]; ++part)")
+LAST_TURN = Statement(GRID_GRADIENT, "} else if (at.exists) {")
+"""It has no step."""
+
+# products of matrices by tiles: a piece of terms
+
+TILES = "common/tile_products.cuh"
+CONVOLUTION = "common/convolution_tiles.cuh"
+PIECES = Statement(TILES, "for (long long first = 0; first < terms; first += Sums::piece_terms)")
+NEXT_PIECES = (Statement(TILES, "rows.load(next, terms);"), Statement(TILES, "columns.load(next, terms);"))
+END_OF_STAGE = Statement(TILES, "if (of_stage >= Sums::stage_terms || next >= terms)")
+QUADS = Statement(TILES, "for (int quad = 0; quad < 4; ++quad)")
+_LOAD, _PUT = "void load(long long first, long long terms)", "void put(unsigned* staged) const {"
+WIDE_TERMS = tuple(Statement(TILES, "if (order_ == Order::wide_terms)", after=where) for where in (_LOAD, _PUT))
+WIDE_LINES = tuple(Statement(TILES, "else if (order_ == Order::wide_lines)", after=where) for where in (_LOAD, _PUT))
+SINGLE = (
+    Statement(TILES, "for (int number = 0; number < own_words; number += at_once)"),
+    Statement(TILES, "for (int i = 0; i < own_words; ++i)", after="staged[word_place(first + (i ^ upper), thread / together)]"),
+)
+WIDE_PIXELS = Statement(CONVOLUTION, "if (wide_) {")
+SINGLE_PIXELS = Statement(CONVOLUTION, "if (channel_ + run <= reduction_.lengths[0] && left >= run)")
+ACROSS_TAPS = Statement(CONVOLUTION, "bring_across_taps(left);")
+NEXT_TAP = Statement(CONVOLUTION, "if (channel_ >= reduction_.lengths[0])")
+SETTLE = Statement(CONVOLUTION, "while (channel_ >= reduction_.lengths[0] && taps_[0] < reduction_.lengths[1])")
+OF_CHANNELS_LAST = (*WIDE_LINES, *SINGLE, SINGLE_PIXELS, ACROSS_TAPS, NEXT_TAP, END_OF_STAGE)
+OF_CHANNELS_FIRST = (*WIDE_LINES, *SINGLE, WIDE_PIXELS, ACROSS_TAPS, NEXT_TAP, END_OF_STAGE)
+
+LSTM = ("Lstm<false, false, true>", *["Activations<Sigmoid, Tanh, Tanh>"] * 2)
+BY_TERMS = (*WIDE_LINES, *SINGLE, END_OF_STAGE)
+BY_LINES = (*WIDE_TERMS, *SINGLE, END_OF_STAGE)
+OF_HALVES, OF_FLOATS = "product<machine::half, machine::half", "product<float, float"
+
+HALF: np.dtype[Any] = np.dtype(np.float16)
+FLOAT: np.dtype[Any] = np.dtype(np.float32)
+BYTE: np.dtype[Any] = np.dtype(np.uint8)
+
+
+def convolution(data_type: np.dtype[Any]) -> Callable[[], Kernel]:
+    arithmetic = (
+        integer_arithmetic(data_type, data_type, np.dtype(np.int32)) if data_type == BYTE else float_arithmetic(data_type, None, None)
+    )
+    return lambda: convolution_kernel(arithmetic, tiles=True, backward=False)
+
+
+def listed(beginning: str) -> Callable[[], Kernel]:
+    """The first instance of the tests' lists whose entry begins so."""
+    return lambda: next(kernel for kernel in instances() if kernel.entry.startswith(beginning))
+
+
+# the strategy `walk`: a step
+
+WALK = "recurrent/layer.cu"
+WALK_STEP = Statement(WALK, "for (int step = 0; step < steps; ++step)")
+WALK_QUADS = Statement(WALK, "for (int k = 0; k < quads; ++k)")
+WALK_INPUT = Statement(WALK, "loaded[s][g] = row[g * hidden_size];", after="__device__ void walk_direction")
+
+ROWS = [
+    *(
+        Row(
+            f"walk of an LSTM, {data_type}",
+            functools.partial(walk_kernel, data_type, 2, "Inference", *LSTM),
+            WALK_STEP,
+            None,
+            {WALK_QUADS: 1},
+            (),
+            Prefetched([WALK_INPUT], *least),
+        )
+        for data_type, least in ((HALF, (50, 83)), (FLOAT, (34, 69)))
+    ),
+    *(
+        Row(
+            f"convolution, {data_type}, {name}",
+            convolution(data_type),
+            PIECES,
+            most,
+            {QUADS: 4, SETTLE: 0},
+            without,
+            Prefetched(NEXT_PIECES, *least),
+        )
+        for data_type, name, without, most, least in (
+            (HALF, "channels last", OF_CHANNELS_LAST, Executed(16, 0, 169, 8, 12, 4, 1), (16, 115)),
+            (HALF, "channels first", OF_CHANNELS_FIRST, Executed(16, 0, 218, 15, 12, 18, 1), (16, 122)),
+            (FLOAT, "channels last", OF_CHANNELS_LAST, Executed(0, 512, 308, 14, 52, 4, 1), (128, 226)),
+            (BYTE, "channels last", OF_CHANNELS_LAST, Executed(28, 0, 228, 8, 12, 4, 1), (28, 145)),
+            (BYTE, "channels first", OF_CHANNELS_FIRST, Executed(28, 0, 328, 15, 12, 34, 1), (28, 145)),
+        )
+    ),
+    *(
+        Row(f"product, {name}", listed(entry), PIECES, most, {QUADS: 4}, without, Prefetched(NEXT_PIECES, *least))
+        for name, entry, without, most, least in (
+            ("halves by terms", OF_HALVES, BY_TERMS, Executed(16, 0, 153, 6, 12, 4, 1), (16, 109)),
+            ("halves by lines", OF_HALVES, BY_LINES, Executed(16, 0, 227, 20, 24, 4, 1), (16, 109)),
+            ("floats by terms", OF_FLOATS, BY_TERMS, Executed(0, 512, 237, 14, 52, 4, 1), (128, 203)),
+            ("bytes by terms", "byte_product<", BY_TERMS, Executed(28, 0, 214, 6, 12, 4, 1), (28, 161)),
+        )
+    ),
+    # R in registers, and one chunk of an operand to each step; two chunks; R in shared memory too, with flags
+    Row(
+        "LSTM 256, 64 samples",
+        grid("lstm-256-b64-t150", "FLOAT16"),
+        STEP,
+        Executed(8, 106, 86, 23, 27, 8, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
+    ),
+    Row(
+        "LSTM 256, 64 samples, training",
+        grid("lstm-256-b64-t150", "FLOAT16", "training"),
+        STEP,
+        Executed(8, 103, 202, 38, 30, 17, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
+    ),
+    Row(
+        "LSTM 128, 1 sample, one block",
+        grid("lstm-128-b1-t512", "FLOAT16"),
+        STEP,
+        Executed(32, 94, 49, 16, 25, 5, 2),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE],
+    ),
+    Row(
+        "LSTM 512, 32 samples",
+        grid("lstm-512x2-b32-t100", "FLOAT16"),
+        STEP,
+        Executed(16, 106, 197, 27, 37, 10, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
+    ),
+    Row(
+        "LSTM 1024, 32 samples",
+        grid("lstm-240-1024x2-b32-t200", "FLOAT16"),
+        STEP,
+        Executed(68, 106, 435, 38, 101, 18, 6),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 1},
+        [CHANGE, LATER_CHUNK],
+    ),
+    Row(
+        "RNN 1760, 16 samples",
+        grid("rnn-1760-b16-t50", "FLOAT16"),
+        STEP,
+        Executed(28, 37, 361, 31, 47, 15, 6),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE],
+    ),
+    Row(
+        "GRU 1024, 64 samples",
+        grid("gru-1024-b64-t1500", "FLOAT16"),
+        STEP,
+        Executed(96, 162, 743, 113, 140, 29, 10),
+        {SAMPLES: 0, PASSES: 1, WAIT: 1, CHUNKS: 2, STEPS_OF_CHUNK: 3},
+        [CHANGE],
+    ),
+    Row(
+        "LSTM 256, 64 samples, FLOAT32",
+        grid("lstm-256-b64-t150", "FLOAT32"),
+        STEP,
+        Executed(0, 679, 210, 47, 116, 10, 3),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 3},
+        [CHANGE, NEXT_CHUNK, LATER_CHUNK],
+    ),
+    Row(
+        "LSTM 256, 64 samples, TF32",
+        grid("lstm-256-b64-t150", "FLOAT32", tf32=True),
+        STEP,
+        Executed(16, 101, 198, 27, 36, 10, 4),
+        {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
+        [CHANGE, NEXT_CHUNK],
+    ),
+    Row(
+        "gradient of LSTM 256, 64 samples",
+        grid("lstm-256-b64-t150", "FLOAT16", "training", GRID_GRADIENT),
+        STEP_BACK,
+        Executed(16, 133, 344, 44, 44, 24, 6),
+        {PASSES_BACK: 1, SCALES: 0, PARTS: 2, CHUNKS: 0},
+        [NEXT_CHUNK, LAST_TURN],
+    ),
+]
+
+
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.name, marks=[pytest.mark.slow] * row.name.startswith(SLOW)) for row in ROWS])
+def test_a_turn_executes_no_more_than_before_and_waits_no_earlier(row: Row) -> None:
+    ways, loop = row.ways()
+    problems = []
+    if row.most is not None:
+        found = Executed.of(ways.once(loop))
+        for name, count, limit in zip(Executed._fields, found, row.most, strict=True):
+            if count > limit:
+                problems.append(f"{name}: found {count}, allowed {limit}")
+            elif count * SLACK + 2 < limit:
+                problems.append(f"{name}: found {count}, lower the limit of {limit}")
+        problems += [f"found: {found}, {sum(found)} in all"] * bool(problems)
+    if row.prefetched is not None:
+        by, *limits = row.prefetched
+        loads = [load for load in ways.loads(loop) if any(statement.has(load.instruction) for statement in by)]
+        assert loads, "there are no such loads"
+        for name, limit, least in zip(
+            ("instructions of arithmetic", "instructions"),
+            limits,
+            (min(load.products for load in loads), min(load.distance for load in loads)),
+            strict=True,
+        ):
+            if not limit <= least <= limit * SLACK + 2:
+                problems.append(f"{least} {name} before a load is waited for, of at least {limit}:")
+                problems += [f"  {load.products}, {load.distance}: {load.instruction}" for load in loads]
+    assert not problems, "\n".join(problems)
+
+
+def test_every_loop_that_claims_to_prefetch_has_a_row() -> None:
+    claims = set()
+    for path in sources.directory().rglob("*.cu*"):
+        file, lines = path.relative_to(sources.directory()).as_posix(), path.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines, 1):
+            if line.strip().startswith("// Prefetches"):
+                claims.add((file, next(after for after, text in enumerate(lines[number:], number + 1) if re.match(r" *for \(", text))))
+    assert claims == {(row.loop.file, row.loop.lines[0]) for row in ROWS if row.prefetched is not None}
