@@ -157,6 +157,8 @@ def agree(found: Any, wanted: Any, tolerance: tuple[float, float]) -> bool:
     if wanted.dtype == np.uint8 and found.dtype.itemsize == 1:
         found = found.view(np.uint8)  # ONNX Runtime gives FLOAT8 as bytes
     relative, absolute = tolerance
+    if wanted.dtype.itemsize == 2:  # a rounding or two of FLOAT16
+        relative, absolute = max(relative, 2e-3), max(absolute, 1e-3)
     if wanted.dtype.kind == "f" and np.isfinite(wanted).any():  # sums of large terms that cancel are as near as these terms
         absolute *= max(1.0, float(np.abs(wanted[np.isfinite(wanted)]).max()))
     return not difference(found, wanted, relative, absolute)

@@ -29,7 +29,7 @@ from dmlpy.onnx.interpretation import NodeRecord
 from tests.support.folders import DATA
 
 TABLE = DATA / "onnx_node_cases.json"
-Status = Literal["pass", "folded", "host", "nowhere", "wrong", "error"]
+Status = Literal["pass", "folded", "deferred", "host", "nowhere", "wrong", "error"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Outcome:
     Attributes:
         name: the case.
         operators: ONNX's operators in it.
-        status: `pass`; `folded` if all of it is known before it runs; `host` if a node ran there; `nowhere` if nothing runs a node; `wrong`
-            for other results; `error` for any exception.
+        status: `pass`; `folded` if all of it is known before it runs; `deferred` if a node is compiled when its inputs come; `host` if one ran
+            there; `nowhere` if nothing runs a node; `wrong` for other results; `error` for any exception.
         detail: the reason for anything but a pass.
     """
 
@@ -100,7 +100,7 @@ def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) 
             constants={name: given[name] for name in constants},
         )
         records = model.interpretation().records
-    lost = [record for record in records if record.where == "nowhere"]
+    lost = [record for record in records if record.where in ("nowhere", "invalid")]
     if lost:
         return "nowhere", _reasons(lost)
     found = model.compile(device)({name: given[name] for name in model.inputs if name in given})
@@ -110,6 +110,9 @@ def _run(case: Any, inputs: Sequence[Any], outputs: Sequence[Any], device: Any) 
     hosted = [record for record in records if record.where == "host"]
     if hosted:
         return "host", _reasons(hosted)
+    deferred = [record for record in records if record.where == "deferred"]
+    if deferred:
+        return "deferred", _reasons(deferred)
     return ("pass" if any(record.where == "directml" for record in records) else "folded"), ""
 
 

@@ -56,8 +56,8 @@ def onnx_node_tests() -> str:
     for name, (operator, theirs, _) in peer["cases"].items():
         for row in ("**all**", operator):
             counts.setdefault(row, Counter()).update(["cases", outcomes[name], f"peer {theirs}"])
-    columns = ("cases", "pass", "folded", "host", "nowhere", "wrong", "peer pass", "peer refused", "peer wrong")
-    names = ("cases", "on DirectML's operators", "known ahead", "a node on the host", "nowhere", "other results")
+    columns = ("cases", "pass", "folded", "deferred", "host", "nowhere", "wrong", "peer pass", "peer refused", "peer wrong")
+    names = ("cases", "on DirectML's operators", "known ahead", "compiled late", "a node on the host", "nowhere", "other results")
     theirs = (f"ONNX Runtime {peer['onnxruntime']} passes", "refuses", "has other results")
     lines = [["operator", *names, *theirs], ["---", *["---:"] * len(columns)]]
     for operator, found in sorted(counts.items()):
