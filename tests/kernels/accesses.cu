@@ -140,7 +140,7 @@ __global__ void wait_for_all(Parameters parameters) {
     }
     for (unsigned block = threadIdx.x; block < gridDim.x; block += 32) {
         while (machine::load_acquire(parameters.words + block) == 0) {          // poll
-            machine::pause();
+            machine::pause(0);
         }
     }
     __syncwarp();
@@ -158,7 +158,7 @@ __global__ void hand_over(Parameters parameters) {
         unsigned const* const address = parameters.words + (block * 32 + threadIdx.x) * 4;
         machine::load_relaxed(address, words);                                  // begin
         while (words[0] == 0 || words[1] == 0 || words[2] == 0 || words[3] == 0) {
-            machine::pause();
+            machine::pause(0);
             machine::load_relaxed(address, words);                              // again
         }
         sum += words[0] + words[1] + words[2] + words[3];

@@ -75,7 +75,7 @@ __global__ void meet(Parameters parameters) {
             float sum = 0.0f;
             for (unsigned block = 0; block < gridDim.x; ++block) {
                 while (machine::load_acquire(&parameters.words[block]) < round) {
-                    machine::pause();
+                    machine::pause(0);
                 }
                 sum += slots[block];
             }
@@ -149,7 +149,7 @@ __global__ void shuffle_without_one(Parameters parameters) {
 
 __global__ void wait_forever(Parameters parameters) {
     while (machine::load_acquire(parameters.words) != 1) {
-        machine::pause();
+        machine::pause(0);
     }
 }
 

@@ -316,7 +316,9 @@ def _following(number: int, parts: list[tuple[Instruction, ...]], blocks: dict[s
         return {blocks[label] for label in _LABELS.findall(last.operands)} | (next_one if last.predicate else set())
     if last.name in ("EXIT", "RET", "BPT"):
         return next_one if last.predicate else set()
-    if last.name in ("JMP", "BREAK"):
+    if last.name == "BREAK":
+        return next_one  # threads that are to part leave the barrier, and go on as before
+    if last.name == "JMP":
         raise SassError(f"not understood: {last.opcode} {last.operands}")
     return next_one
 
