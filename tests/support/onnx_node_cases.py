@@ -39,8 +39,8 @@ class Outcome:
     Attributes:
         name: the case.
         operators: ONNX's operators in it.
-        status: `pass`; `folded` if all of it is known before it runs; `deferred` if a node is compiled when its inputs come; `host` if one ran
-            there; `nowhere` if nothing runs a node; `wrong` for other results; `error` for any exception.
+        status: `pass`; `folded` if all of it is known before it runs; `deferred` if a node is compiled when its inputs come; `host` if one
+            ran there; `nowhere` if nothing runs a node; `wrong` for other results; `error` for any exception.
         detail: the reason for anything but a pass.
     """
 

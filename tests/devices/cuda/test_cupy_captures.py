@@ -391,9 +391,7 @@ def words_of_the_host(seam: CupySeam, waiting: list[Any]) -> None:
     seam.host_words(0, 2)
 
 
-@pytest.mark.parametrize(
-    "work", [new_memory, memory_that_waits, copies, kernels, products, own_captures, waits, timers, words_of_the_host]
-)
+@pytest.mark.parametrize("work", [new_memory, memory_that_waits, copies, kernels, products, own_captures, waits, timers, words_of_the_host])
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
 def test_captures_of_other_threads_go_on(
     mode: int, work: Callable[[CupySeam, list[Any]], None], seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
