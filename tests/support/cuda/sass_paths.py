@@ -162,7 +162,7 @@ class UsualWays:
     def _times(self, inner: Loop, outer: Loop) -> int:
         own = inner.blocks.difference(*(other.blocks for other in self._directly_in(inner)))
         if any(self.code.blocks[number].has("NANOSLEEP") for number in own):
-            # The first look is the loop's, or comes before it. A loop that gives up has more exits than that of a look that finds all there.
+            # The first look is the loop's, or comes before it. One that may give up has further exits.
             exits = {
                 after for number in inner.blocks for after in self.code.blocks[number].following if after in outer.blocks - inner.blocks
             }
