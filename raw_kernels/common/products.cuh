@@ -302,7 +302,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         };
         constexpr int tiles_of_step = row_tiles * sample_tiles;
         this->template for_steps<(tiles_of_step < 4 ? 4 : tiles_of_step < 8 ? 2 : 1)>(exchange, operand, next, scales, add);
-        put_sums(sums);
+        put_sums<scaled>(sums);
     }
 
     /// An entry of the last product; `sample` is counted from the pass's first.
@@ -346,8 +346,9 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         return ((part * sample_tiles + sample / 8) * rows + row) * 8 + (sample % 8 ^ order);
     }
 
-    /// Puts a warp's sums where `sum` finds them; of a single sample no others.
-    template <int chains>
+    /// Puts a warp's sums where `sum` finds them; of a single sample no others, unless products are scaled: compilers that need not add the
+    /// others take so many registers to begin steps early that some of R's are lost.
+    template <bool scaled, int chains>
     __device__ __forceinline__ void put_sums(float const (&sums)[chains][row_tiles][sample_tiles][4]) const {
         int const first_row = Base::warp() / depth_warps * row_tiles * 16 + Base::lane() / 4;
         int const upper = Base::lane() / 16;  // these write their samples in the other order, or they would meet the banks of the lower half
@@ -367,7 +368,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
                     }
                     int const row = first_row + tile * 16 + half * 8;
                     int const sample = sample_tile * 8 + Base::lane() % 4 * 2;
-                    if constexpr (loaded == 1) {
+                    if constexpr (loaded == 1 && !scaled) {
                         if (sample == 0) {
                             sums_[place_of_sum(Base::warp() % depth_warps, row, 0)] = pair[0];
                         }

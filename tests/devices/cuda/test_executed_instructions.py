@@ -121,10 +121,13 @@ class Row:
             return next((number for statement, number in self.times.items() if statement.is_loop(of_kernel, inner)), None)
 
         def leaves_out(block: Block) -> bool:
-            return any(statement.has_nearly_all_of(block) for statement in self.without)
+            return any(statement.has_nearly_all_of(block) for statement in (LOOK_AGAIN, *self.without))
 
         return UsualWays(of_kernel, times, leaves_out), loop
 
+
+LOOK_AGAIN = Statement("common/exchange.cuh", "__device__ __forceinline__ bool look_again")
+"""What a wait does after a look that has not found all there; it is usual nowhere."""
 
 SLOW = ("convolution, float32", "convolution, uint8", "product, floats")
 """Rows whose kernels take long to compile."""
@@ -272,7 +275,7 @@ ROWS = [
         "LSTM 256, 64 samples, training",
         grid("lstm-256-b64-t150", "FLOAT16", "training"),
         STEP,
-        Executed(8, 103, 202, 38, 30, 17, 4),
+        Executed(8, 103, 205, 37, 30, 17, 4),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE, NEXT_CHUNK],
     ),
@@ -312,7 +315,7 @@ ROWS = [
         "GRU 1024, 64 samples",
         grid("gru-1024-b64-t1500", "FLOAT16"),
         STEP,
-        Executed(96, 162, 743, 113, 140, 29, 10),
+        Executed(96, 162, 700, 84, 136, 29, 9),
         {SAMPLES: 0, PASSES: 1, WAIT: 1, CHUNKS: 2, STEPS_OF_CHUNK: 3},
         [CHANGE],
     ),
@@ -320,7 +323,7 @@ ROWS = [
         "LSTM 256, 64 samples, FLOAT32",
         grid("lstm-256-b64-t150", "FLOAT32"),
         STEP,
-        Executed(0, 679, 210, 47, 116, 10, 3),
+        Executed(0, 679, 223, 46, 116, 10, 3),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 3},
         [CHANGE, NEXT_CHUNK, LATER_CHUNK],
     ),
@@ -336,7 +339,7 @@ ROWS = [
         "gradient of LSTM 256, 64 samples",
         grid("lstm-256-b64-t150", "FLOAT16", "training", GRID_GRADIENT),
         STEP_BACK,
-        Executed(16, 133, 344, 44, 44, 24, 6),
+        Executed(16, 133, 363, 43, 44, 24, 6),
         {PASSES_BACK: 1, SCALES: 0, PARTS: 2, CHUNKS: 0},
         [NEXT_CHUNK, LAST_TURN],
     ),

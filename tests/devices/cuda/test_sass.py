@@ -207,6 +207,23 @@ def test_what_every_way_passes_is_not_left_out(following: tuple[int, ...], total
     assert UsualWays(code, leaves_out=lambda one: len(one.instructions) == 3).once(loop).total == total
 
 
+def test_a_poll_that_may_give_up_is_passed_by() -> None:
+    """A look before the loop finds all there; looks in it are many or few before it pauses, and in the end it goes on by another way."""
+    look, again, pause, more, gives_up, goes_on = 0, 1, 2, 3, 4, 5
+    code = Code(
+        (
+            block_of(2, again, goes_on),
+            block_of(3, pause, more),
+            block_of(1, more, opcode="NANOSLEEP"),
+            block_of(3, again, gives_up, goes_on),
+            block_of(7, goes_on),
+            block_of(1, look),
+        )
+    )
+    (loop,) = (found for found in code.loops if found.header == look)
+    assert UsualWays(code).once(loop).total == 2 + 1
+
+
 def test_a_wait_behind_an_inner_loop_is_as_far_as_its_turn() -> None:
     """Where it is known to be executed; else the way around it is the shortest."""
     code = made_up("behind<8>")

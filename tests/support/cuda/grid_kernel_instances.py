@@ -33,7 +33,7 @@ PRODUCTS: tuple[tuple[np.dtype[Any], Product, Product], ...] = (
     (HALF, TensorCores(HALF, 2, 4, 0, 16, 4, 16), TensorCores(HALF, 1, 2, 1, 16, 2, 16)),
     (FLOAT, TensorCores(FLOAT, 2, 2, 6, 8, 4, 4), TensorCores(FLOAT, 1, 1, 6, 8, 2, 4)),
     (FLOAT, fma(32, 1, 16, 2), fma(8, 1, 4, 2)),
-    (FLOAT, fma(8, 4, 5, 8), fma(8, 1, 1, 8)),
+    (FLOAT, fma(8, 4, 4, 8), fma(8, 1, 1, 8)),
     (FLOAT, fma(32, 3, 0, 1), fma(16, 1, 0, 1)),
 )
 
@@ -76,7 +76,8 @@ def grid_instances() -> Iterator[Kernel]:
             yield kernel(cell, run, *products, protocol=protocol, pairs=1, passes=1 + (place + number) % 2)
     for number, cell in enumerate(LSTMS[:5] + LSTMS[6:]):
         data_type, first, late = PRODUCTS[number % len(PRODUCTS)]
-        yield kernel(cell, "Training", data_type, first, late, protocol=PROTOCOLS[number % 3], pairs=1 + number % 3, passes=1 + number % 2)
+        pairs = 1 + number % 5 % 3  # one where a thread has four rows of eight samples: no shape has more with so many registers of R
+        yield kernel(cell, "Training", data_type, first, late, protocol=PROTOCOLS[number % 3], pairs=pairs, passes=1 + number % 2)
     yield kernel("Rnn", "Inference", *PRODUCTS[0], protocol="flags", pairs=2, backward="Activations<Elu>")
     for data_type, first, _ in PRODUCTS[2:6]:
         yield arrange_kernel(data_type, first)

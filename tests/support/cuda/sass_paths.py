@@ -162,11 +162,11 @@ class UsualWays:
     def _times(self, inner: Loop, outer: Loop) -> int:
         own = inner.blocks.difference(*(other.blocks for other in self._directly_in(inner)))
         if any(self.code.blocks[number].has("NANOSLEEP") for number in own):
-            # The first look is the loop's, or comes before it.
+            # The first look is the loop's, or comes before it. One that may give up has further exits.
             exits = {
                 after for number in inner.blocks for after in self.code.blocks[number].following if after in outer.blocks - inner.blocks
             }
-            return 0 if exits <= self._reached(outer, outer.blocks - inner.blocks) else 1
+            return 0 if exits & self._reached(outer, outer.blocks - inner.blocks) else 1
         times = self.times(inner)
         if times is None:
             raise SassError(f"how often is the loop at {self._place(inner)} executed?")

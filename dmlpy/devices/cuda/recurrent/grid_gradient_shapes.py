@@ -166,7 +166,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
     """
     if isinstance(product, Fma):
         more_sums = max(0, product.tiles * product.samples - 8)
-        most = 132 - more_sums if alone else 116 - more_sums - 32 * resets_first
+        most = 132 - more_sums if alone else 108 - more_sums - 32 * resets_first
     else:
         sums = product.tiles * product.samples // 2
         if product.data_type == FLOAT:
@@ -174,7 +174,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
         elif alone:
             most = 144 - 4 * (sums - 4) - 24 * resets_first - 8 * max(0, pairs - 2)
         else:  # the scales of halves take registers, too
-            most = 112 - 5 * (sums - 4) - 32 * resets_first
+            most = 100 - 11 * (sums - 4) // 2 - 40 * resets_first
     return max(0, most - 24 * max(0, pairs - 2))
 
 

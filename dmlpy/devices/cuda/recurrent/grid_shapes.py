@@ -352,7 +352,7 @@ def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *
         return product.tiles * product.samples // (1 if isinstance(product, Fma) else 2)
 
     most_sums = max(map(sums, products))
-    more_sums, others = max(0, most_sums - 8), 8 * (len(products) - 1)
+    more_sums, others = max(0, most_sums - 8), 16 * (len(products) - 1)
     if isinstance(products[0], Fma):
         others += more_sums * 5 // 4 + 28 + 4 * products[0].samples + 4 * (products[0].row_lanes < 32)
     else:
