@@ -13,7 +13,10 @@ from dmlpy.devices.cuda.seam import Limits
 from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
+
+    import numpy as np
 
 _KIB, _GIB, _CUDA = 1 << 10, 1 << 30, 13000
 GPUS = {
@@ -89,6 +92,9 @@ class AheadSeam(CupySeam):
 
     def allocate(self, device: int, size: int, stream: int) -> Any:
         raise self._absent("allocate")
+
+    def empty(self, device: int, sizes: Sequence[int], strides: Sequence[int], data_type: np.dtype[Any], stream: int) -> Any:
+        raise self._absent("empty")
 
     def current_stream(self, device: int) -> int:
         raise self._absent("current_stream")
