@@ -181,9 +181,10 @@ def test_a_wait_in_vain_that_cannot_be_reported_fails_the_launch(protocol: Proto
         iterate(CpuSeam(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, limit_s=0.05, missing=1)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_wait_in_vain_has_no_races(protocol: Protocol) -> None:
+def test_a_wait_in_vain_has_no_races() -> None:
+    """Of words that tell that they have come. Behind flags, who has given up reads what others may be writing, and all is NaN then."""
     require("g++")
+    protocol: Protocol = "data"
     seam = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread")
     address, words = seam.host_words(0, 2)
     iterate(seam, TensorCores(HALF, 1, 1, 0, 8, 2, 4), 20, 3, 2, 3, protocol, limit_s=0.05, missing=1, reports=(address + 4, address))
