@@ -59,7 +59,9 @@ def folded(
     given = [value for value in node.inputs if value is not None]
     proto = node.proto
     if node.domain == "" and node.op_type == "CastLike" and node.outputs[0] is not None and node.outputs[0].element:
-        proto, given = helper.make_node("Cast", proto.input[:1], proto.output, to=node.outputs[0].element), given[:1]
+        cast = helper.make_node("Cast", proto.input[:1], proto.output, to=node.outputs[0].element)
+        cast.attribute.extend(proto.attribute)
+        proto, given = cast, given[:1]
     if any(value.array is None for value in given) or not _is_folded(node):
         return None
     try:
