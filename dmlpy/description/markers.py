@@ -69,6 +69,7 @@ class Limits:
         one_of: the only values allowed, of an enumeration or a number.
         since: members of an enumeration that a later feature level brought: `{"WRAP": "6_4"}`.
         type_of: the tensor field whose element type the value must be.
+        or_unknown: whether UNKNOWN stands for that type, too.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Limits:
         one_of: Sequence[Any] = (),
         since: Mapping[str, str] | None = None,
         type_of: str | None = None,
+        or_unknown: bool = False,
     ) -> None:
         self.least = least
         self.most = most
@@ -91,6 +93,7 @@ class Limits:
         self.one_of = tuple(one_of)
         self.since = {name: FeatureLevel.parse(level) for name, level in (since or {}).items()}
         self.type_of = type_of
+        self.or_unknown = or_unknown
 
     def text(self) -> str:
         """The limits in words, for documentation; empty if nothing is limited."""
@@ -106,7 +109,7 @@ class Limits:
         parts += ["not 0"] if self.nonzero else []
         parts += [f"only {' or '.join(map(_number, self.one_of))}"] if self.one_of else []
         parts += [f"{name} from feature level {level} on" for name, level in self.since.items()]
-        parts += [f"the element type of {self.type_of}"] if self.type_of else []
+        parts += [f"the element type of {self.type_of}{', or UNKNOWN' if self.or_unknown else ''}"] if self.type_of else []
         parts += [f"{self.length} entries" if self.length != 1 else "1 entry"] if self.length is not None else []
         return "; ".join(parts)
 

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import FeatureLevel, TensorFlags
+from dmlpy.description.enums import DataType, FeatureLevel, TensorFlags
 from dmlpy.description.markers import Slot
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import c_path, plural
@@ -257,9 +257,9 @@ class _Wiring:
                 if slot.tensor is not None:
                     yield from self._feeding_problems(_End(node, index))
         for node, slots in enumerate(self.outputs):
-            for index, slot in enumerate(slots):
-                if self._described(node, slot) and not self.read.get(_End(node, index)):
-                    yield self._unread(_End(node, index), slot)
+            # DirectML takes a node of which some outputs have no edge: ONNX Runtime compiles a TopK of which only the indices are read.
+            if not any(self.read.get(_End(node, index)) for index in range(len(slots))):
+                yield from (self._unread(_End(node, index), slot) for index, slot in enumerate(slots) if self._described(node, slot))
         yield from self._output_problems()
 
     def _feeding_problems(self, end: _End) -> Iterator[Problem]:
@@ -276,10 +276,13 @@ class _Wiring:
             yield Problem("graph.fed_twice", self.path(end), f"fed by {len(feeding)} edges", "one edge", why)
 
     def _unread(self, end: _End, slot: Slot) -> Problem:
-        why = (f"{self.label(end, output=True)} is described but has no edge",)
-        null, without = (f"leave {slot.place} null, or ", "") if slot.field.optional else ("", ", or leave the node out")
-        remedy = f"{null}make it a graph output{without}"
-        remedy = "leave the node out" if isinstance(self.graph.nodes[end.node], ConstantNode) else remedy
+        several = len(self.outputs[end.node]) > 1
+        why = (f"{self.label(end, output=True)} is described but has no edge{', nor has any other output of the node' if several else ''}",)
+        remedy = (
+            "leave the node out"
+            if isinstance(self.graph.nodes[end.node], ConstantNode)
+            else "make it a graph output, or leave the node out"
+        )
         return Problem("graph.unread", self.path(end, output=True), "read by no edge", "at least one edge", why, remedy)
 
     def _output_problems(self) -> Iterator[Problem]:
@@ -333,9 +336,17 @@ def _size_problems(wiring: _Wiring, *, lenient: bool) -> Iterator[Problem]:
         if given.size_in_bytes != to.size_in_bytes:
             found = f"an edge from {given.size_in_bytes} bytes to {to.size_in_bytes} bytes"
             yield Problem("graph.total_size", path, found, "TotalTensorSizeInBytes equal at both ends", why)
-        elif given.data_type is not to.data_type and not lenient:
+        elif not lenient and not _same_bytes(given.data_type, to.data_type):
             remedy = "CAST converts values; where the bytes are meant to be read as another type, check with lenient=True (--lenient)"
             yield Problem("graph.data_type", path, f"an edge from {given.data_type} to {to.data_type}", "one data type", why, remedy)
+
+
+def _same_bytes(given: DataType, to: DataType) -> bool:
+    """Returns whether both ends have one type, or the signed and the unsigned integers of one width.
+
+    Numbers from 0 to the middle of the range have the same bytes in both: ONNX Runtime describes the INT64 indices of TopK as UINT64.
+    """
+    return str(given).removeprefix("U") == str(to).removeprefix("U")
 
 
 def _owned_problems(wiring: _Wiring) -> Iterator[Problem]:

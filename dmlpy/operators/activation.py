@@ -83,7 +83,11 @@ class ActivationTanhDesc(ElementWiseActivationDesc, dml="ACTIVATION_TANH"):
 
 
 class ActivationSoftsignDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTSIGN"):
-    """DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC: a sigmoid without an exponential."""
+    """DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC: a sigmoid without an exponential.
+
+    DirectML gives 0 for magnitudes above about 8.5e37, whose reciprocal a GPU flushes to 0, as ONNX Runtime's tests record; here the
+    formula holds for all numbers.
+    """
 
     formula = "y = x / (1 + |x|)"
     support = FROM_1_0

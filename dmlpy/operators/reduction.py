@@ -75,8 +75,8 @@ class ReduceDesc(ReductionDesc, dml="REDUCE"):
     SUM adds, AVERAGE divides the sum by n, MULTIPLY multiplies, MIN and MAX take the smallest and the largest. L1 = sum(|x|),
     L2 = sqrt(sum(x^2)), SUM_SQUARE = sum(x^2), LOG_SUM = log(sum(x)), LOG_SUM_EXP = log(sum(exp(x))). ARGMIN and ARGMAX give the index of
     the smallest and the largest, an integer, the first of equal ones; over several axes it counts positions within those axes alone, the
-    last fastest. From feature level 3_0 on the operators ARGMIN and ARGMAX replace them. Integers wrap around. A NaN is the smallest and
-    the largest of its group.
+    last fastest. From feature level 3_0 on the operators ARGMIN and ARGMAX replace them. Integers wrap around. To MIN and MAX a NaN is the
+    smallest and the largest of its group; ARGMIN and ARGMAX ignore it.
     """
 
     formula = "output = function(input, over the elements that differ only along axes)"
@@ -128,7 +128,8 @@ class IndexReductionDesc(ReductionDesc):
 class ArgminDesc(IndexReductionDesc, dml="ARGMIN"):
     """DML_ARGMIN_OPERATOR_DESC: the index of the smallest element of each group.
 
-    Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any number.
+    Over several axes the index counts positions within those axes alone, the last fastest. A NaN is ignored; where there is
+    nothing else, the index is that of the first element that counts.
     """
 
     formula = "output = argmin(input, over the elements that differ only along axes)"
@@ -137,7 +138,8 @@ class ArgminDesc(IndexReductionDesc, dml="ARGMIN"):
 class ArgmaxDesc(IndexReductionDesc, dml="ARGMAX"):
     """DML_ARGMAX_OPERATOR_DESC: the index of the largest element of each group.
 
-    Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any number.
+    Over several axes the index counts positions within those axes alone, the last fastest. A NaN is ignored; where there is
+    nothing else, the index is that of the first element that counts.
     """
 
     formula = "output = argmax(input, over the elements that differ only along axes)"

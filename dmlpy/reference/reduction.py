@@ -83,12 +83,25 @@ def _groups(desc: ReductionDesc, x: Array) -> Array:
 
 
 def _first_index(desc: ReductionDesc, x: Array, find: Callable[..., Array]) -> Array:
-    return np.expand_dims(find(_groups(desc, x), axis=-1), _axes(desc))
+    return np.expand_dims(_first_number(_groups(desc, x), find), _axes(desc))
 
 
 def _last_index(desc: ReductionDesc, x: Array, find: Callable[..., Array]) -> Array:
     rows = _groups(desc, x)
-    return np.expand_dims(rows.shape[-1] - 1 - find(np.flip(rows, -1), axis=-1), _axes(desc))
+    return np.expand_dims(rows.shape[-1] - 1 - _first_number(np.flip(rows, -1), find), _axes(desc))
+
+
+def _first_number(rows: Array, find: Callable[..., Array]) -> Array:
+    """The index in each row that `find`, argmin or argmax, gives for its numbers; 0 where there are none."""
+    found = find(rows, axis=-1)
+    if rows.dtype.kind != "f" or not np.isnan(np.take_along_axis(rows, found[..., None], -1)).any():
+        return found
+    is_nan = np.isnan(rows)
+    # Where all numbers are the infinity that stands for NaN here, the first of them is wanted.
+    worst = np.inf if find is np.argmin else -np.inf
+    found = find(np.where(is_nan, worst, rows), axis=-1)
+    at_nan = np.take_along_axis(is_nan, found[..., None], -1)[..., 0]
+    return np.where(at_nan, np.argmin(is_nan, axis=-1), found)
 
 
 def _index(desc: IndexReductionDesc, x: Array, find: Callable[..., Array]) -> Array:

@@ -375,6 +375,8 @@ def _limit_problems(desc: OperatorDesc, attribute: AttributeField, value: Any, k
         yield Problem("attribute.length", name, plural(len(value), "entry"), str(expected_count), why)
     for path, item in entries:
         yield from _entry_problems(limits, path, item, known, level)
+    if limits.or_unknown and value is DataType.UNKNOWN:
+        return
     if limits.type_of is not None and (tensor := getattr(desc, limits.type_of)) is not None and value is not tensor.data_type:
         why = (f"{limits.type_of} has elements of type {tensor.data_type}",)
         yield Problem("attribute.type", name, str(value), str(tensor.data_type), why)

@@ -5,7 +5,7 @@
 //   Part               of some values: empty at first, grows by `add`, joined by `merge`; sums of floats are float
 //   Result             what `result` makes of the part of a whole group
 // Integers wrap around: those whose sign does not matter are unsigned. A NaN among a group's entries makes the result NaN, and is the
-// largest of all to `Extreme` and `ArgExtreme`.
+// largest of all to `Extreme`; `ArgExtreme` ignores it.
 #pragma once
 
 #include "common/teams.cuh"
@@ -189,6 +189,16 @@ __device__ __forceinline__ Number lowest() {
     }
 }
 
+/// What every entry of a group comes before: NaN or the lowest integer.
+template <class Number>
+__device__ __forceinline__ Number below_all() {
+    if constexpr (is_same<Number, float>) {
+        return machine::float_of_bits(0x7FFFFFFFu);
+    } else {
+        return lowest<Number>();
+    }
+}
+
 template <class Number>
 struct Largest {
     Number largest = lowest<Number>();
@@ -202,10 +212,10 @@ struct Largest {
     __device__ static Number larger(Number a, Number b) { return b > a || b != b ? b : a; }
 };
 
-/// The largest entry, and of equal ones the one with the smallest number.
+/// The largest entry, and of equal ones the one with the smallest number. Every number is larger than NaN.
 template <class Number>
 struct LargestEntry {
-    Number value = lowest<Number>();
+    Number value = below_all<Number>();
     unsigned number = ~0u;   // no entry comes later
 
     template <int count>
@@ -218,7 +228,7 @@ struct LargestEntry {
 
     __device__ void merge(LargestEntry const& other) {
         bool const equal = value == other.value || (value != value && other.value != other.value);
-        if (equal ? other.number < number : other.value > value || other.value != other.value) {
+        if (equal ? other.number < number : other.value > value || value != value) {
             *this = other;
         }
     }

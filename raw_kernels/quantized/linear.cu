@@ -31,6 +31,15 @@ struct DequantizeLinear {
     }
 };
 
+/// Either of them with a zero point that no tensor gives: the middle of an unsigned type.
+template <int middle, class Linear>
+struct Around {
+    template <class X, class Zero>
+    __device__ float operator()(X x, float scale, Zero) const {
+        return Linear{}(x, scale, middle);
+    }
+};
+
 /// The sum of two quantized numbers, quantized. Products and their sum are rounded one by one: a step of the quantization is where the
 /// definition has it.
 struct QuantizedLinearAdd {

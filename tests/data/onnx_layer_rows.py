@@ -267,10 +267,11 @@ def quantization() -> None:
         rows = [np.broadcast_to(array[:, None], (4, 7)) for array in per_row]
         inputs = {"input_tensor": x, "scale_tensor": rows[0], "zero_point_tensor": rows[1]}
         case("ELEMENT_WISE_QUANTIZE_LINEAR", "QuantizeLinear", inputs, given=[x, *per_row], axis=0)
-        # QUANTIZE and DEQUANTIZE take the scale and the zero point in a list; without a zero point it is 0.
+        # QUANTIZE and DEQUANTIZE take the scale and the zero point in a list; without a zero point it is the middle of an unsigned type.
         pairs = {"SCALE_ZERO_POINT": [per_row[0][:, None], per_row[1][:, None]], "SCALE": [per_row[0][:, None]]}
         for kind, tensors in pairs.items():
             own, by = {"quantization_type": kind}, [array.reshape(-1) for array in tensors]
+            by += [np.full(4, 128, U8)] if kind == "SCALE" and dtype is U8 else []
             if dtype is U8 or kind == "SCALE_ZERO_POINT":  # without one, ONNX quantizes to UINT8
                 quantized = {"input_tensor": x, "quantization_tensors": tensors}
                 case("QUANTIZE", "QuantizeLinear", quantized, own, given=[x, *by], axis=0)

@@ -174,7 +174,7 @@ def test_which_of_equal_elements_an_index_is_of(any_device: dml.Device, kind: An
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
 def test_indices_of_numbers_that_are_not_finite(any_device: dml.Device, order: tuple[int, ...]) -> None:
-    """A NaN comes before any number, whichever way memory orders the elements of a group."""
+    """A NaN is ignored, whichever way memory orders the elements of a group."""
     rng = np.random.default_rng(6)
     memory = rng.choice(np.array([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0], np.float32), (4, 5, 6))
     memory[:2] = rng.choice(np.array([-math.inf, math.inf, -1.0], np.float32), (2, 5, 6))
@@ -189,6 +189,28 @@ def test_indices_of_numbers_that_are_not_finite(any_device: dml.Device, order: t
             np.testing.assert_array_equal(
                 found, dml.reference(desc, {"input_tensor": x}).output_tensor, f"{kind.__name__} {axes} {direction}"
             )
+
+
+@pytest.mark.parametrize(
+    ("group", "smallest", "largest"),
+    [
+        ([2, math.nan, 5], (0, 0), (2, 2)),
+        ([math.nan, -math.inf, math.nan, -math.inf], (1, 3), (1, 3)),
+        ([math.nan, math.inf, math.inf, math.nan], (1, 2), (1, 2)),
+        ([math.nan, 3, 3, -1, -1, math.nan], (3, 4), (1, 2)),
+        ([math.nan, math.nan, math.nan], (0, 2), (0, 2)),
+    ],
+    ids=str,
+)
+def test_indices_pass_over_nan(any_device: dml.Device, group: list[float], smallest: tuple[int, int], largest: tuple[int, int]) -> None:
+    """By what users of DirectML's ARGMAX report (WebNN's issue 811); of NaN alone the first element that counts, a choice."""
+    x = np.array(group, np.float32)
+    for kind, function, places in ((dml.ArgminDesc, "ARGMIN", smallest), (dml.ArgmaxDesc, "ARGMAX", largest)):
+        for direction, place in zip(("INCREASING", "DECREASING"), places, strict=True):
+            desc = kind(input_tensor=tensor(x), axes=[0], axis_direction=direction).with_outputs()
+            assert run(desc, {"input_tensor": x}, any_device)["output_tensor"].tolist() == [place]
+        reduced = dml.ReduceDesc(function=function, input_tensor=tensor(x), axes=[0]).with_outputs()
+        assert run(reduced, {"input_tensor": x}, any_device)["output_tensor"].tolist() == [places[0]]
 
 
 LARGE = [

@@ -108,6 +108,48 @@ def test_a_dispatch_is_repeated_and_writes_only_its_outputs(any_device: dml.Devi
             assert_close(np.asarray(any_device.to_host(outputs[name])), wanted, np.float32)
 
 
+@pytest.mark.parametrize("read", [0, 1])
+def test_outputs_that_no_edge_reads(read: int, any_device: dml.Device) -> None:
+    """ONNX Runtime 1.25 builds such graphs for every TopK of which only the indices are used, and for parts of a Split."""
+    x, out = values(3, 8), dml.TensorDesc(data_type="FLOAT32", sizes=[3, 4])
+    g = dml.GraphBuilder()
+    halves = g.add(dml.SplitDesc, input_tensor=g.input("x", dml.TensorDesc.of(x)), output_tensors=[out, out], axis=1)
+    top = g.add(dml.TopK1Desc, input_tensor=g.add(dml.ElementWiseAbsDesc, input_tensor=halves[read]), axis=1, k=2)
+    g.output("y", top[read])
+    graph = g.build()
+    assert graph.check() == []
+    half = np.abs(np.split(x, 2, axis=1)[read])
+    indices = np.argsort(-half, axis=1, kind="stable")[:, :2]
+    expected = indices if read else np.take_along_axis(half, indices, 1)
+    np.testing.assert_array_equal(run(dml.compile(graph, any_device), any_device, x=x)["y"], expected)
+
+
+def test_edges_between_integers_of_one_width(any_device: dml.Device) -> None:
+    """INT64 nodes read TOP_K's UINT64 indices in ONNX Runtime's graphs; floats of the same width are still reported."""
+    x = values(2, 7)
+    top = dml.TopK1Desc(input_tensor=dml.TensorDesc.of(x), axis=1, k=3).with_outputs(data_types={"output_index_tensor": "UINT64"})
+    picked = dml.TensorDesc(data_type="INT64", sizes=[2, 3])
+    graph = dml.Graph(
+        nodes=[
+            dml.OperatorNode(operator=top),
+            dml.OperatorNode(operator=dml.ElementWiseNegateDesc(input_tensor=picked, output_tensor=picked)),
+        ],
+        input_count=1,
+        output_count=1,
+        input_names=["x"],
+        output_names=["y"],
+        input_edges=[dml.InputEdge(graph_input_index=0, to_node_index=0, to_node_input_index=0)],
+        intermediate_edges=[dml.IntermediateEdge(from_node_index=0, from_node_output_index=1, to_node_index=1, to_node_input_index=0)],
+        output_edges=[dml.OutputEdge(from_node_index=1, from_node_output_index=0, graph_output_index=0)],
+    )
+    assert graph.check() == []
+    np.testing.assert_array_equal(run(dml.compile(graph, any_device), any_device, x=x)["y"], -np.argsort(-x, axis=1, kind="stable")[:, :3])
+    bits = dml.TensorDesc(data_type="FLOAT64", sizes=[2, 3])
+    cast = dml.CastDesc(input_tensor=bits, output_tensor=bits.replace(data_type="FLOAT32"))
+    misread = graph.replace(nodes=[graph.nodes[0], dml.OperatorNode(operator=cast)])
+    assert "graph.data_type" in {problem.code for problem in misread.check()}
+
+
 def test_inputs_and_outputs_without_names_have_numbers() -> None:
     relu = dml.ActivationReluDesc(input_tensor=tensor(3), output_tensor=tensor(3))
     edges = {"input_edges": [dml.InputEdge(graph_input_index=1, to_node_index=0, to_node_input_index=0)]}

@@ -227,7 +227,7 @@ def test_constants_of_4_bits_keep_their_types() -> None:
         g.output(name, g.add(dml.ElementWiseAddDesc, a_tensor=made, b_tensor=g.input(f"x{name}", tensor(1, 1, 1, 4))))
     zeros = np.zeros((1, 1, 1, 4), np.float32)
     found = by_reference(checked(g.build()), {"xINT4": zeros, "xUINT4": zeros})
-    assert (found["INT4"].reshape(-1).tolist(), found["UINT4"].reshape(-1).tolist()) == ([1, 2, -2, -1], [1, 2, 14, 15])
+    assert (found["INT4"].reshape(-1).tolist(), found["UINT4"].reshape(-1).tolist()) == ([1, 2, -2, -1], [-7, -6, 6, 7])
 
 
 def test_a_graph_with_constants_and_owned_inputs_is_said_by_onnx() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto
+from onnx import helper as onnx_helper
 from onnx.helper import make_node
 
 import dmlpy as dml
@@ -48,6 +51,45 @@ def test_quantization_without_a_zero_point_at_any_level(level: str) -> None:
     assert max(levels) <= dml.FeatureLevel.FL_5_0 or level == "6_4"
     expected = np.clip(np.rint(NUMBERS / np.float32(0.1)), 0, 255) * np.float32(0.1)
     np.testing.assert_allclose(found.compile("numpy", level)({"x": NUMBERS})["y"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, ml_dtypes.uint4, ml_dtypes.int4])
+def test_blocks_without_zero_points_have_zero(dtype: type) -> None:
+    """With SCALE alone DirectML's zero point is 128 or 8 for unsigned types, ONNX's is 0."""
+    scales = np.array([[0.5, 2.0]], np.float32)
+    least, most = (
+        (-8, 7) if dtype is ml_dtypes.int4 else (0, 15) if dtype is ml_dtypes.uint4 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    )
+    element = onnx_helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        make_node("QuantizeLinear", ["x", "scale"], ["q"], axis=1, block_size=2, output_dtype=element),
+        make_node("DequantizeLinear", ["p", "scale"], ["y"], axis=1, block_size=2),
+    ]
+    types = {"p": element, "q": element}
+    found = onnx.load(model(nodes, {"x": [1, 4], "p": [1, 4]}, ["q", "y"], types=types, constants={"scale": scales}, opset=21))
+    assert {record.where for record in found.interpretation().records} == {"directml"}
+    given: Array = np.array([[least, most, 1, 3]]).astype(dtype)
+    result = found.compile("numpy")({"x": np.array([[0.5, -1.0, 7.0, 300.0]], np.float32), "p": given})
+    assert result["q"].astype(int).tolist() == [[1, max(-2, least), 4, min(150, most)]]
+    np.testing.assert_array_equal(result["y"], given.astype(np.float32) * np.repeat(scales, 2, 1))
+
+
+@pytest.mark.parametrize("single", ["w_zero", "w_scale"])
+def test_a_convolution_with_one_parameter_for_each_channel_and_one_for_all(single: str) -> None:
+    """DirectML refuses such a QUANTIZED_LINEAR_CONVOLUTION: ONNX Runtime's tests of it fail there with an invalid parameter."""
+    x, w = RNG.integers(0, 256, (1, 2, 4, 4), np.uint8), RNG.integers(-128, 128, (3, 2, 1, 1), np.int8)
+    each: dict[str, Any] = {"w_scale": np.array([0.5, 0.25, 2.0], np.float32), "w_zero": np.array([3, -4, 0], np.int8)}
+    each[single] = each[single][0]
+    one = {"x_scale": np.float32(0.1), "x_zero": np.uint8(7), "y_scale": np.float32(4.0), "y_zero": np.uint8(99), "w": w}
+    names = ["x", "x_scale", "x_zero", "w", "w_scale", "w_zero", "y_scale", "y_zero"]
+    types = {"x": TensorProto.UINT8, "y": TensorProto.UINT8}
+    found = onnx.load(model([make_node("QLinearConv", names, ["y"])], {"x": [1, 2, 4, 4]}, ["y"], types=types, constants=one | each))
+    (record,) = found.interpretation().records
+    assert record.where == "directml"
+    scale, zero = (np.broadcast_to(each[name], 3).astype(np.float64) for name in ("w_scale", "w_zero"))
+    sums = np.einsum("ncij,mc->nmij", x.astype(np.float64) - 7, w[:, :, 0, 0] - zero[:, None]) * 0.1 * scale[:, None, None]
+    expected = np.clip(np.rint(sums / 4.0) + 99, 0, 255)
+    assert np.abs(found.compile("numpy")({"x": x})["y"] - expected).max() <= 1  # 0.1 is rounded to FLOAT32: ties may go the other way
 
 
 def test_blocks_of_4_bits_of_unequal_sizes_are_refused() -> None:

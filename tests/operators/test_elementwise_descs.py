@@ -261,6 +261,9 @@ RULES: list[tuple[dml.OperatorDesc, str, list[tuple[str, str]]]] = [
     (clip1("FLOAT16", "-inf", 65504), "6_4", []),
     (clip1("FLOAT16", 1e6, "nan"), "6_4", [("attribute.range", "min")]),
     (clip1("FLOAT32", 3, 1), "6_4", []),
+    # ONNX Runtime 1.25's cast to bool leaves the type at its zero.
+    (clip1("UINT8", 0, 1).replace(min_max_data_type="UNKNOWN"), "5_0", []),
+    (clip1("INT8", -129, 1).replace(min_max_data_type="UNKNOWN"), "6_4", [("attribute.range", "min")]),
     (
         clip1("INT8", 0, 1, output_tensor=tensor(3, data_type="INT8")).replace(min_max_data_type="INT16"),
         "6_4",
@@ -318,8 +321,8 @@ BAD_CLIP = """\
 DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC: 2 problems
  1. min_max_data_type is INT8, expected UINT8  [attribute.type]
       output_tensor has elements of type UINT8
- 2. min is -200, expected a number that INT8 holds  [attribute.range]
-      min_max_data_type is INT8"""
+ 2. min is -200, expected a number that UINT8 holds  [attribute.range]
+      input_tensor has elements of type UINT8"""
 
 
 def test_messages_of_rules() -> None:

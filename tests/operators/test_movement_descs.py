@@ -170,6 +170,13 @@ def test_problems_are_told_by_code_and_place() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize(("level", "refused"), [("2_1", True), ("3_0", False), ("4_0", False), ("4_1", False)])
+def test_joins_of_few_dimensions_come_with_levels(level: str, refused: bool) -> None:
+    """Chromium's WebNN backend, which takes devices from 4_0 on, joins tensors as they are."""
+    desc = join((2, 3), (2, 3), axis=0, output=(4, 3))
+    assert {problem.code for problem in dml.check(desc, level)} == ({"dims.support"} if refused else set())
+
+
 def test_padding_modes_come_with_levels() -> None:
     desc = pad([1, 0], [0, 2], (3, 5)).replace(input_tensor=tensor(1, 1, 2, 3), output_tensor=tensor(1, 1, 3, 5))
     desc = desc.replace(start_padding=[0, 0, 1, 0], end_padding=[0, 0, 0, 2])

@@ -108,6 +108,13 @@ BROKEN: list[tuple[dml.OperatorDesc, list[tuple[str, str]]]] = [
     (linear_convolution(output_scale_tensor=tensor(64)), [("size.equal", "output_scale_tensor.sizes[0]")]),
     (linear_convolution(output_tensor=uint8(2, 64, 14, 15)), [("type.equal", "output_tensor.data_type")]),
     (linear_convolution(bias_tensor=tensor(1, 64, 1, 1)), [("type.support", "bias_tensor.data_type")]),
+    (linear_convolution(filter_zero_point_tensor=int8(1, 1, 1, 1)), [("quantized_filter_counts", "filter_zero_point_tensor.sizes")]),
+    (
+        linear_convolution(filter_scale_tensor=tensor(1), filter_zero_point_tensor=int8(1, 64, 1, 1)),
+        [("quantized_filter_counts", "filter_zero_point_tensor.sizes")],
+    ),
+    (linear_convolution(filter_zero_point_tensor=int8(1, 64, 1, 1).replace(strides=[0, 0, 0, 0])), []),
+    (linear_convolution(filter_scale_tensor=tensor(1), filter_zero_point_tensor=int8(1, 1, 1, 1)), []),
     (pooling(input_scale_tensor=tensor(1, 5, 1, 1)), [("quantized_counts", "input_scale_tensor.sizes[1]")]),
     (pooling(input_scale_tensor=tensor(1, 1, 6, 1)), [("size.equal", "input_scale_tensor.sizes[2]")]),
     (pooling(output_tensor=uint8(2, 6, 13, 15)), [("size.equal", "output_tensor.sizes[3]")]),

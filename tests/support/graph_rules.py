@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import dmlpy as dml
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 from tests.support.graph_cases import CHANNELS, IMAGE, NORM, OWNED, RELU, SCALE
 
@@ -67,6 +68,9 @@ HALF = IMAGE.replace(data_type="FLOAT16", total_tensor_size_in_bytes=IMAGE.size_
 
 
 LARGER = IMAGE.replace(sizes=[1, 3, 4, 8])
+
+
+HALVED = dml.SplitDesc(input_tensor=IMAGE, output_tensors=[IMAGE.replace(sizes=[1, 3, 4, 2])] * 2, axis=3)
 
 
 # The change, the code and the place of the problem that tells it, and texts in it.
@@ -166,6 +170,15 @@ RULES: dict[str, tuple[Change, str, str, list[str]]] = {
         "graph.unread",
         "nodes[3].output_tensor",
         ["node 3 'relu' (ACTIVATION_RELU): output 0 OutputTensor is described but has no edge", "remedy: make it a graph output"],
+    ),
+    "a node of which no output is read": (
+        all_of(
+            lambda graph: graph.replace(nodes=[*graph.nodes, OperatorNode(operator=HALVED)]),
+            added("input_edges", GraphInputIndex=0, ToNodeIndex=5, ToNodeInputIndex=0),
+        ),
+        "graph.unread",
+        "nodes[5].output_tensors[0]",
+        ["OutputTensors[0] is described but has no edge, nor has any other output of the node", "remedy: make it a graph output"],
     ),
     "a constant that nobody reads": (
         without("intermediate_edges", TO_BIAS),

@@ -311,6 +311,18 @@ def attention(**members: Any) -> list[Problem]:
     return dml.check(dml.MultiheadAttentionDesc(**own | {"head_count": 2} | members))
 
 
+def quantized_convolution() -> list[Problem]:
+    """A scale for each of two channels beside one zero point."""
+    one, pixels = tensor(1, 1, 1, 1), tensor(1, 1, 3, 3, data_type="UINT8")
+    filters = {"filter_tensor": tensor(2, 1, 1, 1, data_type="INT8"), "filter_scale_tensor": tensor(1, 2, 1, 1)}
+    zero_point = tensor(1, 1, 1, 1, data_type="INT8")
+    slid = {"strides": [1, 1], "dilations": [1, 1], "start_padding": [0, 0], "end_padding": [0, 0], "group_count": 1}
+    desc = dml.QuantizedLinearConvolutionDesc(
+        input_tensor=pixels, input_scale_tensor=one, **filters, filter_zero_point_tensor=zero_point, output_scale_tensor=one, **slid
+    )
+    return dml.check(desc.with_outputs(data_types={"output_tensor": "UINT8"}))
+
+
 def variance(level: str, *scale: int) -> list[Problem]:
     desc = dml.MeanVarianceNormalization1Desc(input_tensor=tensor(2, 3), scale_tensor=tensor(*scale), axes=[1])
     return dml.check(desc, level)
@@ -367,6 +379,7 @@ CODES: dict[str, Callable[[], Any]] = {
     "picked_dimensions": picked,
     "pooled_size_positive": lambda: roi_pooling(0),
     "quantized_counts": lambda: product(a_scale_tensor=tensor(3, 1)),
+    "quantized_filter_counts": quantized_convolution,
     "quantized_dims": lambda: product(b_scale_tensor=tensor(1)),
     "sample_bounds": lambda: roi_gradient(minimum_samples_per_output=2),
     "slice_count": lambda: slice1(output_tensor=tensor(3)),

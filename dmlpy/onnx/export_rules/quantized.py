@@ -14,6 +14,7 @@ from dmlpy.onnx.export_rules.convolutions import trimmed
 from dmlpy.onnx.export_rules.pooling import mean_of_windows
 from dmlpy.onnx.export_rules.windows import Slid
 from dmlpy.onnx.export_views import once
+from dmlpy.operators.quantized.linear import QuantizationDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,20 +79,20 @@ def _quantize(node: Node, scale: str, zero_point: str) -> Value:
     axis = _axis(node, scale, zero_point)
     if axis is not None and x.is_float and element_of(data_type) in _QUANTIZED:
         own = _parameter(node, scale, axis).cast(x.element)
-        if node.has(zero_point):
-            return x.apply("QuantizeLinear", own, _parameter(node, zero_point, axis), axis=axis)
+        if (moved := _zero_point(node, zero_point, scale, axis)) is not None:
+            return x.apply("QuantizeLinear", own, moved, axis=axis)
         element = element_of(data_type)
         return x.apply("QuantizeLinear", own, axis=axis, output_dtype=element, element=element)
     repeated = _of_blocks(node, scale)
-    return quantized(x.cast(repeated.element).wide(), repeated.wide(), _of_blocks_if(node, zero_point), data_type)
+    return quantized(x.cast(repeated.element).wide(), repeated.wide(), _zero_points_of_blocks(node, zero_point), data_type)
 
 
 def _dequantize(node: Node, scale: str, zero_point: str) -> Value:
     x, axis = node.x("input_tensor"), _axis(node, scale, zero_point)
     if axis is not None and x.element in _QUANTIZED:
-        parameters = [_parameter(node, name, axis) for name in (scale, zero_point) if node.has(name)]
-        return x.apply("DequantizeLinear", *parameters, axis=axis, element=parameters[0].element)
-    return dequantized(x, _of_blocks(node, scale).wide(), _of_blocks_if(node, zero_point))
+        own, moved = _parameter(node, scale, axis), _zero_point(node, zero_point, scale, axis)
+        return x.apply("DequantizeLinear", own, *([] if moved is None else [moved]), axis=axis, element=own.element)
+    return dequantized(x, _of_blocks(node, scale).wide(), _zero_points_of_blocks(node, zero_point))
 
 
 def _axis(node: Node, scale: str, zero_point: str) -> int | None:
@@ -122,8 +123,24 @@ def _of_blocks(node: Node, name: str) -> Value:
     return found
 
 
-def _of_blocks_if(node: Node, name: str) -> Value | None:
-    return _of_blocks(node, name) if node.has(name) else None
+def _zero_point(node: Node, name: str, scale: str, axis: int) -> Value | None:
+    """The zero point in the sizes of the scale, as ONNX wants it; None if it is 0."""
+    if node.has(name):
+        return _parameter(node, name, axis)
+    kept = once(node.tensor(scale))
+    return _implied(node, [kept[axis]] if prod(kept) > 1 else [])
+
+
+def _zero_points_of_blocks(node: Node, name: str) -> Value | None:
+    return _of_blocks(node, name) if node.has(name) else _implied(node, [])
+
+
+def _implied(node: Node, sizes: Sequence[int]) -> Value | None:
+    """The zero point of QUANTIZE and DEQUANTIZE that no tensor gives; None if it is 0."""
+    if not isinstance(node.desc, QuantizationDesc) or not node.desc.implied_zero_point:
+        return None
+    integers = node.tensor(node.desc.typed_like[1])
+    return node.writer.constant(np.full(sizes, node.desc.implied_zero_point, dtype_of(element_of(integers.data_type))))
 
 
 @exports("ELEMENT_WISE_QUANTIZED_LINEAR_ADD")

@@ -6,6 +6,7 @@ from functools import reduce
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
@@ -259,6 +260,16 @@ def cast(node: Node) -> Expression:
     return x.cast(data, output_data_type=data_type)
 
 
+def quantization(scale: Expression, zero_point: Expression | None, data_type: DataType) -> dict[str, Any]:
+    """The members of QUANTIZE and DEQUANTIZE. A zero point that is not given is 0: with SCALE DirectML has the middle of unsigned types."""
+    if zero_point is None:
+        if data_type in (DataType.INT8, DataType.INT4):
+            return {"quantizations": [scale], "quantization_type": "SCALE"}
+        dtype = ml_dtypes.uint4 if data_type is DataType.UINT4 else np.uint8
+        zero_point = x.constant(np.zeros([1] * len(scale.sizes), dtype))
+    return {"quantizations": [scale, zero_point], "quantization_type": "SCALE_ZERO_POINT"}
+
+
 def _cast_nibbles(data: Expression, data_type: DataType) -> Expression:
     """A cast from or to 4-bit integers, which CAST does not know: DEQUANTIZE and QUANTIZE with a scale of 1.
 
@@ -266,7 +277,7 @@ def _cast_nibbles(data: Expression, data_type: DataType) -> Expression:
     """
     one = _number(data, DataType.FLOAT32, 1)
     wide = (
-        x.dequantize(data, [one], quantization_type="SCALE", output_data_type="FLOAT32")
+        x.dequantize(data, **quantization(one, None, data.data_type), output_data_type="FLOAT32")
         if data.data_type in NIBBLES
         else x.cast(data, output_data_type="FLOAT32")
     )
@@ -274,5 +285,5 @@ def _cast_nibbles(data: Expression, data_type: DataType) -> Expression:
         least, count = (_number(data, DataType.INT32, value) for value in (data_type.limits[0], 16))
         whole = x.subtract(x.cast(wide, output_data_type="INT32"), least)
         wide = x.cast(x.add(x.modulus_floor(whole, count), least), output_data_type="FLOAT32")
-        return x.quantize(wide, [one], quantization_type="SCALE", output_data_type=data_type)
+        return x.quantize(wide, **quantization(one, None, data_type), output_data_type=data_type)
     return x.cast(wide, output_data_type=data_type)

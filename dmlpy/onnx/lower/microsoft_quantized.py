@@ -14,6 +14,7 @@ from dmlpy.description.naming import listed
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.nibbles import unpack_int4
 from dmlpy.onnx.lower import MICROSOFT, lowers
+from dmlpy.onnx.lower.elementwise import quantization
 from dmlpy.onnx.lower.quantized_products import by_column, by_row, required, sides
 from dmlpy.onnx.lower.windows import sliding
 
@@ -128,10 +129,10 @@ def matmul_blocks(node: Node) -> Expression:
     if floats:
         offsets = node.x(3).reshape(rows, count) * scales
         spread = offsets.reshape(rows, count, 1).broadcast(rows, count, block).reshape(rows, count * block)
-        numbers = x.dequantize(weights, [scales], quantization_type="SCALE", output_data_type=scales.data_type) - spread
+        numbers = x.dequantize(weights, **quantization(scales, None, data_type), output_data_type=scales.data_type) - spread
     else:
-        parameters = [scales, _zero_points(node, rows, count, data_type)]
-        numbers = x.dequantize(weights, parameters, quantization_type="SCALE_ZERO_POINT", output_data_type=scales.data_type)
+        given = quantization(scales, _zero_points(node, rows, count, data_type), data_type)
+        numbers = x.dequantize(weights, **given, output_data_type=scales.data_type)
     numbers = numbers[:, :columns] if count * block != columns else numbers
     sizes = node.sizes(0)
     left = node.x(0).reshape(1, 1, prod(sizes[:-1]), columns)

@@ -10,7 +10,7 @@ from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.naming import listed
 from dmlpy.onnx.elements import data_type_of
 from dmlpy.onnx.lower import MICROSOFT, lowers
-from dmlpy.onnx.lower.elementwise import in_four
+from dmlpy.onnx.lower.elementwise import in_four, quantization
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes import Node
@@ -33,8 +33,7 @@ def quantize(node: Node) -> Expression:
         found = x.quantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data_type)), output_data_type=data_type)
         return found.reshape(*data.sizes)
     if data_type in (*BYTES, *_NIBBLES) and _blocks_are_whole(node):
-        parameters, kind = ([scale], "SCALE") if zero_point is None else ([scale, zero_point], "SCALE_ZERO_POINT")
-        return x.quantize(data, parameters, quantization_type=kind, output_data_type=data_type)
+        return x.quantize(data, **quantization(scale, zero_point, data_type), output_data_type=data_type)
     if data_type in _NIBBLES:
         raise _ragged(node)
     result = x.round(x.divide(data, _spread(node, scale)))
@@ -53,8 +52,7 @@ def dequantize(node: Node) -> Expression:
     if data.data_type in _NIBBLES or (_is_blocked(node) and data.data_type in BYTES and _blocks_are_whole(node)):
         if not _blocks_are_whole(node):
             raise _ragged(node)
-        parameters, kind = ([scale], "SCALE") if zero_point is None else ([scale, zero_point], "SCALE_ZERO_POINT")
-        return x.dequantize(data, parameters, quantization_type=kind, output_data_type=scale.data_type)
+        return x.dequantize(data, **quantization(scale, zero_point, data.data_type), output_data_type=scale.data_type)
     scale = _spread(node, scale)
     zero_point = None if zero_point is None else _spread(node, zero_point)
     return x.dequantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data.data_type))).reshape(*data.sizes)

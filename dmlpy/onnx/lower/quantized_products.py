@@ -132,14 +132,18 @@ def convolution_integer(node: Node) -> Expression:
 def qlinear_convolution(node: Node) -> Expression:
     """QUANTIZED_LINEAR_CONVOLUTION; of a width alone with a height of 1."""
     slid = sliding(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(3)[2:])
+    scale, zero_point = _float_scale(node, 4, per_channel(node, 4)), per_channel(node, 5)
+    if zero_point is not None:  # DirectML refuses one of them for each channel beside a single one
+        channels = max(scale.sizes[1], zero_point.sizes[1])
+        scale, zero_point = (own.broadcast(1, channels, 1, 1) for own in (scale, zero_point))
     return x.quantized_linear_convolution(
         slid.placed(node.x(0)),
         _float_scale(node, 1, per_channel(node, 1)),
         slid.placed(node.x(3)),
-        _float_scale(node, 4, per_channel(node, 4)),
+        scale,
         _float_scale(node, 6, per_channel(node, 6)),
         per_channel(node, 2),
-        per_channel(node, 5),
+        zero_point,
         per_channel(node, 8),
         per_channel(node, 7),
         **slid.members(node),

@@ -53,10 +53,10 @@ class ElementWiseClip1Desc(ScaledDesc, dml="ELEMENT_WISE_CLIP1"):
 
     formula = "y = x, but max where x > max, then min where that < min"
     support = (Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),)
-    scalars = {"min": "min_max_data_type", "max": "min_max_data_type"}
+    scalars = {"min": "input_tensor", "max": "input_tensor"}
 
-    min_max_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
-    """The type of min and max."""
+    min_max_data_type: Annotated[SpelledType, Limits(type_of="output_tensor", or_unknown=True)]
+    """The type of min and max, which is the tensors'. DirectML does not need it: ONNX Runtime's casts to bool leave it UNKNOWN."""
 
     min: Scalar
     """The least result."""

@@ -57,7 +57,7 @@ class JoinDesc(AlongAxisDesc, dml="JOIN"):
     support = (
         Since("1_0", dims=4, T=FLOATS_INTEGERS_16_AND_32),
         Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
         Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
     along_axis = {"input_tensors": "length", "output_tensor": "joined_length"}

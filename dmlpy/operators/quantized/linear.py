@@ -196,7 +196,8 @@ class QuantizationDesc(OperatorDesc):
     """The input x."""
 
     quantization_type: Annotated[Spelled[QuantizationType], Limits(one_of=(QuantizationType.SCALE, QuantizationType.SCALE_ZERO_POINT))]
-    """Which tensors quantization_tensors holds: with SCALE the zero point is 0."""
+    """Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an unsigned type, 128 or 8, and 0 of a signed
+    one: DirectML's page does not say so, ONNX Runtime's provider relies on it."""
 
     quantization_tensors: Annotated[TensorDescs, In("*sizes", FLOATS_BYTES | NIBBLES)]
     """The scale, of the type of the numbers, then the zero point, of the type of the integers. Each size divides the input's: 1 repeats, a
@@ -219,6 +220,15 @@ class QuantizationDesc(OperatorDesc):
         advice = {_placed(tensor, whole) for tensor in self.quantization_tensors if len(tensor.sizes) != len(whole)}
         # There is one remedy for the whole array: where two tensors need different ones, it would be wrong.
         return advice.pop() if len(advice) == 1 else None
+
+    @property
+    def implied_zero_point(self) -> int:
+        """The zero point that no tensor gives: with SCALE the middle of an unsigned type; else 0."""
+        integers: TensorDesc | None = getattr(self, self.typed_like[1])
+        if self.quantization_type is not QuantizationType.SCALE or integers is None:
+            return 0
+        least, most = integers.data_type.limits
+        return (least + most + 1) // 2
 
     def with_outputs(self, *names: str, data_types: Mapping[str, DataType | str | int | None] | None = None) -> Self:
         desc = super().with_outputs(*names, data_types=data_types)
@@ -266,7 +276,7 @@ class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
     """DML_QUANTIZE_OPERATOR_DESC: quantizes numbers to 8- or 4-bit integers.
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
-    quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX.
+    quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX, the zero point of SCALE is ONNX Runtime's.
     """
 
     formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
@@ -278,7 +288,7 @@ class DequantizeDesc(QuantizationDesc, dml="DEQUANTIZE"):
     """DML_DEQUANTIZE_OPERATOR_DESC: the numbers that 8- or 4-bit integers represent.
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
-    quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX.
+    quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX, the zero point of SCALE is ONNX Runtime's.
     """
 
     formula = "y = (x - zero_point) * scale"

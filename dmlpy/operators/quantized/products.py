@@ -233,6 +233,21 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
     output_tensor: Annotated[TensorDesc | None, Out("batch output_channels *out", "Y", required=True)] = None
     """The quantized result y."""
 
+    @rule("filter_scale_tensor and filter_zero_point_tensor both have one element, or both one for each output channel")
+    def quantized_filter_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+        # Not in DirectML's page. ONNX Runtime's tests of QLinearConv with a scale for each channel and one zero point fail on DirectML.
+        scale, zero_point = self.filter_scale_tensor, self.filter_zero_point_tensor
+        if (
+            zero_point is not None
+            and 1 in {scale.element_count, zero_point.element_count}
+            and scale.element_count != zero_point.element_count
+        ):
+            why = f"filter_scale_tensor has {plural(scale.element_count, 'element')}"
+            found = f"{plural(zero_point.element_count, 'element')} {list(zero_point.sizes)}"
+            expected = f"{plural(scale.element_count, 'element')} {list(scale.sizes)}"
+            remedy = "a stride of 0 repeats one element for each channel" if zero_point.element_count == 1 else None
+            yield Breach("filter_zero_point_tensor.sizes", found, expected, (why,), remedy)
+
 
 class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, AveragingDesc, dml="QUANTIZED_LINEAR_AVERAGE_POOLING"):
     """DML_QUANTIZED_LINEAR_AVERAGE_POOLING_OPERATOR_DESC: the mean of each window's quantized elements, quantized again.

@@ -131,6 +131,8 @@ def _of_blocks(tensor: Array, sizes: Sequence[int]) -> Array:
 
 def _scale_and_zero_point(desc: Any, inputs: Inputs) -> tuple[Array, Array | None]:
     scale, *zero_point = (_of_blocks(tensor, desc.input_tensor.sizes) for tensor in inputs["quantization_tensors"])
+    if desc.implied_zero_point:
+        zero_point = [np.full((1,) * scale.ndim, desc.implied_zero_point, np.uint8)]
     return scale, zero_point[0] if zero_point else None
 
 

@@ -599,7 +599,9 @@ def clip1(
         input: `[*sizes]`. The input x.
         scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
-        min_max_data_type: The type of min and max. The element type of output_tensor. Default: the type of the input.
+        min_max_data_type: The type of min and max, which is the tensors'. DirectML does not need it: ONNX Runtime's
+            casts to bool leave it UNKNOWN. The element type of output_tensor, or UNKNOWN. Default: the type of the
+            input.
         min: The least result.
         max: The greatest result.
 

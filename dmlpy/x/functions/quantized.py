@@ -83,7 +83,8 @@ def dequantize(
     """DEQUANTIZE: the numbers that 8- or 4-bit integers represent.
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the
-    types of the quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX.
+    types of the quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX, the zero point of
+    SCALE is ONNX Runtime's.
 
     ::
 
@@ -94,8 +95,9 @@ def dequantize(
         quantizations: `[*sizes]` each. The scale, of the type of the numbers, then the zero point, of the type of the
             integers. Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size.
             DirectML's page does not tell; it is what ONNX Runtime describes.
-        quantization_type: Which tensors quantization_tensors holds: with SCALE the zero point is 0. Only SCALE or
-            SCALE_ZERO_POINT.
+        quantization_type: Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an
+            unsigned type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider
+            relies on it. Only SCALE or SCALE_ZERO_POINT.
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:
@@ -384,7 +386,8 @@ def quantize(
     """QUANTIZE: quantizes numbers to 8- or 4-bit integers.
 
     DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the
-    types of the quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX.
+    types of the quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX, the zero point of
+    SCALE is ONNX Runtime's.
 
     ::
 
@@ -395,8 +398,9 @@ def quantize(
         quantizations: `[*sizes]` each. The scale, of the type of the numbers, then the zero point, of the type of the
             integers. Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size.
             DirectML's page does not tell; it is what ONNX Runtime describes.
-        quantization_type: Which tensors quantization_tensors holds: with SCALE the zero point is 0. Only SCALE or
-            SCALE_ZERO_POINT.
+        quantization_type: Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an
+            unsigned type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider
+            relies on it. Only SCALE or SCALE_ZERO_POINT.
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:

@@ -22,8 +22,8 @@ def argmax(
 ) -> Expression:
     """ARGMAX: the index of the largest element of each group.
 
-    Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any
-    number.
+    Over several axes the index counts positions within those axes alone, the last fastest. A NaN is ignored; where
+    there is nothing else, the index is that of the first element that counts.
 
     ::
 
@@ -59,8 +59,8 @@ def argmin(
 ) -> Expression:
     """ARGMIN: the index of the smallest element of each group.
 
-    Over several axes the index counts positions within those axes alone, the last fastest. A NaN counts before any
-    number.
+    Over several axes the index counts positions within those axes alone, the last fastest. A NaN is ignored; where
+    there is nothing else, the index is that of the first element that counts.
 
     ::
 
@@ -174,7 +174,8 @@ def reduce(
     sum(|x|), L2 = sqrt(sum(x^2)), SUM_SQUARE = sum(x^2), LOG_SUM = log(sum(x)), LOG_SUM_EXP = log(sum(exp(x))). ARGMIN
     and ARGMAX give the index of the smallest and the largest, an integer, the first of equal ones; over several axes it
     counts positions within those axes alone, the last fastest. From feature level 3_0 on the operators ARGMIN and
-    ARGMAX replace them. Integers wrap around. A NaN is the smallest and the largest of its group.
+    ARGMAX replace them. Integers wrap around. To MIN and MAX a NaN is the smallest and the largest of its group; ARGMIN
+    and ARGMAX ignore it.
 
     ::
 

@@ -37,6 +37,9 @@ def plain(desc: dml.OperatorDesc, values: dict[str, Array]) -> list[int | float]
             blocks = [length // size for length, size in zip(whole, given[place].shape, strict=True)]
             at = [np.arange(length) // block for length, block in zip(whole, blocks, strict=True)]
             given["scale_tensor" if place.endswith("[0]") else "zero_point_tensor"] = given.pop(place)[np.ix_(*at)]
+    if name in ("QUANTIZE", "DEQUANTIZE") and "zero_point_tensor" not in given:
+        integers = desc.tensors()["input_tensor" if name == "DEQUANTIZE" else "output_tensor"].data_type
+        given["zero_point_tensor"] = np.array({"UINT8": 128, "UINT4": 8}.get(integers.name, 0))
     shape = max((array.shape for array in given.values()), key=math.prod)
     columns = {place: np.broadcast_to(array, shape).reshape(-1).tolist() for place, array in given.items()}
     found: list[int | float] = []

@@ -88,6 +88,8 @@ def blocks_plan(desc: QuantizeDesc | DequantizeDesc, target: Target) -> Elements
     whole = desc.input_tensor.sizes
     inputs = [_along(x, whole, parts), _along(of_scale, scale.sizes, parts), _along(of_zero_point, counts, parts)]
     functor = QUANTIZE if isinstance(desc, QuantizeDesc) else DEQUANTIZE
+    if middle := desc.implied_zero_point:
+        functor = Functor(FILE, f"quantized::Around<{middle}, {functor.name}>")
     return ElementsPlan([*steps, Elementwise(functor, sizes, _along(y, whole, parts), inputs)], target.library, scratch)
 
 
