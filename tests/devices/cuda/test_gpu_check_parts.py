@@ -32,7 +32,8 @@ from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support.cuda import stand_in
 from tests.support.cuda.counting import CountingSeam
-from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.folders import ROOT
 from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
 

@@ -22,9 +22,9 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.validation.problems import DeviceError
 from tests.gpu_check import calls, info, kernels, plan, plugin, selection
 from tests.support.cuda import gpu_kernels
-from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.cuda.grid_kernel_instances import grid_instances
 from tests.support.cuda.late_blocks import DELAY
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.nvrtc import NEWEST, Nvrtc, library_of
 from tests.support.cuda.programs import COPY
 from tests.support.tools import require

@@ -27,8 +27,9 @@ from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, step
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import EVERY_ACTIVATION, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

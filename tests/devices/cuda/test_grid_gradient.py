@@ -20,8 +20,9 @@ from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shap
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.recurrent_runs import GUARD
 from tests.support.tolerance import assert_close

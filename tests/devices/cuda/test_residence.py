@@ -19,7 +19,8 @@ from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.cpu_seam import H100, CooperativeLaunch, CpuSeam
+from tests.support.cuda.cpu_launches import CooperativeLaunch
+from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.network_checks import resetting_gru, stacked
 from tests.support.cuda.seam_over_fake_cupy import seam_over
