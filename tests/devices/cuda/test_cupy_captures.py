@@ -6,7 +6,6 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.graphs import GraphDispatch
 from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, THREAD_LOCAL
 from tests.support.cuda.fake_cupy import Machine
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.onnx_models import model
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
@@ -31,15 +30,10 @@ from tests.support.tensors import tensor
 SIZE = 4096
 
 
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)  # tests hold many of them
-    return seam_over(machine, monkeypatch, tmp_path)
+@pytest.fixture(autouse=True)
+def _small_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests hold many of them."""
+    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)
 
 
 @pytest.fixture

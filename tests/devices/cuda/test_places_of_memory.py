@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,23 +14,12 @@ from dmlpy.devices import Memory
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, Machine, MemoryPointer
-from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZES = (2, 3, 4)
 BYTES = 4 * 24
 RELU = dml.ActivationReluDesc(input_tensor=tensor(*SIZES), output_tensor=tensor(*SIZES))
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    return seam_over(machine, monkeypatch, tmp_path)
 
 
 class ByInterface:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from dmlpy.devices.cuda.seam import FunctionAttributes, Matrix
+from dmlpy.devices.cuda.seam import FunctionAttributes
 from tests.support.cuda.cpu_seam import CpuSeam
-
-Array = np.ndarray[Any, Any]
 
 
 class NullSeam(CpuSeam):
@@ -33,36 +29,7 @@ class NullSeam(CpuSeam):
     def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
         return 1
 
-    def launch(
-        self,
-        function: Any,
-        grid: tuple[int, int, int],
-        threads: int,
-        shared_bytes: int,
-        argument: Array,
-        stream: int,
-        cooperative: bool = False,
-    ) -> None:
+    def launch(self, *arguments: Any, **options: Any) -> None:
         pass
 
-    def gemm(
-        self,
-        device: int,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: int,
-        accumulate: bool = False,
-        tf32: bool = False,
-        workspace: int = 0,
-    ) -> None:
-        pass
-
-    def copy(self, destination: int, source: int, size: int, stream: int) -> None:
-        pass
-
-    def memset(self, pointer: int, value: int, size: int, stream: int) -> None:
-        pass
-
-    def launch_graph(self, graph: Any, stream: int) -> None:
-        pass
+    gemm = copy = memset = launch_graph = launch
