@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlpy.bench import machine
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape, tensor_text
-from dmlpy.bench.process import AbsentError, FailedError, TimeOverError, Worker, in_time
+from dmlpy.bench.process import AbsentError, FailedError, LateError, TimeOverError, Worker, in_time
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import Recurrent
 from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
@@ -235,7 +235,10 @@ class Benchmark:
     def _with_slopes(self, case: Case, runs: list[Measurement], folder: Path) -> list[Measurement]:
         """Adds to the runs the time of one more step, from as many runs with twice the steps."""
         shape = replace(case.shape, steps=2 * case.shape.steps)
-        longer = {(run.subject, run.mode): run for run in self._measure(replace(case, shape=shape), folder)}
+        try:
+            longer = {(run.subject, run.mode): run for run in self._measure(replace(case, shape=shape), folder)}
+        except TimeOverError:
+            return runs
         for run in runs:
             other = longer.get((run.subject, run.mode))
             if other is not None and other.median_us is not None and run.median_us is not None:
@@ -257,7 +260,7 @@ class Benchmark:
                 try:
                     workers[peer.name] = self._worker(peer, folder)
                 except FailedError as error:
-                    runs.append(self._run(case, peer.name, EAGER[0], "failed", str(error)))
+                    runs.append(self._failure(case, peer, EAGER[0], error))
                     continue
                 workers[peer.name].send("open", case=case)
             runs += self._measure_with(case, [peer for peer in peers if peer.name in workers], workers, folder)
@@ -351,7 +354,7 @@ class Benchmark:
                 self._inform(f"{peer.name} is absent: {error}")
             return [], [self._run(case, peer.name, EAGER[0], "absent", str(error))]
         except FailedError as error:
-            return [], [self._run(case, peer.name, EAGER[0], "failed", str(error))]
+            return [], [self._failure(case, peer, EAGER[0], error)]
         for mode, found in modes.items():
             if "plan" in found:
                 entries.append(_Entry(peer, mode, worker, **found))
@@ -376,7 +379,7 @@ class Benchmark:
         try:
             wrong = act(entry)
         except (AbsentError, FailedError) as error:
-            runs.append(self._run(case, entry.peer.name, entry.mode, "failed", str(error), entry))
+            runs.append(self._failure(case, entry.peer, entry.mode, error, entry))
             return False
         if wrong is not None:
             runs.append(self._run(case, entry.peer.name, entry.mode, "wrong", wrong, entry))
@@ -406,6 +409,12 @@ class Benchmark:
         if self._kind == "cpu" and self._options.threads > 1:
             time.sleep(REST_S)
         entry.times.append(entry.worker.ask("time", mode=entry.mode, repeats=entry.repeats))
+
+    def _failure(self, case: Case, peer: Peer, mode: str, error: Exception, entry: _Entry | None = None) -> Measurement:
+        """Makes a run that failed. A case for which dmlpy itself had no time left is left out: nothing of it is wrong."""
+        if isinstance(error, LateError) and peer is self._options.own:
+            raise TimeOverError from error
+        return self._run(case, peer.name, mode, "failed", str(error), entry)
 
     def _run(self, case: Case, subject: str, mode: str, status: Any, reason: str, entry: _Entry | None = None) -> Measurement:
         """Makes a run without figures."""

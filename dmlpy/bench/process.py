@@ -45,6 +45,10 @@ class FailedError(Exception):
     """A worker failed, died or took too long."""
 
 
+class LateError(FailedError):
+    """A worker had no answer at the last moment."""
+
+
 class TimeOverError(Exception):
     """There is no time for another case, or for what one needs."""
 
@@ -114,7 +118,7 @@ class Worker:
                 )
             except OSError as error:
                 raise FailedError(f"{python} cannot be started: {error.strerror}") from error
-        self._over: str | None = None
+        self._over: FailedError | None = None
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -137,6 +141,7 @@ class Worker:
 
         Raises:
             AbsentError: the library is missing, or does not do this.
+            LateError: it had none at the moment `until`, and is killed.
             FailedError: it failed, the process died, or it took too long: then it is killed.
         """
         if self._over is None:
@@ -145,11 +150,12 @@ class Worker:
                 line = self._answers.get(timeout=left)
             except queue.Empty:
                 self.close()
-                self._over = f"no answer within {left:.3g} s" + ("" if left == self.limit_s else ", which were left")
+                late = left != self.limit_s
+                self._over = (LateError if late else FailedError)(f"no answer within {left:.3g} s{', which were left' if late else ''}")
             else:
-                self._over = None if line else self._ending()
+                self._over = None if line else FailedError(self._ending())
         if self._over is not None:
-            raise FailedError(self._over)
+            raise self._over
         answer = json.loads(line)
         for kind in ("not installed", "absent"):
             if kind in answer:

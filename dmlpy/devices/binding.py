@@ -15,6 +15,7 @@ from dmlpy.arrays import ArrayView, Buffer, array_at
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
+from dmlpy.devices.device import Memory
 from dmlpy.nibbles import int4_type, packed_tensor, unpacked_tensor
 from dmlpy.validation.array_problems import int4_problems, shape_remedy
 from dmlpy.validation.problems import Problem
@@ -366,16 +367,16 @@ def resource(
     Args:
         device: where it has to lie.
         name: its place.
-        value: an array or a buffer.
+        value: an array, a buffer, or memory that a device has allocated.
         needed: the bytes that it must have.
         producers: gets the stream whose work whoever uses the memory has to wait for, if there is one.
         promised: an alignment in bytes that tensors within it rely on.
     """
     alignment = max(RESOURCE_ALIGNMENT, promised)
-    if isinstance(value, Buffer):
-        pointer, size, problems = _buffer_range(name, value)
-        if not problems and (where := device.place_of(pointer)) is not None:
-            problems = [_wrong_resource(device, name, "a buffer", where)]
+    if isinstance(value, (Buffer, Memory)):
+        pointer, size, problems = _buffer_range(name, value) if isinstance(value, Buffer) else (value.pointer, value.size, [])
+        if not problems and size and (where := device.place_of(pointer)) is not None:
+            problems = [_wrong_resource(device, name, "a buffer" if isinstance(value, Buffer) else "memory", where)]
         if problems:
             return None, problems
     else:
@@ -400,6 +401,13 @@ def resource(
     if needed and (pointer <= 0 or pointer % alignment):
         problems.append(Problem("resource.alignment", name, f"memory at {pointer:#x}", f"an address that is a multiple of {alignment}"))
     return (None, problems) if problems else ((pointer, pointer + needed), [])
+
+
+def memory_of(value: Any, area: tuple[int, int] | None) -> Memory | None:
+    """Caller-given memory whose `resource` is an area, in the form in which dispatches hold it."""
+    if area is None or isinstance(value, Memory):
+        return None if area is None else value
+    return Memory(area[0], area[1] - area[0], value)
 
 
 def _wrong_resource(device: Device, name: str, what: str, where: str) -> Problem:

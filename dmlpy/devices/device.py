@@ -136,6 +136,10 @@ class Device(ABC):
         """A number for the stream that a handle means in the calling thread: equal numbers mean the same stream."""
         return stream
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what is enqueued on a stream is recorded for later, in a CUDA graph."""
+        return False
+
     def place_of(self, pointer: int) -> str | None:
         """Where memory lies that the device cannot use: `cpu`, or another GPU's name. None if it can use it, or cannot tell."""
         return None

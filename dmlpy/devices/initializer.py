@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import plural
 from dmlpy.devices import binding
-from dmlpy.devices.device import Memory
 from dmlpy.devices.graphs.compiled import CompiledGraph
 from dmlpy.devices.graphs.prepared import PreparedGraph
 from dmlpy.devices.operator import CompiledOperator
@@ -16,6 +15,8 @@ from dmlpy.validation.problems import BindError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from dmlpy.devices.device import Memory
 
 Target = CompiledOperator | CompiledGraph
 Prepared = PreparedOperator | PreparedGraph
@@ -96,7 +97,7 @@ class OperatorInitializer:
         producers: list[int] = []
         if temporary is not None:
             area, problems = binding.resource(device, "temporary", temporary, needed, producers)
-            scratch = None if area is None else Memory(area[0], needed, temporary)
+            scratch = binding.memory_of(temporary, area)
         nothing: tuple[None, ...] = (None,) * len(self.targets)
         work: list[Callable[[], Prepared]] = []
         for index, (target, values, memory) in enumerate(zip(self.targets, inputs or nothing, persistent or nothing, strict=True)):

@@ -194,10 +194,11 @@ class CompiledOperator:
             raise BindError(f"{self.name}.prepare", problems)
 
         def enqueue() -> PreparedOperator:
-            filled = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
             binding.order_after_producers(self.device, bound, handle, producers)
-            self.device.dispatched(self._plan.pack(_pointers(bound), filled.pointer), f"{self.name} prepare")(handle)
+            # First, since it is refused in a capture, which shall then be as it was.
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
+            filled = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
+            self.device.dispatched(self._plan.pack(_pointers(bound), filled.pointer), f"{self.name} prepare")(handle)
             return PreparedOperator(self, filled, kept)
 
         return enqueue
@@ -238,9 +239,7 @@ class CompiledOperator:
         ready: tuple[int, int] | None = None
         problems: list[Problem] = []
         producers: list[int] = []
-        if isinstance(persistent, Memory):
-            ready = persistent.area
-        elif persistent is not None:
+        if persistent is not None:
             ready, problems = binding.resource(self.device, "persistent", persistent, self._plan.persistent_size, producers)
         bound = []
         for values, table in ((inputs, self._tables.inputs[persistent is not None]), (outputs, self._tables.outputs)):
@@ -363,11 +362,9 @@ class CompiledOperator:
     ) -> tuple[tuple[int, int] | None, Memory | None]:
         if value is None:
             return None, None
-        if isinstance(value, Memory):
-            return value.area, value
         area, wrong = binding.resource(self.device, name, value, needed, producers)
         problems += wrong
-        return area, None if area is None else Memory(area[0], needed, value)
+        return area, binding.memory_of(value, area)
 
     def _replaced(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
         """The memory of a value that takes the place of another one."""

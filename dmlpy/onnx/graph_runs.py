@@ -77,13 +77,16 @@ class GraphRun:
         stream = self._device.current_stream()
         outputs = {name: self._device.empty(self.prepared.outputs[name], stream) for name in self.prepared.outputs}
         identity = self._device.stream_identity(stream)
-        dispatch = self._taken(identity)
+        # A CUDA graph that captures this run uses the scratch whenever it is launched. It keeps it; no other run may have it.
+        is_captured = self._device.is_capturing(stream)
+        dispatch = None if is_captured else self._taken(identity)
         if dispatch is None:
             dispatch = self.prepared.bind(inputs, outputs)
         else:
             dispatch.rebind(**inputs, **outputs)
         dispatch(stream)
-        self._free.append((identity, dispatch))
+        if not is_captured:
+            self._free.append((identity, dispatch))
         values.update({name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()})
 
     def _taken(self, stream: int) -> GraphDispatch | None:

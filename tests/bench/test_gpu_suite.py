@@ -33,8 +33,9 @@ from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
 from tests.support import gpu_suite
 from tests.support.cuda import stand_in
-from tests.support.cuda.cpu_seam import H100, NullSeam
+from tests.support.cuda.cpu_seam import H100
 from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.folders import ROOT
 from tests.support.gpu_suite import case_of, cases
@@ -335,7 +336,7 @@ from dmlpy.cli import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support import gpu_suite
-from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.null_seam import NullSeam
 
 gpu_suite.shrink()
 options = Options(own=gpu_suite.own(gpu_suite.Slow), peers=(), rounds=1, threads=1)

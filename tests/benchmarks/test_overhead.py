@@ -19,7 +19,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.dispatch import MOST_KEPT, BoundWork
-from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.dispatch_cases import CASES
 
 STEPS, BATCH, FEATURES, HIDDEN = 100, 16, 64, 128

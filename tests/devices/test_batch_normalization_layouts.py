@@ -11,7 +11,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.batch_normalization_runs import LAYOUTS, assert_same, lay, results, run_placed, strides_of
-from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.exact import exact
 from tests.support.normalization_cases import FUSED, IMAGE_SIZED, INPUTS, MODES, Array, case, check, described, entries, poisons
 

@@ -19,7 +19,8 @@ from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import T4, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import T4, CpuSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cudnn_runs import check_torch
 from tests.support.networks import (
     MODES,

@@ -15,7 +15,8 @@ from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _ModelRun
-from tests.support.cuda.cpu_seam import H100, T4, NullSeam
+from tests.support.cuda.cpu_seam import H100, T4
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.tf32 import ALLOW, DISABLE, NONE, VOLATILE, check_results_in_tf32
 from tests.support.dispatch_cases import CASES, Case, relu
 from tests.support.models import put, rnn_model, write

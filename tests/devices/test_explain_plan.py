@@ -12,9 +12,9 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.branching_graphs import branches
-from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.cuda.gradient_cases import gradient_desc
 from tests.support.cuda.machines import H200
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.networks import network
 from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 

@@ -11,8 +11,8 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.flops import flops_of
 from dmlpy.inspection.samples import sample
-from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.cuda.machines import H200
+from tests.support.cuda.null_seam import NullSeam
 
 OF_DATA = {"ROI_ALIGN", "ROI_ALIGN1", "ROI_ALIGN_GRAD", "ROI_POOLING", "TOP_K", "TOP_K1"}
 """The operators whose work depends on data."""

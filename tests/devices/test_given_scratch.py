@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices import Memory
 from tests.support.rnn_runs import Array, codes, inputs, on, poisoned, rnn
 
 CONSTANTS = ("weight_tensor", "recurrence_tensor")
@@ -64,7 +65,7 @@ def block(device: dml.Device, size: int, byte: int = 0xFF) -> tuple[Any, dml.Buf
 
 
 @CALLS
-@pytest.mark.parametrize("kind", ["array", "buffer"])
+@pytest.mark.parametrize("kind", ["array", "buffer", "memory"])
 def test_a_call_works_in_the_scratch_that_it_is_given(
     kind: str, make: Make, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +83,8 @@ def test_a_call_works_in_the_scratch_that_it_is_given(
 
     monkeypatch.setattr(type(any_device), "allocate", noted)
     for _ in range(2):
-        found = call.run(**call.given, temporary=array if kind == "array" else buffer)
+        temporary = {"array": array, "buffer": buffer, "memory": Memory(buffer.pointer, size, array)}[kind]
+        found = call.run(**call.given, temporary=temporary)
         np.testing.assert_array_equal(any_device.to_host(getattr(found, call.result)), wanted)
     assert not [purpose for purpose in purposes if "scratch" in purpose]
     start = any_device.view(array).pointer
@@ -99,6 +101,16 @@ def too_small(device: dml.Device, call: Call, size: int) -> tuple[dict[str, Any]
 
 def misaligned(device: dml.Device, call: Call, size: int) -> tuple[dict[str, Any], Any]:
     return {}, dml.Buffer(block(device, size + 16)[1].pointer + 4, size)
+
+
+def too_small_memory(device: dml.Device, call: Call, size: int) -> tuple[dict[str, Any], Any]:
+    array, buffer = block(device, size - 1)
+    return {}, Memory(buffer.pointer, size - 1, array)
+
+
+def misaligned_memory(device: dml.Device, call: Call, size: int) -> tuple[dict[str, Any], Any]:
+    array, buffer = block(device, size + 16)
+    return {}, Memory(buffer.pointer + 4, size, array)
 
 
 def strided(device: dml.Device, call: Call, size: int) -> tuple[dict[str, Any], Any]:
@@ -125,6 +137,8 @@ def an_input(device: dml.Device, call: Call, size: int) -> tuple[dict[str, Any],
     [
         (too_small, "resource.size"),
         (misaligned, "resource.alignment"),
+        (too_small_memory, "resource.size"),
+        (misaligned_memory, "resource.alignment"),
         (strided, "resource.kind"),
         (no_array, "array.kind"),
         (an_output, "hazard.temporary"),
@@ -149,6 +163,27 @@ def test_scratch_of_another_memory_is_refused(cuda_device: dml.Device) -> None:
     with pytest.raises(dml.BindError) as error:
         call.run(**call.given, temporary=np.empty(call.run.binding_properties.temporary_resource_size, np.uint8))
     assert codes(error) == {"temporary": "resource.kind"}
+
+
+@pytest.mark.parametrize(("less", "more", "code"), [(1, 0, "resource.size"), (0, 4, "resource.alignment")])
+def test_packed_constants_in_memory_that_does_not_fit_are_refused(less: int, more: int, code: str, any_device: dml.Device) -> None:
+    """Both where they are packed and where they are bound."""
+    given = {name: any_device.from_host(array) for name, array in inputs(rnn()).items()}
+    op = dml.compile(rnn(), any_device)
+    constants = {name: given.pop(name) for name in op.prepared_inputs}
+    size = op.binding_properties.persistent_resource_size
+    assert size
+    array, buffer = block(any_device, size + 16)
+    memory = Memory(buffer.pointer + more, size - less, array)
+    with pytest.raises(dml.BindError) as error:
+        op.prepare(**constants, persistent=memory)
+    assert codes(error) == {"persistent": code}
+    outputs = {
+        name: any_device.empty(tensor, any_device.current_stream()) for name, tensor in op.desc.tensors().items() if "output" in name
+    }
+    with pytest.raises(dml.BindError) as error:
+        op.bind(given, outputs, persistent=memory)
+    assert codes(error) == {"persistent": code}
 
 
 def test_scratch_may_be_given_to_what_needs_none(cuda_device: dml.Device) -> None:

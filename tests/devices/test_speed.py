@@ -18,7 +18,7 @@ import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from tests.support import facts_reader as facts
 from tests.support import relation_descs
-from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.dispatch_cases import CASES
 
 IMPORT = "import time, numpy, pydantic; start = time.process_time(); import dmlpy; print(time.process_time() - start)"

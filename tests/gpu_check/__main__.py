@@ -7,6 +7,9 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from tests.gpu_check import packages
@@ -45,8 +48,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 def add_options(call: argparse.ArgumentParser, name: str) -> None:
     """Those of a call on a GPU."""
-    parts = set(shares(name))
-    folder = Path(os.environ.get("OUT") or "build/gpu")
+    parts, folder = set(shares(name)), Path(os.environ.get("OUT") or "build/gpu")
     call.add_argument("--out", type=Path, default=folder, metavar="FOLDER", help="for results; default: $OUT, else build/gpu")
     call.add_argument("--wheels", type=Path, default=there("wheels"), metavar="FOLDER", help="wheels of packages that this machine lacks")
     call.add_argument("--kernels", type=Path, default=there("kernels.tar.gz"), metavar="FILE", help="what `.ci/gpu kernels` made")
@@ -65,47 +67,38 @@ def add_options(call: argparse.ArgumentParser, name: str) -> None:
     if "steps" in parts:
         call.add_argument("--steps", nargs="+", default=[], metavar="TEXT", help="rows whose name has one of these: grid, lstm-1024-b1")
     if parts & {"operators", "steps"} and name != "check":
-        call.add_argument(
-            "--before", type=Path, default=there("before"), metavar="FOLDER", help="a version whose operators and steps are measured first"
-        )
+        call.add_argument("--before", type=Path, default=there("before"), metavar="FOLDER", help="a version that is measured first")
     if "failed" in parts:
         call.add_argument("--after", type=Path, default=there("results"), metavar="FOLDER", help="the results of an earlier call")
 
 
+def prepared(wheels: Path | None, site: Path, tell: Callable[[str], None]) -> bool:
+    """Whether all packages are there that a call needs, after those of a folder were unpacked; told where they are not."""
+    if wheels is not None:
+        if problem := packages.install(wheels, site):
+            tell(f"the wheels cannot be installed: {problem}")
+            return False
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(site))))
+    if lacking := packages.missing([*([] if os.environ.get("DMLPY_TEST_GPU") else ["cupy"]), *packages.NEEDED]):
+        tell("\n".join([f"what is not installed here is needed: {', '.join(lacking)}", *packages.help_with(lacking)]))
+    return not lacking
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs a call. The exit status is 2 where it cannot begin."""
-    start = time.monotonic()
-    given = vars(parsed(arguments))
+    start, given = time.monotonic(), vars(parsed(arguments))
     call = given.pop("call")
     if call in ("kernels", "plan"):
-        from importlib import import_module
-
-        return int(import_module(f"tests.gpu_check.{call}").main(**given, tell=lambda line: print(line, flush=True)))
+        return int(import_module(f"tests.gpu_check.{call}").main(**given, tell=partial(print, flush=True)))
     out, wheels = given.pop("out"), given.pop("wheels")
     out.mkdir(parents=True, exist_ok=True)
-    scratch_folder = tempfile.TemporaryDirectory(prefix="dmlpy-gpu-", ignore_cleanup_errors=True)
-    (out / f"{call}.log").write_text("")
-    with scratch_folder as name, (out / f"{call}.log").open("a") as log:  # programs append to it, too
-
-        def tell(line: str) -> None:
-            print(line, flush=True)
-            print(line, file=log, flush=True)
-
-        scratch = Path(name)
-        if wheels is not None:
-            site = scratch / "site"
-            if problem := packages.install(wheels, site):
-                tell(f"the wheels cannot be installed: {problem}")
-                return UNUSABLE
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(site))))
-        cupy = () if os.environ.get("DMLPY_TEST_GPU") else ("cupy",)
-        needed = dict.fromkeys(module for part in shares(call) for module in packages.NEEDED[part])
-        if lacking := packages.missing((*cupy, *needed)):
-            tell(f"{call} needs what is not installed here: {', '.join(lacking)}")
-            for line in packages.help_with(lacking):
-                tell(line)
+    log = out / f"{call}.log"
+    log.write_text("")
+    with tempfile.TemporaryDirectory(prefix="dmlpy-gpu-", ignore_cleanup_errors=True) as scratch:
+        runner = Runner(log)
+        if not prepared(wheels, Path(scratch, "site"), runner.tell):
             return UNUSABLE
-        return Call(Asked(call, out.resolve(), **given), start, scratch, tell, Runner(tell)).run()
+        return Call(Asked(call, out.resolve(), **given), start, Path(scratch), runner).run()
 
 
 if __name__ == "__main__":

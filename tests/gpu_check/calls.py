@@ -1,4 +1,7 @@
-"""The calls: which parts they have, which programs those run, how long each may take, and what is in the folder afterwards."""
+"""The calls: which parts they have, which programs those run, how long each may take, and what is in the folder afterwards.
+
+`core.txt`, `rest.txt` and `sanitized.txt` name tests in the order in which they run, as `pytest @FILE` takes them.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import json
 import os
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 from tests.gpu_check.programs import Ending, Program, Runner, python
-from tests.gpu_check.selection import CORE, LONG_CASES, OTHERS, PROFILED, PROFILED_KERNELS, SANITIZED, SOAK
 
 CALLS: Mapping[str, Mapping[str, float]] = {
     "check": {"core": 0.4, "bench": 0.3, "operators": 0.2, "steps": 0.1, "rest": 1.0},
-    "recheck": {"failed": 0.25, "bench": 0.25, "operators": 0.15, "steps": 0.1, "profile": 0.15, "soak": 0.1},
+    "recheck": {"failed": 0.25, "operators": 0.2, "steps": 0.15, "bench": 0.2, "profile": 0.12, "soak": 0.08},
 }
 """The parts of the two calls in the order of worth, and the share of each in what is left when it begins.
 
@@ -36,14 +39,20 @@ ENDING_S = 6.0
 TEST_S, WORKERS = 40.0, 12
 PATIENT = {"DMLPY_TIMEOUT_S": "100"}
 """For programs whose blocks may have to wait for each other for long: under a sanitizer or a profiler, and on a CPU."""
+SOAK = "tests/devices/cuda/test_gpu_strategies.py::test_a_hundred_thousand_steps_with_late_blocks"
 SOAKED = 0.1
-"""The share of the soak's 100,000 steps that are taken."""
+"""The share of the soak's steps that are taken."""
+LONG_CASES = ("lstm-2048-1024x3-b32-t100 FLOAT16 forward", "gru-512-b32-t1375 FLOAT32 forward")
+"""Of `bench` in `recheck`: a processor takes half a minute for their references, which are brought along."""
+PROFILED = ("lstm-256-b64-t150 FLOAT16 forward", "CONVOLUTION:NHWC FLOAT16 forward", "MULTIHEAD_ATTENTION:D128 FLOAT16 forward")
+PROFILED_KERNELS = "regex:^(grid|convolve_tiles|attend_halves)$"
+"""Cases of the benchmark, and the kernel of each that `profile` looks at."""
+SANITIZERS = {"memcheck": 0.5, "racecheck": 0.5, "synccheck": 1.0}
+"""compute-sanitizer's tools, and the share of what is left that each may take."""
 NO_TESTS = 5
 """pytest's exit status where none was chosen."""
 MOST_BYTES = 16 << 20
 """Of a file that some places take."""
-SANITIZERS = {"memcheck": 0.5, "racecheck": 0.5, "synccheck": 1.0}
-"""compute-sanitizer's tools, and the share of what is left that each may take."""
 
 
 def shares(call: str) -> Mapping[str, float]:
@@ -57,30 +66,27 @@ def part_seconds(call: str, part: str, left: float) -> float:
     later = list(parts)[list(parts).index(part) :]
     if len(later) == 1:
         return left
-    total = sum(parts[name] for name in later if name != "rest")
-    return left * parts[part] / total
+    return left * parts[part] / sum(parts[name] for name in later if name != "rest")
+
+
+def named_in(part: str) -> str:
+    """The argument for pytest by which it takes the tests of `core`, `rest` or `sanitized`."""
+    return f"@{Path(__file__).parent / part}.txt"
+
+
+def failed_in(record: Path) -> dict[str, bool]:
+    """The tests that failed by a record of pytest-reportlog, as pytest's `--lf` wants them."""
+    failed = dict[str, bool]()
+    for line in record.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError):  # of the last line, where pytest was killed
+            report = json.loads(line)
+            failed |= {report["nodeid"]: True} if report.get("outcome") == "failed" else {}
+    return failed
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line asks for; an empty field means what the call has by itself.
-
-    Attributes:
-        call: its name.
-        folder: for logs and results.
-        seconds: that the call may take.
-        workers: of tests.
-        test_seconds: that one test may take.
-        tests: files or tests in the place of those of `core`, `rest` and `sanitize`.
-        keyword: pytest's `-k`.
-        cases: of `bench`.
-        operators: of `operators`.
-        steps: texts of which a row of `steps` has one.
-        kernels: an archive of compiled kernels.
-        references: a file of references of `bench` and `operators`.
-        after: the folder with the results of an earlier call, whose failed tests are those of `failed`.
-        before: the folder of an earlier version, whose operators and steps are measured, too.
-    """
+    """What the command line asks for: its options. An empty field means what the call has by itself."""
 
     call: str
     folder: Path
@@ -105,24 +111,25 @@ class Call:
         asked: what for.
         start: when it began, by the monotonic clock.
         scratch: a folder that nobody else can write to.
-        tell: takes a line for people.
         runner: runs its programs.
     """
 
-    def __init__(self, asked: Asked, start: float, scratch: Path, tell: Callable[[str], None], runner: Runner) -> None:
-        self._asked, self._start, self._tell, self._runner = asked, start, tell, runner
-        self._kernels = scratch / "kernels"
+    def __init__(self, asked: Asked, start: float, scratch: Path, runner: Runner) -> None:
+        self._asked, self._start, self._runner, self._tell = asked, start, runner, runner.tell
+        self._kernels, self._cache = scratch / "kernels", scratch / "cache"
         self._kernels.mkdir(mode=0o700)
         self._endings: list[Ending] = []
         self._complete = True
-        os.environ |= {"DMLPY_CACHE_DIR": str(self._kernels), "DMLPY_TEST_KERNELS": str(self._kernels)}
+        os.environ |= {"DMLPY_CACHE_DIR": str(self._kernels), "DMLPY_TEST_KERNELS": str(self._kernels), "COLUMNS": "200"}
 
     def run(self) -> int:
         """All of it. The exit status: 0 where everything passed, 128 and the signal's number where it was asked to end, else 1."""
         self._unpack()
         if self._run(Program("info", python("-m", "tests.gpu_check.info", str(self._kernels))), INFO_S):
             for part in shares(self._asked.call):
-                self._part(part)
+                until = monotonic() + part_seconds(self._asked.call, part, self._left())
+                for program, share in self._programs(part):
+                    self._run(program, share * (until - monotonic()))
         stopped = self._runner.stopped
         self._tell(f"== {self._asked.call}: {'; '.join(map(str, self._endings)) or 'nothing was run'}")
         took = f"{monotonic() - self._start:.0f} s"
@@ -140,54 +147,67 @@ class Call:
         except (OSError, EOFError, tarfile.TarError) as error:
             self._tell(f"all kernels are compiled here, {file} cannot be used: {error}")
 
-    # the parts
+    def _left(self) -> float:
+        return self._start + self._asked.seconds - RESERVED_S - monotonic()
 
-    def _part(self, part: str) -> None:
-        seconds = part_seconds(self._asked.call, part, self._left())
-        until = monotonic() + seconds
-        for program, share in self._programs(part, seconds):
-            self._run(program, share * (until - monotonic()))
+    def _file(self, name: str) -> Path:
+        return self._asked.folder / name
 
-    def _programs(self, part: str, seconds: float) -> Iterator[tuple[Program, float]]:
-        """Those of a part that may take so long, each with its share of what is left of that."""
+    def _run(self, program: Program, most_s: float) -> bool:
+        """Runs a program for so long at most. Whether it passed."""
+        seconds = min(self._left(), most_s)
+        ending = self._runner.run(program, seconds) if seconds >= LEAST_S else None
+        self._tell(f"NOT RUN, the time is over: {program.name}" if ending is None else f"== {ending}")
+        self._endings += [ending] if ending is not None else []
+        passed = ending is not None and ending.passed
+        self._complete &= passed or (program.name == "rest" and (ending is None or self._is_enough(ending)))
+        return passed
+
+    def _is_enough(self, ending: Ending) -> bool:
+        """Whether it is only that the time did not suffice for all of `rest`."""
+        record = self._file("rest.jsonl")
+        return ending.asked and record.is_file() and not failed_in(record)
+
+    def _programs(self, part: str) -> Iterator[tuple[Program, float]]:
+        """Those of a part, each with its share of what is left of the part's time."""
         asked = self._asked
-        if part in ("core", "rest"):
-            chosen = asked.tests or {"core": (*CORE, "--deselect", SOAK), "rest": OTHERS}[part]
-            yield self._tests(part, chosen, *(["--gpu-worth"] if part == "rest" else [])), 1.0
+        if part == "core":
+            yield self._tests(part, asked.tests or [named_in(part)], "--deselect", SOAK), 1.0
+        elif part == "rest":
+            yield self._tests(part, asked.tests or [named_in(part)], "-p", "tests.gpu_check.plugin"), 1.0
         elif part == "failed":
-            if failed := self._failed_before():
-                yield self._tests(part, failed), 1.0
+            if files := self._failed_before():
+                yield self._tests(part, files, "--lf"), 1.0
         elif part == "soak":
             yield self._tests(part, [SOAK], environment={"DMLPY_TEST_SOAKED": str(SOAKED)}), 1.0
-        elif part == "profile":
-            yield from self._profile()
-        elif part == "sanitize":
-            yield from self._sanitize()
         else:
-            yield from self._measure(part, seconds)
+            yield from {"profile": self._profile, "sanitize": self._sanitize}.get(part, lambda: self._measure(part))()
 
-    def _measure(self, part: str, seconds: float) -> Iterator[tuple[Program, float]]:
+    def _failed_before(self) -> list[str]:
+        """The files of the tests that failed in an earlier call, which pytest's `--lf` then finds in its cache."""
+        folder = self._asked.after
+        records = [] if folder is None else [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.jsonl").is_file()]
+        failed = {nodeid: True for record in records for nodeid in failed_in(record)}
+        self._tell(f"{len(failed)} tests failed before" if records else f"no test is run again: {folder} has no results of an earlier call")
+        kept = self._cache / "v" / "cache" / "lastfailed"
+        kept.parent.mkdir(parents=True)
+        kept.write_text(json.dumps(failed))
+        return [file for file in dict.fromkeys(nodeid.partition("::")[0] for nodeid in failed) if Path(file).exists()]
+
+    def _measure(self, part: str) -> Iterator[tuple[Program, float]]:
         """`bench`, `operators` or `steps`, which end by themselves: of an earlier version first where there is one to compare with."""
         asked = self._asked
         long = LONG_CASES if asked.call == "recheck" else ()
         names = {"bench": asked.cases or long, "operators": asked.operators, "steps": asked.steps}[part]
         references = [] if asked.references is None or part == "steps" else ["--references", str(asked.references.resolve())]
         versions = [asked.before] * (asked.before is not None and part != "bench") + [None]
+        seconds = part_seconds(asked.call, part, self._left()) / len(versions)
         for number, folder in enumerate(versions):
             name = part if folder is None else f"{part}-before"
             own = {} if folder is None else {"PYTHONPATH": os.pathsep.join([str(folder.resolve()), os.environ.get("PYTHONPATH", "")])}
-            limit = f"{max(seconds / len(versions) - ENDING_S, 0):.0f}"
             module = ["tests.gpu_check.bench", "--operators"] if part == "operators" else [f"tests.gpu_check.{part}"]
-            command = python("-m", *module, *references, str(self._file(f"{name}.json")), limit, *names)
+            command = python("-m", *module, *references, str(self._file(f"{name}.json")), f"{max(seconds - ENDING_S, 0):.0f}", *names)
             yield Program(name, command, environment=self._environment | own, folder=folder), 1 / (len(versions) - number)
-
-    def _failed_before(self) -> list[str]:
-        """The tests that failed in an earlier call."""
-        folder = self._asked.after
-        records = [] if folder is None else [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.json").is_file()]
-        failed = [nodeid for path in records for nodeid in json.loads(path.read_text())["failed"]]
-        self._tell(f"{len(failed)} tests failed before" if records else f"no test is run again: {folder} has no results of an earlier call")
-        return failed
 
     def _profile(self) -> Iterator[tuple[Program, float]]:
         if (ncu := shutil.which("ncu")) is None:
@@ -197,59 +217,31 @@ class Call:
         chosen = ["--kernel-name-base", "function", "--kernel-name", PROFILED_KERNELS, "--launch-count", str(len(PROFILED))]
         command = [ncu, "--force-overwrite", "--set", "full", "--clock-control", "none", *chosen, "--export", str(report)]
         yield Program("profile", [*command, *python("-m", "tests.gpu_check.dispatch", *PROFILED)], environment=PATIENT), 0.8
-        yield Program("page", [ncu, "--import", str(report), "--page", "details"], self._log), 1.0
+        yield Program("page", [ncu, "--import", str(report), "--page", "details"], quiet=True), 1.0
 
     def _sanitize(self) -> Iterator[tuple[Program, float]]:
         if (sanitizer := shutil.which("compute-sanitizer")) is None:
             self._tell("compute-sanitizer is not installed: memory accesses, races and barriers are not checked")
             return
-        tests = self._pytest(self._asked.tests or SANITIZED)
+        tests = self._pytest(self._asked.tests or [named_in("sanitized")])
         for tool, share in SANITIZERS.items():
-            yield Program(tool, [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests], self._log, PATIENT), share
-
-    # programs
-
-    def _file(self, name: str) -> Path:
-        return self._asked.folder / name
-
-    @property
-    def _log(self) -> Path:
-        """Of the call: few files are easier to bring home than many."""
-        return self._file(f"{self._asked.call}.log")
-
-    def _left(self) -> float:
-        return self._start + self._asked.seconds - RESERVED_S - monotonic()
-
-    def _run(self, program: Program, most_s: float) -> bool:
-        """Runs a program for so long at most. Whether it passed."""
-        seconds = min(self._left(), most_s)
-        ending = self._runner.run(program, monotonic() + seconds) if seconds >= LEAST_S else None
-        self._tell(f"NOT RUN, the time is over: {program.name}" if ending is None else f"== {ending}")
-        self._endings += [ending] if ending is not None else []
-        passed = ending is not None and ending.passed
-        self._complete &= passed or (program.name == "rest" and (ending is None or self._is_enough(ending)))
-        return passed
-
-    def _is_enough(self, ending: Ending) -> bool:
-        """Whether it is only that the time did not suffice for all of `rest`."""
-        record = self._file("rest.json")
-        return ending.asked and record.is_file() and not json.loads(record.read_text())["failed"]
+            yield Program(tool, [sanitizer, "--tool", tool, "--error-exitcode", "9", *tests], True, PATIENT), share
 
     def _pytest(self, tests: Sequence[str], *more: str) -> list[str]:
         """A library's warning shall not hide what a GPU does, though warnings are errors in CI."""
-        plugins = ("-p", "no:cacheprovider", "-p", "tests.gpu_check.plugin")
         chosen = ("-m", "gpu and not slow", *(["-k", self._asked.keyword] if self._asked.keyword else []))
-        return python("-m", "pytest", *plugins, "-W", "default", "--tb=short", "--continue-on-collection-errors", *chosen, *more, *tests)
+        told = ("-q", "-r", "fE", "--tb=short", "-W", "default", "-o", f"cache_dir={self._cache}", "--continue-on-collection-errors")
+        return python("-m", "pytest", *told, *chosen, *more, *tests)
 
-    def _tests(self, name: str, tests: Sequence[str], *more: str, environment: dict[str, str] | None = None) -> Program:
+    def _tests(self, name: str, tests: Sequence[str], *more: str, environment: Mapping[str, str] | None = None) -> Program:
         """Tests in processes beside pytest's, so that one which dies is replaced, however often."""
         processes = ("-n", str(1 if name == "soak" else self._asked.workers), "--dist", "load", "--maxschedchunk", "4")
         limit = self._asked.seconds if name == "soak" else self._asked.test_seconds
         ends = ("--max-worker-restart", "10000", "-o", f"faulthandler_timeout={limit:g}", "-o", "faulthandler_exit_on_timeout=true")
-        record = () if name == "soak" else ("--gpu-record", str(self._file(f"{name}.json")))
+        record = () if name == "soak" else ("--report-log", str(self._file(f"{name}.jsonl")))
         command = self._pytest(tests, *processes, *ends, *record, *more)
         right = (0, NO_TESTS) if self._asked.tests or self._asked.keyword else (0,)
-        return Program(name, command, self._log, self._environment | (environment or {}), right)
+        return Program(name, command, True, {**self._environment, **(environment or {})}, right)
 
     @property
     def _environment(self) -> dict[str, str]:

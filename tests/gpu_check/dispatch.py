@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from dmlpy.bench import worth
 from dmlpy.bench.operators.subjects import DmlpyOperators
-from tests.gpu_check import bench
+from tests.support import gpu_suite
 from tests.support.cuda import stand_in
 
 
 def main(names: Sequence[str]) -> None:
     """Runs them, and prints their plans."""
     if stand_in.install() is not None:
-        bench.shrink()
+        gpu_suite.shrink()
     for name in names:
         subject = DmlpyOperators("cuda", 1)
         work = worth.case_of(name).work()

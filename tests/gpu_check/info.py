@@ -11,26 +11,16 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda import stand_in
 
 QUERIED = "name,driver_version,temperature.gpu,power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_mode"
-LIBRARIES = ("numpy", "torch", "triton", "nvidia-cudnn-cu13", "nvidia-cuda-nvrtc", "nvidia-cublas", "pytest", "pytest-xdist")
+LIBRARIES = ("cupy", "numpy", "nvidia-cublas", "nvidia-cuda-nvrtc", "nvidia-cudnn", "pytest", "torch", "triton")
+"""How the names of the packages begin that are told."""
 TOOLS = ("nvidia-smi", "ncu", "compute-sanitizer")
-
-
-def versions() -> list[str]:
-    """Of what is installed; which package has CuPy depends on CUDA's version."""
-    found = []
-    for name in (*LIBRARIES, "cupy-cuda12x", "cupy-cuda13x"):
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def probe() -> dml.OperatorDesc:
@@ -42,20 +32,17 @@ def fit(device: CudaDevice, count: int) -> str:
     """Whether kernels that were brought along are those of this GPU and this compiler."""
     dml.compile(probe(), device)
     by = f"sm_{device.limits.compute_capability} and {' '.join(device.seam.compiler_version().split()[:2])}"
-    if device.library.compiled:
-        return (
-            f"NONE of {count} kernels that were brought along fits {by}: all are compiled here"
-            if count
-            else f"kernels are compiled here, for {by}"
-        )
-    return f"{count} kernels were brought along, for {by}"
+    if not device.library.compiled:
+        return f"{count} kernels were brought along, for {by}"
+    none = f"NONE of {count} kernels that were brought along fits {by}: all are compiled here"
+    return none if count else f"kernels are compiled here, for {by}"
 
 
 def main(folder: str) -> int:
     """Prints it."""
     brought = len(os.listdir(folder))
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} processors")
-    print("installed:", ", ".join(versions()))
+    print("installed:", *sorted({f"{one.name} {one.version}" for one in distributions() if one.name.startswith(LIBRARIES)}), sep=" | ")
     print("missing tools:", ", ".join(tool for tool in TOOLS if shutil.which(tool) is None) or "none")
     if smi := shutil.which("nvidia-smi"):
         done = subprocess.run([smi, f"--query-gpu={QUERIED}", "--format=csv"], capture_output=True, text=True, timeout=20)
@@ -67,14 +54,8 @@ def main(folder: str) -> int:
         return 1
     if stand_in.chosen():
         print(f"DRY RUN over a stand-in for the GPU: {stand_in.chosen()}")
-    else:
-        from cupy.cuda import nvrtc
-
-        print("NVRTC", ".".join(map(str, nvrtc.getVersion())), "for", *nvrtc.getSupportedArchs())
-    for name, value in device.describe().items():
-        print(f"{name}: {value}")
     assert isinstance(device, CudaDevice)
-    print(fit(device, brought))
+    print(*(f"{name}: {value}" for name, value in device.describe().items()), fit(device, brought), sep="\n")
     return 0
 
 

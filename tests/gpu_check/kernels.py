@@ -27,7 +27,7 @@ from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors
 from dmlpy.validation.problems import DeviceError
 from tests.gpu_check import bench, info, steps
-from tests.gpu_check.selection import CORE
+from tests.gpu_check.calls import named_in
 from tests.support.cuda import gpu_kernels, plan_kernels
 from tests.support.cuda.gpu_kernels import Named
 from tests.support.cuda.late_blocks import delays
@@ -81,7 +81,8 @@ def named_by_tests(target: str, scratch: Path) -> set[Named]:
 
     os.environ["DMLPY_TEST_SOAKED"] = "0"  # one dispatch names all
     with ThreadPoolExecutor(processors()) as executor:
-        return {one for found in executor.map(named, range(len(CORE)), CORE) for one in found}
+        files = Path(named_in("core").removeprefix("@")).read_text().split()
+        return {one for found in executor.map(named, range(len(files)), files) for one in found}
 
 
 def named_by_cases(limits: Limits) -> set[Named]:

@@ -14,28 +14,17 @@ from pathlib import Path
 
 PYDANTIC = ("pydantic", "pydantic_core", "annotated_types", "typing_extensions", "typing_inspection")
 DMLPY = ("numpy", *PYDANTIC, "lazy_loader", "platformdirs", "threadpoolctl")
-TESTS = ("pytest", "pytest_benchmark", "xdist", "hypothesis")
-BENCH = (*DMLPY, "psutil")
-NEEDED: dict[str, tuple[str, ...]] = {
-    "core": (*DMLPY, *TESTS),
-    "bench": BENCH,
-    "operators": BENCH,
-    "steps": BENCH,
-    "rest": (*DMLPY, *TESTS, "matplotlib", "psutil", "rich", "typer"),
-    "failed": (*DMLPY, *TESTS, "matplotlib", "psutil", "rich", "typer"),
-    "profile": BENCH,
-    "soak": (*DMLPY, *TESTS),
-    "sanitize": (*DMLPY, *TESTS),
-}
-"""The modules that each part of a call imports, beside CuPy: those of dmlpy, pytest's plugins, and what the tests marked `gpu` use."""
+TESTS = ("pytest", "pytest_benchmark", "pytest_reportlog", "xdist", "hypothesis")
+NEEDED = (*DMLPY, *TESTS, "psutil", "matplotlib", "rich", "typer")
+"""The modules that a call imports, beside CuPy: those of dmlpy, pytest's plugins, the benchmark's, and what the tests marked `gpu` use."""
 LEAST = {"pytest": 9}
 """The oldest major versions that have what is used: that a test which takes too long ends its process."""
-
 DISTRIBUTIONS = {
     "cupy": "cupy-cuda13x",
     **dict.fromkeys(PYDANTIC, "pydantic"),
     "lazy_loader": "lazy-loader",
     "pytest_benchmark": "pytest-benchmark",
+    "pytest_reportlog": "pytest-reportlog",
     "xdist": "pytest-xdist",
 }
 """What brings a module, where that has another name."""
@@ -54,22 +43,15 @@ def major(name: str) -> int:
     return int(version(name).partition(".")[0]) if name in LEAST else 0
 
 
-def wanted(module: str) -> str:
-    """What pip is asked for."""
-    name = DISTRIBUTIONS.get(module, module)
-    return f"'{name}>={LEAST[module]}'" if module in LEAST else name
-
-
 def help_with(modules: Iterable[str], folder: str = ".gpu/wheels") -> list[str]:
     """Lines that say how to get modules here, with a network and without one."""
-    names = " ".join(dict.fromkeys(wanted(name) for name in modules))
-    python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    machine = platform.machine()
-    platforms = " ".join(f"--platform manylinux_2_{minor}_{machine}" for minor in GLIBC)
+    least = {name: f"'{name}>={number}'" for name, number in LEAST.items()}
+    names = " ".join(dict.fromkeys(least.get(name, DISTRIBUTIONS.get(name, name)) for name in modules))
+    platforms = " ".join(f"--platform manylinux_2_{minor}_{platform.machine()}" for minor in GLIBC)
     return [
         f"with a network: {Path(sys.executable).name} -m pip install {names}",
-        "without one, where there is one: python3 -m pip download --only-binary=:all: --implementation cp "
-        f"--python-version {python} {platforms} --platform manylinux2014_{machine} -d {folder} {names}",
+        "without one, where there is one: python3 -m pip download --only-binary=:all: --implementation cp --python-version "
+        f"3.{sys.version_info.minor} {platforms} --platform manylinux2014_{platform.machine()} -d {folder} {names}",
         f"then bring the folder here, and add: --wheels {folder}",
     ]
 

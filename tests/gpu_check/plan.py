@@ -5,41 +5,29 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
-from tests.gpu_check.calls import RESERVED_S, SECONDS, part_seconds, shares
+from tests.gpu_check.calls import LONG_CASES, PROFILED, RESERVED_S, SECONDS, SOAK, named_in, part_seconds, shares
 from tests.gpu_check.programs import python
-from tests.gpu_check.selection import CORE, LONG_CASES, OTHERS, PROFILED, SOAK
 from tests.support.cuda import stand_in
 from tests.support.folders import ROOT
 
 INFO_S = 6.0
 """Of the program that says what the machine is."""
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """The seconds of a part: of its start, and of each of its things. Those of tests are a processor's.
-
-    Starts and tests were measured in dry runs without a GPU's work, the rest is arithmetic over the turns that a measurement takes.
-    """
-
-    start_s: float
-    each_s: float
-    things: str
-
-
-FORECASTS: Mapping[str, Forecast] = {
-    "core": Forecast(12, 0.4, "tests"),
-    "bench": Forecast(15, 6, "cases"),
-    "operators": Forecast(15, 1.5, "cases"),
-    "steps": Forecast(5, 0.4, "rows"),
-    "rest": Forecast(20, 0.4, "tests"),
-    "failed": Forecast(12, 0.4, "tests"),
-    "profile": Forecast(8, 8, "kernels"),
-    "soak": Forecast(8, 10, "tests"),
+FORECASTS: Mapping[str, tuple[float, float, str]] = {
+    "core": (12, 0.4, "tests"),
+    "bench": (15, 6, "cases"),
+    "operators": (15, 1.5, "cases"),
+    "steps": (5, 0.4, "rows"),
+    "rest": (20, 0.4, "tests"),
+    "failed": (12, 0.4, "tests"),
+    "profile": (8, 8, "kernels"),
+    "soak": (8, 10, "tests"),
 }
+"""The seconds of a part's start and of each of its things; those of tests are a processor's.
+
+Starts and tests were measured in dry runs without a GPU's work, the rest is arithmetic over the turns that a measurement takes.
+"""
 
 
 def collected(*arguments: str) -> list[str]:
@@ -56,24 +44,17 @@ def things_of(part: str, call: str) -> list[str]:
     """The names of what a part runs, in its order."""
     from tests.gpu_check import bench, steps
 
-    if part == "core":
-        return collected("--deselect", SOAK, *CORE)
-    if part == "rest":
-        return collected("-p", "tests.gpu_check.plugin", "--gpu-worth", *OTHERS)
-    if part == "bench":
-        return [case.name for case in bench.layer_cases(LONG_CASES if call == "recheck" else ())]
-    if part == "operators":
-        return [case.name for case in bench.operator_cases()]
-    if part == "steps":
-        return steps.names()
-    return {"failed": [], "profile": list(PROFILED), "soak": collected(SOAK)}[part]
-
-
-def in_short(names: Sequence[str]) -> str:
-    """Names, or for tests their files with how many."""
-    if not any("::" in name for name in names):
-        return ", ".join(names)
-    return ", ".join(f"{file} {count}" for file, count in Counter(name.partition("::")[0] for name in names).items())
+    of: Mapping[str, Callable[[], list[str]]] = {
+        "core": lambda: collected("--deselect", SOAK, named_in("core")),
+        "rest": lambda: collected("-p", "tests.gpu_check.plugin", named_in("rest")),
+        "bench": lambda: [case.name for case in bench.layer_cases(LONG_CASES if call == "recheck" else ())],
+        "operators": lambda: [case.name for case in bench.operator_cases()],
+        "steps": steps.names,
+        "failed": list,
+        "profile": lambda: list(PROFILED),
+        "soak": lambda: collected(SOAK),
+    }
+    return of[part]()
 
 
 def main(of: str, seconds: float | None, workers: int, tell: Callable[[str], None]) -> int:
@@ -88,17 +69,18 @@ def main(of: str, seconds: float | None, workers: int, tell: Callable[[str], Non
     seconds = SECONDS[of] if seconds is None else seconds
     left = seconds - RESERVED_S - INFO_S
     tell(f"{of}, {seconds:g} s: {INFO_S:g} to begin with, {RESERVED_S:g} in reserve at the end")
-    over: dict[str, list[str]] = {}
+    over: dict[str, Counter[str]] = {}
     for part in shares(of):
-        forecast, allowed = FORECASTS[part], max(part_seconds(of, part, left), 0.0)
+        (start_s, each_s, things), allowed = FORECASTS[part], max(part_seconds(of, part, left), 0.0)
         names = things_of(part, of)
-        each = forecast.each_s / (workers if forecast.things == "tests" else 1)
-        fit = min(len(names), max(0, int((allowed - forecast.start_s) / each)))
-        took = forecast.start_s + fit * each if fit or not names else 0.0
-        tell(f"  {part}: {fit} of {len(names)} {forecast.things} in {took:.0f} of {allowed:.0f} s")
+        each = each_s / (workers if things == "tests" else 1)
+        fit = min(len(names), max(0, int((allowed - start_s) / each)))
+        took = start_s + fit * each if fit or not names else 0.0
+        tell(f"  {part}: {fit} of {len(names)} {things} in {took:.0f} of {allowed:.0f} s")
         left -= took
-        over |= {part: names[fit:]} if fit < len(names) else {}
+        over[part] = Counter(name.partition("::")[0] for name in names[fit:])  # tests by their files
     tell(f"{left:.0f} s are left over")
-    for part, names in over.items():
-        tell(f"left out of {part}: {in_short(names)}")
+    for part, names_left in over.items():
+        if names_left:
+            tell(f"left out of {part}: {', '.join(f'{name} {n}' if '/' in name else name for name, n in names_left.items())}")
     return 0

@@ -1,4 +1,4 @@
-"""Programs that run until a moment, and are then asked to end: pytest tells what it has when it is interrupted."""
+"""Programs that run for so long at most and are then asked to end: pytest and the measurements tell what they have when interrupted."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
-from typing import IO
 
-LINES = "DMLPY_GPU_CHECK_LINES"
-"""The variable that names the descriptor for what a program with a log tells of itself."""
-PATIENCE_S = {signal.SIGINT: 12.0, signal.SIGTERM: 3.0}
-"""How long a program has to end after each of these signals."""
-HURRIED_S = {signal.SIGINT: 6.0, signal.SIGTERM: 1.0}
+PATIENCE_S = {signal.SIGINT: 13.0, signal.SIGTERM: 2.0, signal.SIGKILL: 5.0}
+"""How long a program has to end after each of these signals. pytest-xdist waits 10 s for its workers."""
+HURRIED_S = 6.0
 """The same where this process is itself asked to end: whoever asks may kill it 10 s later."""
-TAIL = 12
-"""Lines of a log that are told where a program failed and told nothing."""
+TAIL = 25
+"""Lines of a log that are told of a program: pytest's last ones name the tests that failed and count all."""
+WIDTH, TEE_S = 300, 5.0
 
 
 @dataclass(frozen=True)
@@ -30,10 +27,9 @@ class Program:
     """Something to run.
 
     Attributes:
-        name: begins each line that is told of it.
+        name: is told when it begins and ends.
         command: the program and its arguments.
-        log: all that it prints is added to it, and told is what it writes to the descriptor that `LINES` names; without one what it prints
-            is told.
+        quiet: whether the end alone of what it prints is told; else its lines are told as they come.
         environment: variables beside those of this process.
         right: the exit statuses of a program that has passed.
         folder: where it runs; None for here.
@@ -41,7 +37,7 @@ class Program:
 
     name: str
     command: Sequence[str]
-    log: Path | None = None
+    quiet: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     right: tuple[int, ...] = (0,)
     folder: Path | None = None
@@ -49,13 +45,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a program ended.
-
-    Attributes:
-        status: the exit status, negative for a signal.
-        seconds: from its start.
-        asked: whether it had to be asked to end.
-    """
+    """How a program ended: the exit status, negative for a signal; the seconds since its start; whether it had to be asked to end."""
 
     program: Program
     status: int
@@ -72,118 +62,81 @@ class Ending:
 
 
 class Runner:
-    """Runs programs, and passes on that this process was asked to end.
+    """Runs programs, until this process is asked to end.
 
     Attributes:
         stopped: the signal by which this process was asked to end; None as long as it was not.
 
     Args:
-        tell: takes a line for people.
+        log: the file to which all is added that is told, and all that programs print.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, log: Path) -> None:
         self.stopped: signal.Signals | None = None
-        self._tell = tell
+        self._log = log
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop)
 
     def _stop(self, number: int, frame: object) -> None:
         self.stopped = signal.Signals(number)
 
-    def run(self, program: Program, until: float) -> Ending | None:
-        """Runs a program until it has ended or the moment has come (of the monotonic clock); None where this process was asked to end."""
+    def tell(self, line: str) -> None:
+        """Tells people."""
+        print(line, flush=True)
+        with self._log.open("a") as log:
+            print(line, file=log)
+
+    def run(self, program: Program, seconds: float) -> Ending | None:
+        """Runs a program for so long at most; None where this process was asked to end before."""
         if self.stopped is not None:
             return None
-        running = _Running(program, self._tell)
-        try:
-            while not running.has_ended():
-                if self.stopped is not None or monotonic() >= until:
-                    running.end(PATIENCE_S if self.stopped is None else HURRIED_S)
-                sleep(0.05)
-        finally:
-            running.close()
-        return running.ending()
+        start = monotonic()
+        with self._log.open("ab") as log, subprocess.Popen(["tee", "-a", self._log], stdin=subprocess.PIPE, process_group=0) as tee:
+            printed = os.fstat(log.fileno()).st_size
+            process = subprocess.Popen(
+                program.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log if program.quiet else tee.stdin,
+                stderr=subprocess.STDOUT,
+                cwd=program.folder,
+                env={**os.environ, **program.environment},
+                process_group=0,  # a signal to this one's group is passed on, not shared
+                preexec_fn=_end_with_parent,
+            )
+            asked = self._wait(process, seconds)
+            with suppress(subprocess.TimeoutExpired):  # what left the program's group may still hold the pipe
+                tee.communicate(timeout=TEE_S)
+            tee.kill()
+        if program.quiet:
+            with self._log.open(encoding="utf-8", errors="replace") as opened:
+                opened.seek(printed)
+                print(*(line[:WIDTH] for line in opened.read().splitlines()[-TAIL:]), sep="\n", flush=True)
+        return Ending(program, process.returncode, monotonic() - start, asked)
 
-
-class _Running:
-    """A program that was started, in a separate process group: a signal to this one's group is passed on, not shared."""
-
-    def __init__(self, program: Program, tell: Callable[[str], None]) -> None:
-        self._program, self._tell = program, tell
-        self._start = monotonic()
-        self._seconds: float | None = None
-        self._asked: list[tuple[signal.Signals, float]] = []
-        self._told = 0
-        reading, writing = os.pipe()
-        output = writing if program.log is None else os.open(program.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._process = subprocess.Popen(
-            program.command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=program.folder,
-            env={**os.environ, **program.environment, LINES: str(writing)},
-            pass_fds=(writing,),
-            process_group=0,
-            preexec_fn=_end_with_parent,
-        )
-        for descriptor in {output, writing}:
-            os.close(descriptor)
-        self._reader = threading.Thread(target=self._read, args=(os.fdopen(reading, encoding="utf-8", errors="replace"),), daemon=True)
-        self._reader.start()
-
-    def _read(self, lines: IO[str]) -> None:
-        with lines:
-            for line in lines:
-                self._told += 1
-                self._tell(f"{self._program.name}: {line.rstrip()}")
-
-    def has_ended(self) -> bool:
-        """Whether it has. It is not waited for yet: until `close` no other process group can get its number."""
-        if self._seconds is None and os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            self._seconds = monotonic() - self._start
-        return self._seconds is not None
-
-    def end(self, patience_s: Mapping[signal.Signals, float]) -> None:
-        """Asks it to end, and when the patience is over, more firmly. Returns at once: it is to be called again."""
-        if not self._asked:
-            self._ask(signal.SIGINT)
-            return
-        last, when = self._asked[-1]
-        if monotonic() - when > patience_s.get(last, 1.0):
-            self._ask(signal.SIGTERM if last == signal.SIGINT else signal.SIGKILL)
-
-    def _ask(self, number: signal.Signals) -> None:
-        self._asked.append((number, monotonic()))
-        if number == signal.SIGKILL:
-            os.killpg(self._process.pid, number)
-        else:
-            self._process.send_signal(number)
-
-    def close(self) -> None:
-        """Leaves none of its processes behind."""
+    def _wait(self, process: subprocess.Popen[bytes], seconds: float) -> bool:
+        """Waits until it has ended, and leaves none of its processes behind. Whether it had to be asked to end."""
+        until, asked = monotonic() + seconds, False
+        while process.poll() is None and monotonic() < until and self.stopped is None:
+            sleep(0.05)
+        for number, patience in PATIENCE_S.items():
+            if process.poll() is not None:
+                break
+            asked = True
+            process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(patience if self.stopped is None else min(patience, HURRIED_S))
         with suppress(ProcessLookupError, PermissionError):  # what some systems say of a group whose only process has ended
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._reader.join(2)  # a process that left the group may hold the pipe open
-
-    def ending(self) -> Ending:
-        status, log = self._process.returncode, self._program.log
-        if status != 0 and log is not None and not self._told:
-            for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]:
-                self._tell(f"{self._program.name}: {line}")
-        seconds = self._seconds if self._seconds is not None else monotonic() - self._start
-        return Ending(self._program, status, seconds, bool(self._asked))
+            os.killpg(process.pid, signal.SIGKILL)
+        return asked
 
 
-_LIBC = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
-_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 
 def _end_with_parent() -> None:
-    """Asks the system to end a program that was just started as soon as this process is gone, be it killed."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    """Asks Linux to end a program that was just started as soon as this process is gone, be it killed."""
+    if hasattr(_LIBC, "prctl"):
+        _LIBC.prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def python(*arguments: str) -> list[str]:

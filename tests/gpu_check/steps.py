@@ -8,10 +8,9 @@ blocks (`grid`) or two launches (`step`), in large ones what blocks read of each
 from __future__ import annotations
 
 import json
-import math
+import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +23,7 @@ from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import Case, Work
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from tests.gpu_check.bench import left_of
 from tests.support.cuda import stand_in
 
 Size = tuple[Cell, DataType, int, int]
@@ -91,8 +91,8 @@ def least_us(subject: Dmlpy, work: Callable[[], None], repeats: int) -> float:
     return min(subject.microseconds(work, repeats) for _ in range(ROUNDS))
 
 
-def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = (), until: float = math.inf) -> Iterator[Row | None]:
-    """Each size in each strategy; None for those that come too late."""
+def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = ()) -> Iterator[Row]:
+    """Each size in each strategy."""
     for cell, dtype, hidden, batch in sizes:
         both = cases([(cell, dtype, hidden, batch)])
         name = f"{both[0].shape.key} {dtype}"
@@ -100,10 +100,7 @@ def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = (), 
         favourite = ""
         works: list[Work] = []  # their arrays are drawn once for all strategies
         for strategy in STRATEGIES:
-            if chosen and not any(part in f"{name} {strategy}" for part in chosen):
-                continue
-            if time.monotonic() >= until:
-                yield None
+            if not is_chosen(f"{name} {strategy}", chosen):
                 continue
             works = works or [case.work() for case in both]
             favourite = favourite or (dml.compile(desc, device).explain_plan().strategy or "").partition(" ")[0]
@@ -132,40 +129,55 @@ def cases(sizes: Sequence[Size] = SIZES) -> list[Case]:
     ]
 
 
+def is_chosen(name: str, chosen: Sequence[str]) -> bool:
+    return not chosen or any(part in name for part in chosen)
+
+
 def names(sizes: Sequence[Size] = SIZES) -> list[str]:
     """Those of the rows."""
     return [f"{case.shape.key} {case.dtype} {strategy}" for case in cases(sizes)[::2] for strategy in STRATEGIES]
 
 
 def main(file: str, seconds: str, *chosen: str, sizes: Sequence[Size] = SIZES) -> None:
-    """Measures, prints each row and writes the file anew after it. Nothing is begun after so many seconds.
+    """Measures for so many seconds, prints each row and writes the file anew after it.
 
     With names only rows of which a name is a part are measured: "grid", "lstm-1024-b1-".
     """
-    until = time.monotonic() + float(seconds)
+    record: dict[str, Any] = {"left_out": [name for name in names(sizes) if is_chosen(name, chosen)], "rows": []}
+    signal.signal(signal.SIGALRM, signal.default_int_handler)  # the end interrupts a row in its midst
+    signal.setitimer(signal.ITIMER_REAL, max(left_of(float(seconds)), 1e-3))
+    try:
+        measure(record, Path(file), sizes, chosen)
+    except KeyboardInterrupt:
+        print("ended before all was measured:", ", ".join(record["left_out"]), flush=True)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        save(record, Path(file))
+
+
+def measure(record: dict[str, Any], path: Path, sizes: Sequence[Size], chosen: Sequence[str]) -> None:
+    """Fills a record."""
     found = stand_in.install() or dml.device("cuda")
     assert isinstance(found, CudaDevice)
-    path = Path(file)
-    record: dict[str, Any] = {
+    record |= {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": machine.device_facts(found) | machine.gpu_facts(found.ordinal),
         "versions": Dmlpy(found, 1).versions(),
         "launch_us": launches.launches(found.name),
-        "left_out": 0,
-        "rows": [],
     }
     print(*(f"{what}: {us:.2f} us" for what, us in record["launch_us"].items()), sep="\n")
-    for row in rows(found, sizes, chosen, until):
-        if row is None:
-            record["left_out"] += 1
-        else:
-            print(row, flush=True)
-            record["rows"].append(asdict(row))
-        unfinished = path.with_suffix(".part")
-        unfinished.write_text(json.dumps(record, indent=1) + "\n")
-        unfinished.replace(path)
-    if record["left_out"]:
-        print(f"the time is over; {record['left_out']} rows are left out")
+    for row in rows(found, sizes, chosen):
+        print(row, flush=True)
+        record["rows"].append(asdict(row))
+        record["left_out"].remove(f"{row.work} {row.strategy}")
+        save(record, path)
+
+
+def save(record: Mapping[str, Any], path: Path) -> None:
+    """Whoever reads it finds all of it, whenever this process ends."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text(json.dumps(record, indent=1) + "\n")
+    unfinished.replace(path)
 
 
 if __name__ == "__main__":

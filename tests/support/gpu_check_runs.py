@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable
@@ -35,6 +36,23 @@ def check_folder(folder: Path) -> None:
         assert len(name.parts) <= DEEPEST
         assert re.fullmatch(r"[A-Za-z0-9._/-]+", str(name)), name
         assert path.stat().st_size <= calls.MOST_BYTES
+
+
+def named_for(part: str) -> list[str]:
+    """The files or tests that are named for a part."""
+    return Path(calls.named_in(part).removeprefix("@")).read_text().splitlines()
+
+
+def outcomes(folder: Path, part: str) -> dict[str, str]:
+    """How the tests of a part fared by its record: the worst outcome of each."""
+    found: dict[str, str] = {}
+    path = folder / f"{part}.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        report = json.loads(line)
+        ends = report["$report_type"] == "TestReport" and (report["outcome"] != "passed" or report["when"] == "call")
+        if ends and found.get(report["nodeid"]) != "failed":
+            found[report["nodeid"]] = report["outcome"]
+    return found
 
 
 def has_ended(pid: int) -> bool:

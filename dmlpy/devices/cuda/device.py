@@ -156,6 +156,9 @@ class CudaDevice(Device):
         seen = self.seam.view(array) or arrays.view(array)
         return seen._replace(stream=self.seam.current_stream(int(value.__dlpack_device__()[1])))
 
+    def is_capturing(self, stream: int) -> bool:
+        return self.seam.is_capturing(stream)
+
     def place_of(self, pointer: int) -> str | None:
         if pointer in self._usable:
             return None

@@ -12,7 +12,6 @@ from dmlpy.description.naming import did_you_mean
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound, KnownLayouts
-from dmlpy.devices.device import Device, Memory
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.graphs.packing import Packing
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.graphs.program import Program
     from dmlpy.devices.graphs.report import GraphReport
     from dmlpy.graphs import Graph
@@ -162,12 +162,13 @@ class CompiledGraph:
         problems = problems or shared_memory(bound, [], {"persistent": area} if area else {}, packing=True)
         if problems:
             raise BindError(f"{self.name}.prepare", problems)
-        memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
+        memory = binding.memory_of(persistent, area)
 
         def enqueue(temporary: Memory | None) -> PreparedGraph:
             binding.order_after_producers(self.device, bound, handle, producers)
-            filled = self._packing.pack(bound, memory, handle, temporary)
+            # First, since it is refused in a capture, which shall then be as it was.
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
+            filled = self._packing.pack(bound, memory, handle, temporary)
             return PreparedGraph(self, filled, kept)
 
         return enqueue
@@ -238,7 +239,7 @@ class CompiledGraph:
         memory = None
         if persistent is not None:
             area, problems = self._resource("persistent", persistent, self._program.persistent_size, producers)
-            memory = None if area is None else Memory(area[0], area[1] - area[0], persistent)
+            memory = binding.memory_of(persistent, area)
         elif self.prepared_inputs:
             names = ", ".join(self.prepared_inputs)
             remedy = "bind what g.prepare(...) returns, or give the memory that it has filled as persistent"
@@ -335,7 +336,7 @@ class CompiledGraph:
         if temporary is None:
             return None, []
         area, problems = self._resource("temporary", temporary, self._program.plan.size, producers)
-        return None if area is None else Memory(area[0], area[1] - area[0], temporary), problems
+        return binding.memory_of(temporary, area), problems
 
     def _resource(self, name: str, value: Any, needed: int, producers: list[int]) -> tuple[tuple[int, int] | None, list[Problem]]:
         return binding.resource(self.device, name, value, needed, producers, self._program.alignment)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -16,24 +14,17 @@ from tests.support.cuda.functors import INF, KINDS, NAN, apply, check_accuracy
 LARGEST = float(np.finfo(np.float32).max)
 
 
-@pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
-    return found
-
-
 def test_every_activation_is_here() -> None:
     assert set(ATTRIBUTES) == {type(desc) for desc in ALL}
     assert set(KINDS) == {type(desc) for desc in ALL + ALONE}
 
 
 @pytest.mark.parametrize(("desc", "values"), LIMITS + LIMITS_ALONE, ids=[label(desc) for desc in ALL + ALONE])
-def test_limits(seam: Seam, desc: ActivationDesc, values: list[float]) -> None:
-    found = apply(seam, desc, np.array([0.0, -0.0, INF, -INF, NAN, LARGEST, -LARGEST], np.float32))
+def test_limits(cuda_seam: Seam, desc: ActivationDesc, values: list[float]) -> None:
+    found = apply(cuda_seam, desc, np.array([0.0, -0.0, INF, -INF, NAN, LARGEST, -LARGEST], np.float32))
     np.testing.assert_allclose(found, np.array(values, np.float32), rtol=2e-7)
 
 
 @pytest.mark.parametrize("desc", ALL + ALONE, ids=label)
-def test_accuracy(seam: Seam, desc: ActivationDesc) -> None:
-    check_accuracy(seam, desc)
+def test_accuracy(cuda_seam: Seam, desc: ActivationDesc) -> None:
+    check_accuracy(cuda_seam, desc)

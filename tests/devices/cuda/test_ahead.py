@@ -22,7 +22,7 @@ from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda import stand_in
-from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.programs import COPY
 from tests.support.tools import require
 

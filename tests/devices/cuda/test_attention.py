@@ -13,8 +13,9 @@ import dmlpy as dml
 from dmlpy.devices.cuda import attention
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support import relation_descs as descs
-from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.machines import H200, T4
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.layout_runs import Array, by_definition, layouts, run, same
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close

@@ -10,8 +10,9 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.convolution.geometry import Geometry
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.machines import H200
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.layout_runs import Array, check_layouts, compute, packed, random_values, results_of, run, same
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

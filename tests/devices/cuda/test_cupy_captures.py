@@ -6,36 +6,34 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx.helper import make_node
 
 import dmlpy as dml
+from dmlpy import onnx
 from dmlpy.devices.cuda import cupy_pool
 from dmlpy.devices.cuda.captures import RELAXED
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.devices.graphs import GraphDispatch
 from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, THREAD_LOCAL
 from tests.support.cuda.fake_cupy import Machine
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
+from tests.support.onnx_models import model
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZE = 4096
 
 
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)  # tests hold many of them
-    return seam_over(machine, monkeypatch, tmp_path)
+@pytest.fixture(autouse=True)
+def _small_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests hold many of them."""
+    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)
 
 
 @pytest.fixture
@@ -187,6 +185,19 @@ def call_dispatch(gpu: CudaDevice) -> Callable[[Any], object]:
     return lambda stream: op.bind(given, {"output_tensor": output})(stream)
 
 
+def call_model(gpu: CudaDevice) -> Callable[[Any], object]:
+    """A graph of an ONNX model, which keeps dispatches for further runs."""
+    nodes = [make_node("Softmax", ["x"], ["a"]), make_node("MatMul", ["a", "w"], ["y"])]
+    run = onnx.load(model(nodes, {"x": [4, 3]}, ["y"], constants={"w": np.ones((3, 5), np.float32)})).compile(gpu)
+    x = gpu.from_host(np.ones((4, 3), np.float32))
+
+    def call(stream: Any) -> object:
+        with nullcontext() if stream is None else stream:
+            return run.run({"x": x}, outputs="device")
+
+    return call
+
+
 class Noted:
     """Notes the memory that a seam gives while it is captured: addresses and sizes."""
 
@@ -202,7 +213,7 @@ class Noted:
         monkeypatch.setattr(seam.pool, "allocate", noted)
 
 
-@pytest.mark.parametrize("prepare_call", [call_operator, prepare, call_graph, call_dispatch])
+@pytest.mark.parametrize("prepare_call", [call_operator, prepare, call_graph, call_dispatch, call_model])
 @pytest.mark.parametrize("is_current", [False, True], ids=["named stream", "current stream"])
 def test_a_captured_call_keeps_its_memory(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]],
@@ -242,6 +253,28 @@ def test_a_captured_call_keeps_its_memory(
     assert {pointer for pointer, _ in captured} <= {other.pointer for other in given}, "after the graph they are given again"
 
 
+def test_no_other_run_of_a_model_has_the_scratch_of_a_captured_one(seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does the captured one have that of a run which may be under way when the graph is launched."""
+    used: list[tuple[int, int]] = []
+    call = GraphDispatch.__call__
+
+    def noted(dispatch: GraphDispatch, stream: int) -> None:
+        used.append(dispatch._areas["temporary"])
+        call(dispatch, stream)
+
+    monkeypatch.setattr(GraphDispatch, "__call__", noted)
+    run = call_model(CudaDevice(seam))
+    run(stream)
+    stream.begin_capture()
+    run(stream)
+    graph = stream.end_capture()
+    run(stream)
+    before, captured, after = used
+    assert before == after, "a dispatch is kept for further runs"
+    assert captured[1] <= before[0] or before[1] <= captured[0]
+    del graph
+
+
 def test_a_call_with_memory_of_the_callers_allocates_nothing(seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = CudaDevice(seam)
     op, given = product(gpu)
@@ -275,6 +308,14 @@ def portable(gpu: CudaDevice) -> Callable[[Any], object]:
     return lambda stream: op.prepare(**{name: given[name] for name in op.prepared_inputs}, portable=True, stream=stream)
 
 
+def portable_graph(gpu: CudaDevice) -> Callable[[Any], object]:
+    builder = dml.GraphBuilder()
+    owned = builder.input("b", dml.TensorDesc(data_type="FLOAT32", sizes=[3], flags="OWNED_BY_DML"))
+    builder.output("y", builder.add(dml.ActivationReluDesc, input_tensor=owned))
+    graph, b = dml.compile(builder.build(), gpu), gpu.from_host(np.ones(3, np.float32))
+    return lambda stream: graph.prepare(b=b, portable=True, stream=stream)
+
+
 def from_host(gpu: CudaDevice) -> Callable[[Any], object]:
     return lambda stream: gpu.from_host(np.ones(3, np.float32), stream.ptr)
 
@@ -288,7 +329,20 @@ def upload(gpu: CudaDevice) -> Callable[[Any], object]:
     return lambda stream: gpu.upload(np.ones(3, np.float32), stream.ptr)
 
 
-@pytest.mark.parametrize("prepare_call", [copying, copying_back, validating, portable, from_host, to_host, upload])
+@pytest.mark.parametrize("prepare_call", [portable, portable_graph])
+def test_what_cannot_be_kept_in_host_memory_is_not_packed(
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, machine: Machine, stream: Any
+) -> None:
+    """The capture is as it was."""
+    call = prepare_call(CudaDevice(seam))
+    stream.begin_capture()
+    with pytest.raises(dml.DeviceError, match="is being captured"):
+        call(stream)
+    assert machine.recordings[stream.ptr].work == []
+    stream.end_capture()
+
+
+@pytest.mark.parametrize("prepare_call", [copying, copying_back, validating, portable, portable_graph, from_host, to_host, upload])
 def test_what_waits_for_the_stream_is_refused_and_the_capture_goes_on(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any
 ) -> None:
@@ -301,8 +355,8 @@ def test_what_waits_for_the_stream_is_refused_and_the_capture_goes_on(
     stream.end_capture()
 
 
-@pytest.mark.parametrize("prepare_call", [copying, from_host, upload])
-def test_a_refused_copy_to_the_gpu_allocates_nothing(
+@pytest.mark.parametrize("prepare_call", [copying, from_host, upload, portable, portable_graph])
+def test_a_refused_copy_allocates_nothing(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The capture would keep it."""

@@ -8,7 +8,6 @@ import sys
 import tomllib
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cupy_likeness import compare
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import Machine
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.dispatch_cases import CASES
 from tests.support.folders import ROOT
 from tests.support.tools import folder_of, require
@@ -31,16 +30,6 @@ from tests.support.tools import folder_of, require
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int32)], align=True))
 BLOCK = (128, 1, 1)
 OLDEST_CUPY = "14.0"
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    return seam_over(machine, monkeypatch, tmp_path)
 
 
 def matrix() -> Matrix:

@@ -6,7 +6,6 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,10 @@ from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import Machine
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.dispatch_cases import CASES
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    return seam_over(machine, monkeypatch, tmp_path)
 
 
 class Counted:

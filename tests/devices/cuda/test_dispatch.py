@@ -15,7 +15,8 @@ from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import Memory
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.counting import CountingSeam, Replayed
-from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.dispatch_cases import CASES
 from tests.support.networks import network
 from tests.support.tools import require

@@ -185,7 +185,7 @@ def test_products_of_tf32(monkeypatch: pytest.MonkeyPatch, arithmetic: str) -> N
 # everything
 
 
-USERS = re.compile(r"cpu_seam|cuda_device|any_device|cuda_on_cpu")
+USERS = re.compile(r"cpu_seam|cuda_device|cuda_seam|any_device|cuda_on_cpu")
 OWN_ARITHMETIC = {
     "test_access_counts.py",
     "test_approximations.py",

@@ -14,8 +14,9 @@ from dmlpy.devices.cuda.division import NUMBERS
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.far_memory import STEP, far_array, run_far
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.layout_runs import by_definition
 from tests.support.tolerance import assert_close
 

@@ -12,9 +12,8 @@ import subprocess
 import sys
 import tarfile
 import time
-import types
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,13 @@ from dmlpy.bench.operators import large, suite
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.gpu_check import bench, calls, dispatch, info, packages, plugin, programs, selection, steps
+from tests.gpu_check import bench, calls, dispatch, info, packages, programs, steps
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support.cuda import stand_in
 from tests.support.cuda.counting import CountingSeam
-from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.folders import ROOT
 from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
 
@@ -47,17 +47,20 @@ class Exhausting(Runner):
 
     def __init__(self) -> None:
         self.stopped = None
+        self.lines: list[str] = []
         self.now = 1000.0
         self.ran: dict[str, tuple[float, Program]] = {}
 
-    def run(self, program: Program, until: float) -> Ending:
-        start = self.now
-        self.now = until - 1 if any(part.startswith(SHORT) for part in program.command) else until + PATIENCE_S
-        self.ran[program.name] = until - start, program
-        for text in (*program.command, str(program.log)):
+    def tell(self, line: str) -> None:
+        self.lines.append(line)
+
+    def run(self, program: Program, seconds: float) -> Ending:
+        self.now += seconds - 1 if any(part.startswith(SHORT) for part in program.command) else seconds + PATIENCE_S
+        self.ran[program.name] = seconds, program
+        for text in program.command:
             if "/out/" in text:
                 self.write(Path(text))
-        return self.ending(program, until - start)
+        return self.ending(program, seconds)
 
     @staticmethod
     def write(path: Path) -> None:
@@ -74,7 +77,7 @@ PATIENCE_S = sum(programs.PATIENCE_S.values())
 MEASURED = ["operators-before", "operators", "steps-before", "steps"]
 PROGRAMS = {
     "check": ["info", "core", "bench", "operators", "steps"],  # and nothing is left for `rest`
-    "recheck": ["info", "failed", "bench", *MEASURED, "profile", "page", "soak"],
+    "recheck": ["info", "failed", *MEASURED, "bench", "profile", "page", "soak"],
     "core": ["info", "core"],
     "rest": ["info", "rest"],
     "profile": ["info", "profile", "page"],
@@ -85,14 +88,18 @@ PROGRAMS = {
 
 def run_call(name: str, out: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> tuple[int, Exhausting, list[str]]:
     """A call whose programs take all the time that they are given: its status, what ran, and what was told."""
-    lines, runner = list[str](), Exhausting()
+    runner = Exhausting()
     out.mkdir(exist_ok=True)
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.delitem(os.environ, stand_in.VARIABLE, raising=False)
     monkeypatch.setattr(calls, "monotonic", lambda: runner.now)
     (out / f"{name}.log").touch()
     asked = Asked(name, out, calls.SECONDS.get(name, calls.PART_S), **more)
-    return Call(asked, 1000.0, out.parent, lines.append, runner).run(), runner, lines
+    return Call(asked, 1000.0, out.parent, runner).run(), runner, runner.lines
+
+
+FAILED = json.dumps({"nodeid": "tests/devices/cuda/test_gpu.py::test_x", "outcome": "failed"})
+"""A line of a record."""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -101,7 +108,7 @@ def test_a_call_ends_within_its_time_and_all_it_leaves_comes_back(name: str, tmp
     monkeypatch.setattr(shutil, "which", lambda tool: f"/usr/bin/{tool}")
     results = tmp_path / "results"
     results.mkdir()
-    (results / "core.json").write_text('{"failed": {"tests/test_x.py::test_x": []}}')
+    (results / "core.jsonl").write_text(FAILED)
     before = tmp_path / "before"
     status, runner, lines = run_call(name, tmp_path / "out", monkeypatch, after=results, before=None if name == "check" else before)
     assert status == 0, lines
@@ -158,8 +165,8 @@ def test_without_their_tools_profiles_are_told_to_be_missing(tmp_path: Path, mon
         assert any(line.startswith(text) for line in lines)
 
 
-@pytest.mark.parametrize("failed", [{}, {"tests/test_x.py::test_x": []}], ids=["none failed", "one failed"])
-def test_rest_may_run_out_of_time(failed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failed", ["", FAILED], ids=["none failed", "one failed"])
+def test_rest_may_run_out_of_time(failed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is no failure, but a test that failed is one; and `core` has to come to its end."""
     for part in ("core", "rest"):
         out = tmp_path / part / "out"
@@ -169,7 +176,7 @@ def test_rest_may_run_out_of_time(failed: dict[str, Any], tmp_path: Path, monkey
             "ending",
             staticmethod(lambda program, seconds: Ending(program, 2 * (program.name != "info"), seconds, program.name != "info")),
         )
-        monkeypatch.setattr(Exhausting, "write", staticmethod(lambda path: path.write_text(json.dumps({"failed": failed}))))
+        monkeypatch.setattr(Exhausting, "write", staticmethod(lambda path: path.write_text(failed)))
         status, _, _ = run_call(part, out, monkeypatch)
         assert status == int(part == "core" or bool(failed))
 
@@ -177,28 +184,37 @@ def test_rest_may_run_out_of_time(failed: dict[str, Any], tmp_path: Path, monkey
 # programs
 
 
-def spawned(text: str, monkeypatch: pytest.MonkeyPatch, *, log: Path | None = None, stop: bool = False) -> tuple[Ending, list[str]]:
-    """How a Python program ended, and what was told of it. When it tells its first line its time is over, or this process is to `stop`."""
-    lines: list[str] = []
-    monkeypatch.setattr(programs, "monotonic", lambda: time.monotonic() + (LIMIT_S if lines and not stop else 0))
+Spawn = Callable[..., tuple[Ending, list[str]]]
 
-    def tell(line: str) -> None:
-        lines.append(line)
-        if stop:
-            signal.raise_signal(signal.SIGTERM)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        runner = Runner(tell)
-        program = Program("it", programs.python("-c", text), log)
-        ending = runner.run(program, float("inf") if stop else time.monotonic() + LIMIT_S)
+@pytest.fixture
+def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Spawn]:
+    """Runs a Python program: how it ended, and what was told.
+
+    When it has printed a line its time is over, or this process is to `stop`; a quiet one has all the time.
+    """
+    log = tmp_path / "log"
+    log.write_text("of another program\n")
+
+    def run(text: str, *, quiet: bool = False, stop: bool = False) -> tuple[Ending, list[str]]:
+        def clock() -> float:
+            begun = not quiet and log.read_text().count("\n") > 1
+            if begun and stop:
+                signal.raise_signal(signal.SIGTERM)
+            return time.monotonic() + (LIMIT_S if begun and not stop else 0)
+
+        monkeypatch.setattr(programs, "monotonic", clock)
+        runner, program = Runner(log), Program("it", programs.python("-c", text), quiet)
+        ending = runner.run(program, float("inf") if stop else LIMIT_S)
         assert ending is not None
         assert runner.stopped == (signal.SIGTERM if stop else None)
-        assert not stop or runner.run(program, time.monotonic() + LIMIT_S) is None, "nothing is begun after that"
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return ending, lines
+        assert not stop or runner.run(program, LIMIT_S) is None, "nothing is begun after that"
+        return ending, capfd.readouterr().out.splitlines()
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 WAITS = "import time\ntry:\n    print('ready', flush=True)\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('interrupted')\n"
@@ -212,106 +228,40 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("stop", [False, True], ids=["its time is over", "the call is asked to end"])
-def test_a_program_is_interrupted(stop: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    ending, lines = spawned(WAITS, monkeypatch, stop=stop)
+def test_a_program_is_interrupted(stop: bool, spawned: Spawn, tmp_path: Path) -> None:
+    ending, lines = spawned(WAITS, stop=stop)
     assert (ending.status, ending.asked, ending.passed) == (0, True, False)
-    assert lines == ["it: ready", "it: interrupted"]
+    assert lines == ["ready", "interrupted"]
+    assert (tmp_path / "log").read_text().splitlines() == ["of another program", *lines]
     assert str(ending).startswith("it WAS ASKED TO END after ")
 
 
 @pytest.mark.parametrize(("ignored", "status"), [("2,", -signal.SIGTERM), ("2, 15", -signal.SIGKILL)])
-def test_a_program_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch, ignored: str, status: int) -> None:
+def test_a_program_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch, spawned: Spawn, ignored: str, status: int) -> None:
     """With all that it has started."""
-    monkeypatch.setattr(programs, "PATIENCE_S", {signal.SIGINT: 0.3, signal.SIGTERM: 0.3})
-    ending, lines = spawned(DEAF.format(ignored), monkeypatch)
+    monkeypatch.setattr(programs, "PATIENCE_S", {signal.SIGINT: 0.3, signal.SIGTERM: 0.3, signal.SIGKILL: 5})
+    ending, lines = spawned(DEAF.format(ignored))
     assert ending.status == status
-    wait_until(lambda: has_ended(int(lines[0].removeprefix("it: "))), "what it started is ended too")
+    wait_until(lambda: has_ended(int(lines[0])), "what it started is ended too")
 
 
-def test_what_a_program_with_a_log_tells_is_what_it_writes_to_its_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "log"
-    tells = f"import os; os.write(int(os.environ[{programs.LINES!r}]), b'a line\\n')"
-    ending, lines = spawned(f"print('and more', flush=True); {tells}; import time; time.sleep(600)", monkeypatch, log=log)
-    assert (ending.asked, lines) == (True, ["it: a line"])
-    assert log.read_text().startswith("and more\n")
-    ending, lines = spawned("1 / 0", monkeypatch, log=log)
-    assert (ending.status, ending.passed, ending.asked) == (1, False, False)
-    assert lines[-1] == "it: ZeroDivisionError: division by zero", "where it tells nothing, the end of its log"
+def test_the_end_alone_of_what_a_quiet_program_prints_is_told(spawned: Spawn, tmp_path: Path) -> None:
+    """However much it is, and however long its lines are."""
+    ending, lines = spawned("print(*('x' * 1000 for _ in range(30)), sep='\\n'); 1 / 0", quiet=True)
+    assert (ending.status, ending.passed) == (1, False)
+    assert (tmp_path / "log").read_text().count("x" * 1000) == 30
+    assert len(lines) == programs.TAIL
+    assert lines[0] == "x" * programs.WIDTH
+    assert lines[-1] == "ZeroDivisionError: division by zero"
+    ending, lines = spawned("print('little')", quiet=True)
+    assert lines == ["little"], "of what it printed itself"
 
 
-# the report
-
-
-class Pipe:
-    """What a `Report` tells."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, record: Path) -> None:
-        self.text = ""
-        monkeypatch.setattr(plugin.Report, "tell", lambda report, line: setattr(self, "text", f"{self.text}{line}\n"))
-        self.report = plugin.Report(1, 0.0, record)
-
-
-def failing(nodeid: str, text: str) -> pytest.TestReport:
-    return pytest.TestReport(nodeid, (plugin.file_of(nodeid), 1, ""), {}, "failed", text, "call", duration=0.1)
-
-
-TRACEBACK = """\
-tests/test_x.py:{line}: in test_x
-    check(device)
-tests/support/tolerance.py:44: in assert_close
-    assert right, text
-E   AssertionError: output: {line} of 2592 elements are off by 1.5e-03
-E   assert False
-"""
-
-
-def test_a_record_is_whole_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is there when the tests are known, is written anew while they run, and never in part."""
-    monkeypatch.setattr(plugin, "RECORD_S", 0.0)
-    file = tmp_path / "core.json"
-    report = Pipe(monkeypatch, file).report
-    replaced: list[int] = []
-    replace = Path.replace
-    monkeypatch.setattr(Path, "replace", lambda path, target: replaced.append(path != target) or replace(path, target))  # type: ignore[func-returns-value]
-    report.pytest_xdist_node_collection_finished(None, ["tests/test_x.py::test_x[0]", "tests/test_x.py::test_x[1]"])
-    first = json.loads(file.read_text())
-    assert (first["tests"], first["left"], first["outcomes"]) == (2, {"tests/test_x.py": 2}, {})
-    report.pytest_runtest_logstart("tests/test_x.py::test_x[0]")
-    report.pytest_runtest_logreport(failing("tests/test_x.py::test_x[0]", TRACEBACK.format(line=7)))
-    report.pytest_runtest_logfinish("tests/test_x.py::test_x[0]")
-    then = json.loads(file.read_text())
-    assert (then["left"], then["outcomes"]) == ({"tests/test_x.py": 1}, {"failed": 1})
-    assert then["failed"]["tests/test_x.py::test_x[0]"][-1] == "AssertionError: output: 7 of 2592 elements are off by 1.5e-03 assert False"
-    assert then["files"] == {"tests/test_x.py": {"seconds": 0.1, "failed": 1}}
-    assert replaced == [True, True]
-
-
-def test_many_failures_do_not_hide_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many they are, all of what is told is shorter than what comes back of a call; the record has all of them."""
-    pipe = Pipe(monkeypatch, tmp_path / "core.json")
-    nodeids = [f"tests/test_x.py::test_x[{number}]" for number in range(1000)]
-    pipe.report.pytest_xdist_node_collection_finished(None, [*nodeids, "tests/test_y.py::test_y"])
-    for number, nodeid in enumerate(nodeids):
-        pipe.report.pytest_runtest_logstart(nodeid)
-        pipe.report.pytest_runtest_logreport(failing(nodeid, TRACEBACK.format(line=number)))
-        pipe.report.pytest_runtest_logfinish(nodeid)
-    pipe.report.pytest_runtest_logstart("tests/test_y.py::test_y")
-    session: Any = types.SimpleNamespace(config=types.SimpleNamespace(pluginmanager=pytest.PytestPluginManager()))
-    pipe.report.pytest_sessionfinish(session)
-    lines = pipe.text.splitlines()
-    assert len(pipe.text) < 6000
-    assert lines[:3] == [
-        "1001 tests",
-        "FAILED tests/test_x.py::test_x[0]",
-        "    tests/test_x.py:0: in test_x | tests/support/tolerance.py:44: in assert_close | "
-        "AssertionError: output: 0 of 2592 elements are off by 1.5e-03 assert False",
-    ]
-    assert "tests/test_x.py: 1000 failed; 100.0 s" in lines
-    assert sum(line.startswith("FAILED") for line in lines) == plugin.TOLD
-    assert re.fullmatch(r"1000 failed, 1 NOT RUN; \d+ s", lines[-3])
-    assert lines[-2].startswith("  still running: tests/test_y.py::test_y, for ")
-    assert lines[-1] == "  not run: tests/test_y.py 1"
-    assert len(json.loads((tmp_path / "core.json").read_text())["failed"]) == 1000
+def test_who_failed_is_read_of_a_record_that_was_cut_off(tmp_path: Path) -> None:
+    record = tmp_path / "core.jsonl"
+    passed = json.dumps({"nodeid": "tests/test_x.py::test_y", "outcome": "passed"})
+    record.write_text(f'{{"$report_type": "SessionStart"}}\n{FAILED}\n{passed}\n{FAILED[:-3]}')
+    assert calls.failed_in(record) == {"tests/devices/cuda/test_gpu.py::test_x": True}
 
 
 # packages and kernels
@@ -324,10 +274,10 @@ def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     first, network, none, then = done.stdout.splitlines()
-    names = dict.fromkeys(name for part in calls.shares("check") for name in packages.NEEDED[part])
-    assert first == f"check needs what is not installed here: cupy, {', '.join(names)}"
+    assert first == f"what is not installed here is needed: cupy, {', '.join(packages.NEEDED)}"
     own = ["cupy-cuda13x", "numpy", "pydantic", "lazy-loader", "platformdirs", "threadpoolctl"]
-    wanted = [*own, "'pytest>=9'", "pytest-benchmark", "pytest-xdist", "hypothesis", "psutil", "matplotlib", "rich", "typer"]
+    wanted = [*own, "'pytest>=9'", "pytest-benchmark", "pytest-reportlog", "pytest-xdist", "hypothesis"]
+    wanted += ["psutil", "matplotlib", "rich", "typer"]
     assert network.split()[-len(wanted) :] == wanted
     assert f"--python-version 3.{sys.version_info.minor} " in none
     assert " -d .gpu/wheels cupy-cuda13x numpy " in none
@@ -346,8 +296,8 @@ def test_measuring_needs_no_other_packages() -> None:
     """Than those that a call says; for the calls that run tests the dry runs show it."""
     text = "import tests.support.cuda.only_needed, tests.gpu_check.bench, tests.gpu_check.steps, tests.gpu_check.info;"
     text += "import dmlpy.bench.worker as worker;"
-    text += "worker.Session().start('tests.gpu_check.bench:StandIn', 'cuda:0', 1); from dmlpy.bench import machine; machine.host(1)"
-    variables = os.environ | {"DMLPY_TEST_ONLY": "bench", stand_in.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
+    text += "worker.Session().start('tests.support.gpu_suite:OverStandIn', 'cuda:0', 1); from dmlpy.bench import machine; machine.host(1)"
+    variables = os.environ | {stand_in.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -432,7 +382,7 @@ SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
 def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
     device = CudaDevice(NullSeam())
-    rows = [row for row in steps.rows(device, SMALL) if row is not None]
+    rows = list(steps.rows(device, SMALL))
     assert [(row.work, row.strategy) for row in rows] == [
         (work, strategy) for work in ("rnn-8-b2-t5 FLOAT32", "lstm-512-b1-t5 FLOAT16") for strategy in STRATEGIES
     ]
@@ -447,43 +397,60 @@ def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytes
             assert any(row.strategy in line for line in row.plan)
 
 
-def test_rows_are_chosen_by_a_part_of_their_name_and_end_with_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_chosen_by_a_part_of_their_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
     rows = list(steps.rows(CudaDevice(NullSeam()), SMALL, ["rnn-8", "FLOAT16 grid"]))
-    assert [(row.work, row.strategy) for row in rows if row] == [
+    assert [(row.work, row.strategy) for row in rows] == [
         *(("rnn-8-b2-t5 FLOAT32", strategy) for strategy in STRATEGIES),
         ("lstm-512-b1-t5 FLOAT16", "grid"),
     ]
-    assert list(steps.rows(CudaDevice(NullSeam()), SMALL, (), 0.0)) == [None] * 6
-    assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(NullSeam()), SMALL) if row] == steps.names(SMALL)
+    assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(NullSeam()), SMALL)] == steps.names(SMALL)
 
 
-def test_steps_are_saved_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An interruption loses the one that is being measured."""
+@pytest.mark.parametrize("interrupted", [True, False], ids=["interrupted", "the time is over"])
+def test_steps_are_saved_one_by_one(
+    interrupted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever ends it loses the one that is being measured."""
+    names = [f"rnn-8-b2-t100 FLOAT32 {strategy}" for strategy in STRATEGIES]
+    works, strategies = zip(*(name.rsplit(" ", 1) for name in names), strict=True)
 
-    def interrupted(*arguments: object) -> Iterator[steps.Row | None]:
-        yield steps.Row("a", "walk", True, 2.0, 1.0, 200.0, 100.0)
-        yield None
-        yield steps.Row("a", "grid", reason="it does not fit")
-        raise KeyboardInterrupt
+    def rows(*arguments: object) -> Iterator[steps.Row]:
+        yield steps.Row(works[0], strategies[0], True, 2.0, 1.0, 200.0, 100.0)
+        yield steps.Row(works[1], strategies[1], reason="it does not fit")
+        if interrupted:
+            raise KeyboardInterrupt
+        assert 200 < signal.getitimer(signal.ITIMER_REAL)[0] <= LIMIT_S, "the end is set"
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        time.sleep(LIMIT_S)
 
     device = CudaDevice(CpuSeam())
     monkeypatch.setattr(stand_in, "install", lambda: device)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
     monkeypatch.setattr(launches, "LAUNCHES", 5)
-    monkeypatch.setattr(steps, "rows", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        steps.main(str(tmp_path / "steps.json"), "10")
+    monkeypatch.setattr(steps, "left_of", lambda seconds: seconds)
+    monkeypatch.setattr(steps, "rows", rows)
+    steps.main(str(tmp_path / "steps.json"), str(LIMIT_S), sizes=SMALL[:1])
     found = json.loads((tmp_path / "steps.json").read_text())
     assert [(row["strategy"], row["step_us"], row["reason"]) for row in found["rows"]] == [
-        ("walk", 2.0, ""),
-        ("grid", None, "it does not fit"),
+        (strategies[0], 2.0, ""),
+        (strategies[1], None, "it does not fit"),
     ]
+    assert found["left_out"] == names[2:]
     assert found["device"]["name"] == "H100 on the CPU"
     assert found["launch_us"].keys() == launches.NAMES.keys()
     assert all(us > 0 for us in found["launch_us"].values())
-    assert found["left_out"] == 1
-    assert "a walk (chosen): 2.00 us a step (1.00 by the model), 200 us for 100 steps (100)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"{names[0]} (chosen): 2.00 us a step (1.00 by the model), 200 us for 100 steps (100)" in printed
+    assert f"ended before all was measured: {', '.join(names[2:])}" in printed
+
+
+def test_a_measurement_s_time_begins_with_its_process() -> None:
+    """Libraries take seconds to be imported."""
+    assert 0 < 1e6 - bench.left_of(1e6) < 1e6
+    text = "import time; time.sleep(2); from tests.gpu_check.bench import left_of; print(left_of(100))"
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 98
 
 
 def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -498,10 +465,10 @@ def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, ca
     monkeypatch.setitem(machine.COPIED_BYTES, "cuda", 0)
     device = CudaDevice(seam)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
-    dispatch.main(selection.PROFILED)
-    assert seam.counts["launch"] >= len(selection.PROFILED)
+    dispatch.main(calls.PROFILED)
+    assert seam.counts["launch"] >= len(calls.PROFILED)
     named = {kernel.entry.partition("<")[0] for kernel in device.library.keys}
-    assert {name for name in named if re.fullmatch(selection.PROFILED_KERNELS.removeprefix("regex:"), name)} == {
+    assert {name for name in named if re.fullmatch(calls.PROFILED_KERNELS.removeprefix("regex:"), name)} == {
         "grid",
         "convolve_tiles",
         "attend_halves",

@@ -20,11 +20,11 @@ from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.validation.problems import DeviceError
-from tests.gpu_check import calls, info, kernels, plan, plugin, selection
+from tests.gpu_check import calls, info, kernels, plan, plugin
 from tests.support.cuda import gpu_kernels
-from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.cuda.grid_kernel_instances import grid_instances
 from tests.support.cuda.late_blocks import DELAY
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.nvrtc import NEWEST, Nvrtc, library_of
 from tests.support.cuda.programs import COPY
 from tests.support.tools import require
@@ -132,7 +132,7 @@ def test_an_nvrtc_that_is_missing_is_told(tmp_path: Path, capsys: pytest.Capture
 def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are profiled, one of each strategy, and the one by which a machine tells whether the kernels fit."""
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(worth, "FIRST_LAYERS", selection.PROFILED[:1])
+    monkeypatch.setattr(worth, "FIRST_LAYERS", calls.PROFILED[:1])
     named = kernels.named_by_cases(limits_of("H100"))
     assert not any(is_late for _, is_late in named)
     functions = {kernel.entry.partition("<")[0] for kernel, _ in named}
@@ -146,7 +146,7 @@ def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: 
 @pytest.mark.slow
 def test_the_kernels_of_the_soak_come_late_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DMLPY_TEST_SOAKED", "0")
-    _, named = gpu_kernels.kernels_of_gpu_tests(tmp_path / "kernels", selection.SOAK, gpu="A100")
+    _, named = gpu_kernels.kernels_of_gpu_tests(tmp_path / "kernels", calls.SOAK, gpu="A100")
     late = {kernel for kernel, is_late in named if is_late}
     assert {kernel.file for kernel in late} >= {"recurrent/grid.cu", "recurrent/grid_gradient.cu"}
     assert late <= {kernel for kernel, is_late in named if not is_late}
@@ -155,15 +155,22 @@ def test_the_kernels_of_the_soak_come_late_too(tmp_path: Path, monkeypatch: pyte
 # the order of the tests
 
 
+class Item:
+    """An item of pytest's with a test's parameters, or none."""
+
+    def __init__(self, nodeid: str, **params: object) -> None:
+        self.nodeid, self.callspec = nodeid, types.SimpleNamespace(params=params) if params else None
+
+
 def item(nodeid: str, **params: object) -> Any:
-    return types.SimpleNamespace(nodeid=nodeid, callspec=types.SimpleNamespace(params=params))
+    return Item(nodeid, **params)
 
 
 def test_a_row_of_each_operator_comes_first_and_samples_last() -> None:
     relu, gelu = (
         kind(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(1,))) for kind in (dml.ActivationReluDesc, dml.ActivationGeluDesc)
     )
-    many = [item(f"{selection.SAMPLED}.py::test_n[{number}]", number=number) for number in range(25)]
+    many = [item(f"{plugin.SAMPLED}.py::test_n[{number}]", number=number) for number in range(25)]
     given = [
         *many,
         item("a.py::test_a[relu-1]", desc=relu, size=1),
@@ -172,9 +179,14 @@ def test_a_row_of_each_operator_comes_first_and_samples_last() -> None:
         item("a.py::test_a[gelu-2]", desc=gelu),
         item("a.py::test_b[1]", number=1),
         item("a.py::test_b[2]", number=2),
-        types.SimpleNamespace(nodeid="b.py::test_c"),
+        item("b.py::test_c"),
     ]
-    ordered = [one.nodeid for one in plugin.in_order_of_worth(given)]
+    deselected: list[Any] = []
+    hook = types.SimpleNamespace(pytest_deselected=lambda items: deselected.extend(items))
+    config: Any = types.SimpleNamespace(hook=hook)
+    plugin.pytest_collection_modifyitems(config, given)
+    ordered = [one.nodeid for one in given]
+    assert len(deselected) == 22
     firsts = ["a.py::test_a[relu-1]", "a.py::test_a[gelu-1]", "a.py::test_b[1]", "b.py::test_c"]
     others = ["a.py::test_a[relu-2]", "a.py::test_a[gelu-2]", "a.py::test_b[2]"]
     assert ordered == [*firsts, *others, *(many[number].nodeid for number in (0, 10, 20))]

@@ -15,11 +15,12 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.networks import Mode, Network
 from tests.support.tools import require
 

@@ -27,20 +27,14 @@ from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, step
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import EVERY_ACTIVATION, place
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
 TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "GRU": GRUTrainingDesc, "LSTM": LSTMTrainingDesc}
-
-
-@pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
-    return found
 
 
 # cases
@@ -115,8 +109,8 @@ def row_name(cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> str
 
 
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), [pytest.param(*row, id=row_name(*row)) for row in ROWS[::2]])
-def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype, 5)
+def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_seam, cell, flags, strategy, dtype, 5)
 
 
 @pytest.mark.slow
@@ -124,8 +118,8 @@ def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: st
     ("cell", "flags", "strategy", "dtype"),
     [pytest.param(*cell, *row, id=row_name(*cell, *row)) for cell, *row in ALL_ROWS],
 )
-def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype, 10)
+def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_seam, cell, flags, strategy, dtype, 10)
 
 
 THROUGH_DEVICE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -169,11 +163,11 @@ def test_forward_then_gradient(cuda_device: Any, cell: str, options: dict[str, A
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, LSTMS[0]], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     """More units than a warp has threads, and sums of several chunks."""
     flags = {name: bool(on) for name, on in flags.items() if name != "peephole"}
     case = Case(cell, np.random.default_rng(3), t=40, b=3, i=5, h=37, dtype=dtype, lengths=[40, 17, 0], **flags)
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
@@ -188,23 +182,23 @@ def names_of(functions: tuple[ActivationDesc, ...]) -> str:
 
 
 @pytest.mark.parametrize("functions", PAIRS, ids=names_of)
-def test_every_activation_of_gates(seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
+def test_every_activation_of_gates(cuda_seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("GRU", np.random.default_rng(4), functions=functions, lengths=[4, 1, 3])
-    case.launch(STRATEGIES["step"], seam)
+    case.launch(STRATEGIES["step"], cuda_seam)
     case.check()
 
 
 @pytest.mark.parametrize("functions", TRIPLES, ids=names_of)
-def test_every_activation_of_clipped_sums_and_of_the_cell(seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
+def test_every_activation_of_clipped_sums_and_of_the_cell(cuda_seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(5), functions=functions, use_clip_threshold=True, clip_threshold=0.6)
-    case.launch(STRATEGIES["walk 1"], seam)
+    case.launch(STRATEGIES["walk 1"], cuda_seam)
     case.check()
 
 
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
-def test_directions_may_have_different_activations(seam: Seam, strategy: str) -> None:
+def test_directions_may_have_different_activations(cuda_seam: Seam, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(6), functions=(*PAIRS[1], *PAIRS[4]), direction="BIDIRECTIONAL", lengths=[4, 0, 2])
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
@@ -213,7 +207,7 @@ def test_directions_may_have_different_activations(seam: Seam, strategy: str) ->
 
 @pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
+def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
     """NaN in the input and in the kept values of such steps, and in the upstream gradients of outputs that show no state."""
     lengths, mask = [4, 0, 2], np.array([[0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1]])
     case = Case(cell, np.random.default_rng(7), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, **flags)
@@ -226,16 +220,16 @@ def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: dict[str,
                 upstream[time, direction, sample] = np.nan
     assert np.isnan(case.inputs["reserve_tensor"].elements).any()
     assert np.isnan(upstream).any(axis=(0, 2, 3)).all()
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
 @pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_sequence_of_length_zero_passes_its_gradient_through(seam: Seam, cell: str, strategy: str) -> None:
+def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_seam: Seam, cell: str, strategy: str) -> None:
     case = Case(cell, np.random.default_rng(8), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
     case.inputs["recurrence_tensor"].elements[...] = np.nan  # there is nothing to multiply
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     for name, placed in case.outputs.items():
         of_state = {"hidden_init_gradient_tensor": "output_single", "cell_mem_init_gradient_tensor": "output_cell_single"}.get(name)
         expected = case.inputs[f"{of_state}_gradient_tensor"].elements if of_state else 0.0
@@ -243,9 +237,9 @@ def test_a_sequence_of_length_zero_passes_its_gradient_through(seam: Seam, cell:
 
 
 @pytest.mark.parametrize("strategy", ["walk 4", "step"])
-def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, strategy: str) -> None:
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_seam: Seam, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(9), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
@@ -255,9 +249,9 @@ def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, strategy: 
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e4])
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, cell: str, strategy: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, cell: str, strategy: str, scale: float) -> None:
     case = Case(cell, np.random.default_rng(10), t=6, scale=scale, direction="BACKWARD", lengths=[6, 2, 5])
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
@@ -275,9 +269,9 @@ def test_gradients_do_not_depend_on_the_order_of_threads(cell: str, flags: dict[
 
 @pytest.mark.parametrize("upstream", [(), ("output_sequence",), ("output_single",), ("output_cell_single",)], ids=str)
 @pytest.mark.parametrize("strategy", ["walk 1", "step"])
-def test_each_upstream_gradient_alone(seam: Seam, strategy: str, upstream: tuple[str, ...]) -> None:
+def test_each_upstream_gradient_alone(cuda_seam: Seam, strategy: str, upstream: tuple[str, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(12), upstream=upstream, lengths=[2, 0, 4])
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
@@ -285,10 +279,10 @@ EACH = ("input", "weight", "recurrence", "bias", "hidden_init", "cell_mem_init",
 
 
 @pytest.mark.parametrize(("strategy", "output"), [*product(["walk 1"], EACH), *product(["step"], (*EACH, "projection"))])
-def test_each_gradient_alone(seam: Seam, strategy: str, output: str) -> None:
+def test_each_gradient_alone(cuda_seam: Seam, strategy: str, output: str) -> None:
     p = 3 if strategy == "step" else 0
     case = Case("LSTM", np.random.default_rng(13), p=p, optional=("peephole",), outputs=(output,), lengths=[2, 0, 4])
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 

@@ -29,13 +29,6 @@ EACH_CELL = pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], i
 EACH_STRATEGY = pytest.mark.parametrize("strategy", ["walk 2", "step"])
 
 
-@pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
-    return found
-
-
 # the copies
 
 
@@ -58,12 +51,12 @@ def scaled_copy(seam: Seam, values: Array, offset: int = 0) -> tuple[Array, Arra
 
 @pytest.mark.parametrize("largest", [1.0, 1.99, 2.0, 65504.0, 1e-4, 1e-30, 1e30, 3.4e38, 2.0**-126, 1e-44, 0.0])
 @pytest.mark.parametrize(("count", "offset"), [(1, 0), (4, 0), (1031, 0), (1032, 0), (1032, 1), (70_000, 0)])
-def test_a_scale_brings_the_largest_near_the_end_of_the_range(seam: Seam, count: int, offset: int, largest: float) -> None:
+def test_a_scale_brings_the_largest_near_the_end_of_the_range(cuda_seam: Seam, count: int, offset: int, largest: float) -> None:
     rng = np.random.default_rng(count)
     values = (rng.uniform(-1, 1, count) * 10.0 ** rng.uniform(-6, 0, count)).astype(np.float32)
     values[rng.integers(count)] = -1
     values = (values.astype(np.float64) * largest).astype(np.float32)
-    found, unpacked = scaled_copy(seam, values, offset)
+    found, unpacked = scaled_copy(cuda_seam, values, offset)
     exponent = min(14 - np.floor(np.log2(float(np.abs(values).max()) or 2.0**-200)), 126)
     expected = values.astype(np.float64) * 2.0**exponent
     assert 2.0**14 <= np.abs(expected).max() < 2.0**15 or largest < 1e-30
@@ -72,20 +65,20 @@ def test_a_scale_brings_the_largest_near_the_end_of_the_range(seam: Seam, count:
         np.testing.assert_array_equal(unpacked, (values.astype(np.float64) * 2.0**-exponent).astype(np.float32).astype(np.float16))
 
 
-def test_what_is_not_finite_has_no_part_in_the_scale(seam: Seam) -> None:
+def test_what_is_not_finite_has_no_part_in_the_scale(cuda_seam: Seam) -> None:
     values = np.array([np.nan, 1e-3, -np.inf, -2e-3, np.inf, 0.0], np.float32)
-    found, _ = scaled_copy(seam, values)
+    found, _ = scaled_copy(cuda_seam, values)
     assert np.isnan(found[0])
     np.testing.assert_array_equal(found[[2, 4, 5]], [-np.inf, np.inf, 0.0])
     np.testing.assert_array_equal(found[[1, 3]], (values[[1, 3]] * np.float32(2.0**23)).astype(np.float16))
 
 
 @pytest.mark.parametrize("offset", [0, 1])
-def test_a_copy_without_a_scale(seam: Seam, offset: int) -> None:
+def test_a_copy_without_a_scale(cuda_seam: Seam, offset: int) -> None:
     values = np.random.default_rng(1).standard_normal(1000 + offset).astype(np.float32)
-    source, copy = seam.to_device(0, values, 0), seam.to_device(0, np.zeros(1000, np.float16), 0)
-    narrowed(KernelLibrary(seam, 0), view(source).pointer + 4 * offset, 1000, view(copy).pointer)(0)
-    np.testing.assert_array_equal(seam.to_host(copy, 0), values[offset:].astype(np.float16))
+    source, copy = cuda_seam.to_device(0, values, 0), cuda_seam.to_device(0, np.zeros(1000, np.float16), 0)
+    narrowed(KernelLibrary(cuda_seam, 0), view(source).pointer + 4 * offset, 1000, view(copy).pointer)(0)
+    np.testing.assert_array_equal(cuda_seam.to_host(copy, 0), values[offset:].astype(np.float16))
 
 
 @pytest.mark.parametrize(
@@ -114,21 +107,21 @@ def test_the_thread_sanitizer_misses_the_barrier() -> None:
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 2e4])
 @EACH_STRATEGY
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, cell: str, strategy: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, cell: str, strategy: str, scale: float) -> None:
     """Also where most gate gradients, as they are, are below the smallest half or near it, and only their sums are not."""
     case = Case(cell, np.random.default_rng(10), t=30, b=9, h=8, dtype=np.float16, scale=scale, upstream=("output_single",))
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
 @EACH_STRATEGY
 @EACH_CELL
-def test_samples_do_not_touch_each_other(seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
+def test_samples_do_not_touch_each_other(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
     """A NaN and an infinity in two samples stay there, and spoil nobody's scale."""
     case = Case(cell, np.random.default_rng(11), b=4, h=8, dtype=np.float16, outputs=("input",), upstream=("output_sequence",), **flags)
     upstream = case.inputs["output_sequence_gradient_tensor"].elements
     upstream[2, 0, 1, 3], upstream[1, 0, 2, 0] = np.nan, np.inf
-    case.launch(STRATEGIES[strategy], seam)
+    case.launch(STRATEGIES[strategy], cuda_seam)
     (placed,) = case.outputs.values()
     assert not np.isfinite(placed.elements[0, :2, [1, 2]]).any()
     (expected,) = (case.expected[name] for name in case.outputs)

@@ -19,14 +19,6 @@ from tests.support.cuda.layer_plans import launch
 from tests.support.recurrent_runs import Run
 from tests.support.tools import require
 
-
-@pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
-    return found
-
-
 REST = {"most_registers": 0}  # all of R in shared memory
 SOME = {"most_registers": 8}  # a part of it in registers
 DATA = {"protocol": "data"}  # words that tell by themselves whether they have come, in place of flags
@@ -97,13 +89,13 @@ def usual(number: int, trains: bool) -> bool:
         for trains in (False, True)
     ],
 )
-def test_grid(seam: Seam, row: Row, trains: bool) -> None:
+def test_grid(cuda_seam: Seam, row: Row, trains: bool) -> None:
     for seed, prepared in ((1, False), (2, True)):
         run = row.build(trains=trains, seed=seed, layouts=layers.LAYOUTS if seed == 2 else ("packed",))
-        launch(run, row.plan, seam, prepared=prepared)
+        launch(run, row.plan, cuda_seam, prepared=prepared)
         (training if trains else layers).check(run)
-    if isinstance(seam, CpuSeam):
-        seam.check_guards()
+    if isinstance(cuda_seam, CpuSeam):
+        cuda_seam.check_guards()
 
 
 ONE_SAMPLE = [
@@ -115,19 +107,19 @@ ONE_SAMPLE = [
 
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("row", ONE_SAMPLE, ids=str)
-def test_blocks_of_one_sample_take_it_alone(seam: Seam, row: Row, trains: bool) -> None:
+def test_blocks_of_one_sample_take_it_alone(cuda_seam: Seam, row: Row, trains: bool) -> None:
     """Though products on tensor cores have eight: a thread has no pairs of the others, whose sums go nowhere."""
     run = row.build(trains=trains)
-    plan = launch(run, row.plan, seam)
+    plan = launch(run, row.plan, cuda_seam)
     (entry,) = (kernel.entry for kernel in plan.kernels() if kernel.entry.startswith("grid<"))
     assert re.search(r"Protocol::\w+, 1, ", entry), "one pair"
     (training if trains else layers).check(run)
-    if isinstance(seam, CpuSeam):
-        seam.check_guards()
+    if isinstance(cuda_seam, CpuSeam):
+        cuda_seam.check_guards()
 
 
 @pytest.mark.parametrize("cell", FEW)
-def test_directions_may_have_different_activations(seam: Seam, cell: str) -> None:
+def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str) -> None:
     forward = (
         activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
         activations.ActivationSoftsignDesc(),
@@ -136,57 +128,57 @@ def test_directions_may_have_different_activations(seam: Seam, cell: str) -> Non
     backward = (activations.ActivationSigmoidDesc(), activations.ActivationScaledTanhDesc(alpha=0.7), activations.ActivationTanhDesc())
     count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
     run = FEW[cell].build(trains=True, functions=forward[:count] + backward[:count])
-    launch(run, FEW[cell].plan, seam)
+    launch(run, FEW[cell].plan, cuda_seam)
     training.check(run)
 
 
 @pytest.mark.parametrize("cell", FEW)
-def test_lengths_of_zero_and_beyond_the_sequence(seam: Seam, cell: str) -> None:
+def test_lengths_of_zero_and_beyond_the_sequence(cuda_seam: Seam, cell: str) -> None:
     for lengths in ([0] * 5, [4, 3, 2**32 - 1, 2**31, 0]):
         run = FEW[cell].build(trains=True, lengths=lengths)
-        launch(run, FEW[cell].plan, seam)
+        launch(run, FEW[cell].plan, cuda_seam)
         training.check(run)
 
 
 @pytest.mark.parametrize("cell", FEW)
-def test_input_of_steps_not_taken_is_never_seen(seam: Seam, cell: str) -> None:
+def test_input_of_steps_not_taken_is_never_seen(cuda_seam: Seam, cell: str) -> None:
     run = FEW[cell].build(trains=True)
     mask, lengths = run.arrays["step_mask_tensor"][0, 0], run.arrays["sequence_lengths_tensor"].reshape(-1)
     for time, sample in np.ndindex(*mask.shape):
         if time >= lengths[sample] or not mask[time, sample]:
             run.inputs["input_tensor"].elements[0, time, sample] = np.nan
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, FEW[cell].plan, seam)
+        launch(run, FEW[cell].plan, cuda_seam)
     training.check(run)
 
 
-def test_samples_do_not_touch_each_other(seam: Seam) -> None:
+def test_samples_do_not_touch_each_other(cuda_seam: Seam) -> None:
     """A NaN in one sample of a pass stays there."""
     run = FEW["GRU"].build(trains=False, lengths=[4, 4, 2, 4, 4])
     run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
-    launch(run, FEW["GRU"].plan, seam)
+    launch(run, FEW["GRU"].plan, cuda_seam)
     sequence = run.outputs["output_sequence_tensor"].elements
     assert np.isnan(sequence[1:, 0, 1]).all()
     assert np.isfinite(sequence[:, :, [0, 2, 3, 4]]).all()
 
 
 @pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (HALF, {}), (FLOAT, {})])
-def test_a_state_of_all_ones_is_a_nan_as_any_other(seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
+def test_a_state_of_all_ones_is_a_nan_as_any_other(cuda_seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
     """It is not taken for a word that has yet to come: neither a float, nor two halves side by side."""
     row = Row("RNN", dtype, (8, 2, 8 if dtype == HALF else 2), (16, 2), direction="FORWARD", options=options)
     run = row.build(trains=False, lengths=[4, 4])
     bits = run.inputs["hidden_init_tensor"].elements.view(np.uint16 if dtype == HALF else np.uint32)
     bits[0, 0, 1, :] = np.iinfo(np.uint16 if dtype == HALF else np.uint32).max
-    launch(run, row.plan, seam)
+    launch(run, row.plan, cuda_seam)
     single = run.outputs["output_single_tensor"].elements
     assert np.isnan(single[0, 0, 1]).all()
     assert np.isfinite(single[0, 0, 0]).all()
 
 
 @pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
-def test_each_output_alone(seam: Seam, output: str) -> None:
+def test_each_output_alone(cuda_seam: Seam, output: str) -> None:
     run = FEW["LSTM"].build(trains=False, outputs=(output,))
-    launch(run, FEW["LSTM"].plan, seam)
+    launch(run, FEW["LSTM"].plan, cuda_seam)
     layers.check(run)
 
 

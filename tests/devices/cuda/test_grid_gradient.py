@@ -20,8 +20,9 @@ from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shap
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.recurrent_runs import GUARD
 from tests.support.tolerance import assert_close
@@ -91,13 +92,6 @@ SPREADS = {
 }
 
 
-@pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
-    return found
-
-
 def check(case: Case, spread: Spread, what: str = "") -> None:
     """As Case.check, in the spread's arithmetic."""
     for name, placed in case.outputs.items():
@@ -160,14 +154,14 @@ def check_row(seam: Seam, cell: str, flags: Flags, name: str, cases: int) -> Non
 
 
 @pytest.mark.parametrize(("cell", "flags", "name"), ROWS)
-def test_random_descs(seam: Seam, cell: str, flags: Flags, name: str) -> None:
-    check_row(seam, cell, flags, name, 2)
+def test_random_descs(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
+    check_row(cuda_seam, cell, flags, name, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags", "name"), ALL_ROWS)
-def test_random_descs_in_full(seam: Seam, cell: str, flags: Flags, name: str) -> None:
-    check_row(seam, cell, flags, name, 10)
+def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
+    check_row(cuda_seam, cell, flags, name, 10)
 
 
 NAMED = ["fma, 3 blocks in passes", "halves, 3 blocks in passes", "halves, alone"]
@@ -176,20 +170,20 @@ NAMED = ["fma, 3 blocks in passes", "halves, 3 blocks in passes", "halves, alone
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("cell", "flags"), [RESETS_FIRST, ("LSTM", {})], ids=["GRU", "LSTM"])
-def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, flags: Flags, name: str) -> None:
+def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
     spread = SPREADS[name]
     lengths = [40, 17, 0, 39, 1] * 4
     case = Case(cell, np.random.default_rng(3), t=40, b=spread.batch, h=H, dtype=spread.dtype, lengths=lengths[: spread.batch], **flags)
-    case.launch(spread, seam)
+    case.launch(spread, cuda_seam)
     check(case, spread)
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_directions_may_have_different_activations(seam: Seam, name: str) -> None:
+def test_directions_may_have_different_activations(cuda_seam: Seam, name: str) -> None:
     functions = (dml.ActivationSigmoidDesc(), dml.ActivationSoftsignDesc(), dml.ActivationHardSigmoidDesc(), dml.ActivationTanhDesc())
     spread = SPREADS[name]
     case = Case("GRU", np.random.default_rng(4), h=H, b=spread.batch, dtype=spread.dtype, functions=functions, direction="BIDIRECTIONAL")
-    case.launch(spread, seam)
+    case.launch(spread, cuda_seam)
     check(case, spread)
 
 
@@ -198,7 +192,7 @@ def test_directions_may_have_different_activations(seam: Seam, name: str) -> Non
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("cell", "flags"), [RESETS_FIRST, ("LSTM", {})], ids=["GRU", "LSTM"])
-def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: Flags, name: str) -> None:
+def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
     """NaN in the input and in the kept values of such steps, and in the upstream gradients of outputs that show no state."""
     spread = SPREADS[name]
     rng = np.random.default_rng(7)
@@ -213,19 +207,19 @@ def test_what_is_not_taken_is_never_seen(seam: Seam, cell: str, flags: Flags, na
             if time >= lengths[sample] or not earlier.any():
                 upstream[time, direction, sample] = np.nan
     assert np.isnan(case.inputs["reserve_tensor"].elements).any()
-    case.launch(spread, seam)
+    case.launch(spread, cuda_seam)
     check(case, spread)
 
 
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize("lengths", [[0], [0, 4]], ids=["no sample takes a step", "one does"])
-def test_a_sequence_of_length_zero_passes_its_gradient_through(seam: Seam, name: str, lengths: list[int]) -> None:
+def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_seam: Seam, name: str, lengths: list[int]) -> None:
     """Whatever R is: NaN."""
     spread = SPREADS[name]
     lengths = [lengths[sample % len(lengths)] for sample in range(spread.batch)]
     case = Case("LSTM", np.random.default_rng(8), b=spread.batch, h=H, dtype=spread.dtype, lengths=lengths)
     case.inputs["recurrence_tensor"].elements[...] = np.nan
-    case.launch(spread, seam)
+    case.launch(spread, cuda_seam)
     short = np.array(lengths) == 0
     for of_state in ("hidden_init", "cell_mem_init"):
         source = {"hidden_init": "output_single", "cell_mem_init": "output_cell_single"}[of_state]
@@ -240,17 +234,17 @@ UPSTREAM = ("output_sequence", "output_single", "output_cell_single")
 
 @pytest.mark.parametrize("upstream", [(), *((name,) for name in UPSTREAM)], ids=str)
 @pytest.mark.parametrize("name", NAMED[1:])
-def test_each_upstream_gradient_alone(seam: Seam, name: str, upstream: tuple[str, ...]) -> None:
+def test_each_upstream_gradient_alone(cuda_seam: Seam, name: str, upstream: tuple[str, ...]) -> None:
     spread = SPREADS[name]
     case = Case("LSTM", np.random.default_rng(12), b=spread.batch, h=H, dtype=spread.dtype, upstream=upstream)
-    case.launch(spread, seam)
+    case.launch(spread, cuda_seam)
     check(case, spread)
 
 
 @pytest.mark.parametrize("output", ["weight", "hidden_init", "cell_mem_init", "peephole"])
-def test_each_gradient_alone(seam: Seam, output: str) -> None:
+def test_each_gradient_alone(cuda_seam: Seam, output: str) -> None:
     case = Case("LSTM", np.random.default_rng(13), b=5, h=H, optional=("peephole",), outputs=(output,), lengths=[2, 0, 4, 4, 1])
-    case.launch(SPREADS[NAMED[0]], seam)
+    case.launch(SPREADS[NAMED[0]], cuda_seam)
     check(case, SPREADS[NAMED[0]])
 
 
@@ -271,7 +265,7 @@ def gate_gradients(case: Case, make: Callable[[RecurrentGradDesc, KernelLibrary]
 
 @pytest.mark.parametrize("name", ["halves, 3 blocks", "halves, alone"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-def test_halves_keep_the_accuracy_of_gradients_of_any_size(seam: Seam, cell: str, flags: Flags, name: str) -> None:
+def test_halves_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
     """They fade from 1e-4 to what no half can hold, and between samples and units they differ much."""
     spread = SPREADS[name]
     case = Case(cell, np.random.default_rng(14), t=8, b=spread.batch, h=H, dtype=np.float16, upstream=("output_single",), **flags)
@@ -285,7 +279,7 @@ def test_halves_keep_the_accuracy_of_gradients_of_any_size(seam: Seam, cell: str
         rows = 4 if flags["linear_before_reset"] else 3
         kept = case.inputs["reserve_tensor"].elements.reshape(-1)[: rows * 8 * spread.batch * H].reshape(8, spread.batch, rows, H)
         kept[:, :, 0] /= 64
-    found, expected = (gate_gradients(case, make, seam) for make in (spread, STRATEGIES["step"]))
+    found, expected = (gate_gradients(case, make, cuda_seam) for make in (spread, STRATEGIES["step"]))
     largest = np.abs(expected).max(axis=1)
     assert largest[-1] > 1e-7
     assert largest[0] < 1e-11
@@ -297,21 +291,21 @@ def test_halves_keep_the_accuracy_of_gradients_of_any_size(seam: Seam, cell: str
 
 @pytest.mark.parametrize("scale", [1e-8, 1e4])
 @pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "tf32, 3 blocks"])
-def test_scaled_upstream_gradients_keep_their_accuracy(seam: Seam, name: str, scale: float) -> None:
+def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, name: str, scale: float) -> None:
     case = Case("GRU", np.random.default_rng(10), t=6, b=5, h=H, scale=scale, direction="BACKWARD", lengths=[6, 2, 5, 0, 1])
-    case.launch(SPREADS[name], seam)
+    case.launch(SPREADS[name], cuda_seam)
     check(case, SPREADS[name])
 
 
 @pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "halves, 2 blocks", "halves, alone"])
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_what_is_not_finite_stays_in_its_sample(seam: Seam, name: str, value: float) -> None:
+def test_what_is_not_finite_stays_in_its_sample(cuda_seam: Seam, name: str, value: float) -> None:
     found = []
     for changed in (False, True):
         case = Case("GRU", np.random.default_rng(21), b=5, h=H, dtype=SPREADS[name].dtype, outputs=("hidden_init",))
         if changed:
             case.inputs["output_sequence_gradient_tensor"].elements[2, 0, 1, 5] = value
-        case.launch(SPREADS[name], seam)
+        case.launch(SPREADS[name], cuda_seam)
         found.append(case.outputs["hidden_init_gradient_tensor"].elements[0, 0])
     others = np.arange(5) != 1
     np.testing.assert_array_equal(found[0][others], found[1][others])

@@ -17,8 +17,9 @@ from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES, recurrent_plan
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda import layer_plans, training_layers
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.layer_plans import LAYOUTS, launch, step
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of
 from tests.support.tools import require
 

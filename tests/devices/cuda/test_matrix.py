@@ -17,9 +17,10 @@ from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.cuda.tile_products import Order
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.far_memory import STEP, run_far
 from tests.support.cuda.machines import A100, H200, T4
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

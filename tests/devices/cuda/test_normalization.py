@@ -19,8 +19,9 @@ from dmlpy.devices.cuda.normalization.common import NormalizationPlan
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.batch_normalization_runs import assert_same, results
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.normalized_images import INFERENCE, INFERENCE_GRAD, TRAINING, TRAINING_GRAD, described, images
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run
 from tests.support.tools import require
 

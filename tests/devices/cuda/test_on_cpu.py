@@ -12,9 +12,11 @@ import pytest
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_compiler import run_sanitized
+from tests.support.cuda.cpu_launches import CpuFunction
 from tests.support.cuda.cpu_memory import DeviceArray, DlpackArray
-from tests.support.cuda.cpu_seam import T4, CpuFunction, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import T4, CpuSeam
 from tests.support.cuda.kernel_parameters import PARAMETERS, Array, device, parameters, unset
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.folders import TESTS
 from tests.support.tools import require
 

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices import Memory
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, Machine, MemoryPointer
-from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZES = (2, 3, 4)
 BYTES = 4 * 24
 RELU = dml.ActivationReluDesc(input_tensor=tensor(*SIZES), output_tensor=tensor(*SIZES))
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    return seam_over(machine, monkeypatch, tmp_path)
 
 
 class ByInterface:
@@ -135,13 +124,20 @@ DOORS: dict[str, tuple[str, Callable[[Given, Any], object]]] = {
 }
 
 
-@EACH_FORM
-@pytest.mark.parametrize("door", DOORS)
-def test_memory_of_another_gpu_is_refused(door: str, form: str, seam: CupySeam, machine: Machine) -> None:
+def as_memory(array: Any) -> Memory:
+    return Memory(array.data.ptr, int(np.prod(array.shape)) * array.dtype.itemsize, array)
+
+
+@pytest.mark.parametrize(
+    ("door", "form"),
+    [(door, form) for door in DOORS for form in FORMS.values()]
+    + [(door, as_memory) for door, (code, _) in DOORS.items() if code == "resource.kind"],
+)
+def test_memory_of_another_gpu_is_refused(door: str, form: Callable[[Any], Any], seam: CupySeam, machine: Machine) -> None:
     given = Given(seam)
     code, use = DOORS[door]
     sizes = SIZES if code == "array.device" else (1 << 20,)
-    wrong = FORMS[form](given.other.from_host(np.ones(sizes, np.float32)))
+    wrong = form(given.other.from_host(np.ones(sizes, np.float32)))
     with pytest.raises(dml.BindError) as error:
         use(given, wrong)
     (problem,) = (problem for problem in error.value.problems if problem.code == code)

@@ -36,13 +36,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
-    return found
-
-
-@pytest.fixture
 def cpu_seam() -> Any:
     require("g++")
     seam = CpuSeam(H100)
@@ -86,14 +79,14 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype
 
 
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[::2]))
-def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype)
+def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(ALL_ROWS))
-def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype)
+def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +97,7 @@ def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], stra
         for place, strategy in enumerate(("walk 4", "step"))
     ],
 )
-def test_onnx_runtime(seam: Seam, entry: dict[str, Any], strategy: str) -> None:
+def test_onnx_runtime(cuda_seam: Seam, entry: dict[str, Any], strategy: str) -> None:
     case = onnx_cases.load(entry)
     for dtype in (np.float32, np.float16) if entry["case"].endswith(("_lens", "_plain_0")) else (np.float32,):
         rng = np.random.default_rng(1)
@@ -112,7 +105,7 @@ def test_onnx_runtime(seam: Seam, entry: dict[str, Any], strategy: str) -> None:
         inputs = {name: place(array, "packed", rng) for name, array in arrays.items()}
         outputs = {name: place(np.full(array.shape, np.nan, dtype), "packed", rng) for name, array in case.outputs.items()}
         run = Run(case.desc.model_copy(update={name: placed.desc for name, placed in (inputs | outputs).items()}), inputs, outputs)
-        launch(run, STRATEGIES[strategy], seam)
+        launch(run, STRATEGIES[strategy], cuda_seam)
         if dtype == np.float32:
             run.check(case.outputs)
         check(run)
@@ -120,7 +113,7 @@ def test_onnx_runtime(seam: Seam, entry: dict[str, Any], strategy: str) -> None:
 
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_directions_may_have_different_activations(seam: Seam, cell: str, strategy: str) -> None:
+def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str, strategy: str) -> None:
     forward = (
         activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
         activations.ActivationSoftsignDesc(),
@@ -130,7 +123,7 @@ def test_directions_may_have_different_activations(seam: Seam, cell: str, strate
     count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
     functions = forward[:count] + backward[:count]
     run = build(cell, np.random.default_rng(2), direction="BIDIRECTIONAL", functions=functions, lengths=[4, 0, 2])
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)
 
 
@@ -139,9 +132,9 @@ def test_directions_may_have_different_activations(seam: Seam, cell: str, strate
 
 @pytest.mark.parametrize("strategy", ["walk 1", "walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_sequence_of_length_zero_carries_its_state_through(seam: Seam, cell: str, strategy: str) -> None:
+def test_a_sequence_of_length_zero_carries_its_state_through(cuda_seam: Seam, cell: str, strategy: str) -> None:
     run = build(cell, np.random.default_rng(3), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     np.testing.assert_array_equal(run.outputs["output_sequence_tensor"].elements, 0.0)
     np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.arrays["hidden_init_tensor"])
     if cell == "LSTM":
@@ -150,48 +143,48 @@ def test_a_sequence_of_length_zero_carries_its_state_through(seam: Seam, cell: s
 
 @pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_a_length_beyond_the_sequence_counts_as_all_of_it(seam: Seam, cell: str, strategy: str) -> None:
+def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_seam: Seam, cell: str, strategy: str) -> None:
     run = build(cell, np.random.default_rng(4), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("junk", [np.nan, np.inf])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_input_past_the_end_is_never_seen(seam: Seam, cell: str, junk: float, strategy: str) -> None:
+def test_input_past_the_end_is_never_seen(cuda_seam: Seam, cell: str, junk: float, strategy: str) -> None:
     run = build(cell, np.random.default_rng(5), b=3, t=4, lengths=[2, 0, 4], direction="BIDIRECTIONAL")
     for sample, length in enumerate([2, 0, 4]):
         run.inputs["input_tensor"].elements[0, length:, sample] = junk
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, STRATEGIES[strategy], seam)
+        launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["walk 4", "step"])
-def test_samples_do_not_touch_each_other(seam: Seam, strategy: str) -> None:
+def test_samples_do_not_touch_each_other(cuda_seam: Seam, strategy: str) -> None:
     """A NaN in one sample of a slice stays there."""
     run = build("GRU", np.random.default_rng(6), b=3, lengths=[4, 4, 2])
     run.inputs["input_tensor"].elements[0, 1, 1] = np.nan
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     sequence = run.outputs["output_sequence_tensor"].elements
     assert np.isnan(sequence[1:, :, 1]).all()
     assert np.isfinite(sequence[:, :, [0, 2]]).all()
 
 
-def test_nan_passes_through_the_clip(seam: Seam) -> None:
+def test_nan_passes_through_the_clip(cuda_seam: Seam) -> None:
     run = build("LSTM", np.random.default_rng(7), b=1, optional=(), use_clip_threshold=True, clip_threshold=0.5)
     run.inputs["input_tensor"].elements[0, 0] = np.nan
-    launch(run, STRATEGIES["walk 1"], seam)
+    launch(run, STRATEGIES["walk 1"], cuda_seam)
     assert np.isnan(run.outputs["output_sequence_tensor"].elements).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
-def test_long_sequences_keep_their_accuracy(seam: Seam, cell: str, strategy: str, dtype: Any) -> None:
+def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, strategy: str, dtype: Any) -> None:
     run = build(cell, np.random.default_rng(8), t=60, b=2, i=5, h=37, dtype=dtype)
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)
 
 
@@ -214,9 +207,9 @@ def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str,
 
 @pytest.mark.parametrize("strategy", ["walk 1", "step"])
 @pytest.mark.parametrize("output", ["output_sequence_tensor", "output_single_tensor", "output_cell_single_tensor"])
-def test_each_output_alone(seam: Seam, output: str, strategy: str) -> None:
+def test_each_output_alone(cuda_seam: Seam, output: str, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(10), lengths=[2, 0, 4], outputs=(output,))
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)
 
 
@@ -387,11 +380,11 @@ def test_row_stride(sizes: tuple[int, ...], strides: tuple[int, ...], expected: 
 
 
 @pytest.mark.parametrize("layout", ["packed", "padded", "permuted", "broadcast"])
-def test_input_is_read_in_any_layout(seam: Seam, layout: Layout) -> None:
+def test_input_is_read_in_any_layout(cuda_seam: Seam, layout: Layout) -> None:
     run = build("RNN", np.random.default_rng(13), b=3, i=5)
     values = np.array(run.arrays["input_tensor"])
     placed: Placed = place(values, layout, np.random.default_rng(14))
     run.inputs["input_tensor"] = placed
     run.desc = run.desc.model_copy(update={"input_tensor": placed.desc})
-    launch(run, STRATEGIES["step"], seam)
+    launch(run, STRATEGIES["step"], cuda_seam)
     check(run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,12 @@ import dmlpy as dml
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.fake_cupy import MANAGED, Machine, MemoryPointer, one_handle
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread, seam_over
+from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZES = (2, 3, 4)
 RELU = dml.ActivationReluDesc(input_tensor=tensor(*SIZES), output_tensor=tensor(*SIZES))
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    return seam_over(machine, monkeypatch, tmp_path)
 
 
 class Produced:

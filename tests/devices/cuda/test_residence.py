@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,10 +18,10 @@ from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.cpu_seam import H100, CooperativeLaunch, CpuSeam
+from tests.support.cuda.cpu_launches import CooperativeLaunch
+from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.network_checks import resetting_gru, stacked
-from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -322,16 +321,6 @@ def test_a_graph_that_is_refused_as_a_whole_is_made_again(when_made: bool) -> No
 
 
 # the driver's answers
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    return seam_over(machine, monkeypatch, tmp_path)
 
 
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int64)], align=True))

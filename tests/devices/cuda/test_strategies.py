@@ -19,9 +19,9 @@ from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.operators.recurrent.layer import RecurrentDesc
-from tests.support.cuda.cpu_seam import NullSeam
 from tests.support.cuda.gradient_cases import gradient_desc
 from tests.support.cuda.machines import A100, B200, GEFORCE_4090, H200, T4
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 
 DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import Machine
-from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
@@ -25,16 +23,6 @@ ABS = dml.ElementWiseAbsDesc(input_tensor=tensor(*SIZES), output_tensor=tensor(*
 FAULTY = "elu"
 """In the symbols of kernels that fail: that of RELU."""
 HINT = r"DMLPY_SYNCHRONIZE=1 tells which operator"
-
-
-@pytest.fixture
-def machine() -> Machine:
-    return Machine()
-
-
-@pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    return seam_over(machine, monkeypatch, tmp_path)
 
 
 @pytest.fixture(params=["0", "1"])

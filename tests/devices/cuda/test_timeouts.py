@@ -16,9 +16,10 @@ from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.cuda.timeouts import SECONDS, Timeouts
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
 from tests.support.cuda.network_checks import stacked
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.tools import require
 
 FEW = replace(H100, multiprocessors=3)

@@ -20,14 +20,6 @@ from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAININ
 from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, place
 from tests.support.tools import require
 
-
-@pytest.fixture
-def seam(cuda_device: Any) -> Seam:
-    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
-    found: Seam = cuda_device.seam
-    return found
-
-
 # runs
 
 
@@ -71,30 +63,30 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype
 
 
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[1::2]))
-def test_random_descs(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype)
+def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named(ALL_ROWS))
-def test_random_descs_in_full(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    check_row(seam, cell, flags, strategy, dtype)
+def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
+    check_row(cuda_seam, cell, flags, strategy, dtype)
 
 
 @pytest.mark.parametrize("first", range(0, len(EVERY_ACTIVATION), 2), ids=lambda first: EVERY_ACTIVATION[first].type_name[24:].lower())
-def test_every_activation_keeps_its_value_or_its_argument(seam: Seam, first: int) -> None:
+def test_every_activation_keeps_its_value_or_its_argument(cuda_seam: Seam, first: int) -> None:
     functions = tuple(EVERY_ACTIVATION[(first + direction) % len(EVERY_ACTIVATION)] for direction in range(2))
     run = build("RNN", np.random.default_rng(20), functions=functions, direction="BIDIRECTIONAL", lengths=[4, 0, 2])
-    launch(run, STRATEGIES["walk 2"], seam)
+    launch(run, STRATEGIES["walk 2"], cuda_seam)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", TRAINING)
-def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, strategy: str) -> None:
+def test_without_a_mask_the_outputs_are_the_layers_own(cuda_seam: Seam, cell: str, strategy: str) -> None:
     """Bit for bit."""
     run = build(cell, np.random.default_rng(21), b=5, h=7, direction="BIDIRECTIONAL", lengths=[4, 1, 0, 3, 2])
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     of_layer = CELLS[cell]
     members = {name: getattr(run.desc, name) for name in of_layer.model_fields}
     outputs = {
@@ -102,7 +94,7 @@ def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, st
     }
     del outputs["reserve_tensor"]
     plain = Run(of_layer(**members), run.inputs, outputs)
-    launch(plain, STRATEGIES[strategy], seam)
+    launch(plain, STRATEGIES[strategy], cuda_seam)
     for name, placed in outputs.items():
         np.testing.assert_array_equal(placed.elements, run.outputs[name].elements)
 
@@ -114,10 +106,10 @@ def test_without_a_mask_the_outputs_are_the_layers_own(seam: Seam, cell: str, st
     ("cell", "strategy", "projected"),
     [*((cell, strategy, 0) for cell in TRAINING for strategy in ("walk 1", "walk 4", "step")), ("LSTM", "step", 2)],
 )
-def test_a_masked_step_repeats_the_output_and_carries_the_states(seam: Seam, cell: str, strategy: str, projected: int) -> None:
+def test_a_masked_step_repeats_the_output_and_carries_the_states(cuda_seam: Seam, cell: str, strategy: str, projected: int) -> None:
     mask = np.array([[0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])  # [T, B]
     run = build(cell, np.random.default_rng(22), p=projected, direction="BIDIRECTIONAL", lengths=[4, 4, 3], mask=mask)
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     sequence, single = run.outputs["output_sequence_tensor"].elements, run.outputs["output_single_tensor"].elements
     forward, backward = sequence[:, 0], sequence[:, 1]
     for zero in (forward[:2, 0], backward[3:, 0], sequence[:, :, 2]):  # no step was taken yet
@@ -137,7 +129,7 @@ def test_a_masked_step_repeats_the_output_and_carries_the_states(seam: Seam, cel
 
 @pytest.mark.parametrize("strategy", ["walk 4", "step"])
 @pytest.mark.parametrize("cell", TRAINING)
-def test_input_of_steps_not_taken_is_never_seen(seam: Seam, cell: str, strategy: str) -> None:
+def test_input_of_steps_not_taken_is_never_seen(cuda_seam: Seam, cell: str, strategy: str) -> None:
     mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 1]])
     lengths = [4, 3, 2]
     optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "step" else []))
@@ -147,14 +139,14 @@ def test_input_of_steps_not_taken_is_never_seen(seam: Seam, cell: str, strategy:
             if time >= length or not mask[time, sample]:
                 run.inputs["input_tensor"].elements[0, time, sample] = np.nan
     with np.errstate(invalid="ignore"):  # the product of all steps meets it, and nobody reads those rows
-        launch(run, STRATEGIES[strategy], seam)
+        launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)
 
 
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
-def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(seam: Seam, strategy: str) -> None:
+def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(cuda_seam: Seam, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(24), t=3, b=4, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
-    launch(run, STRATEGIES[strategy], seam)
+    launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)
 
 

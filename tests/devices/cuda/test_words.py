@@ -15,7 +15,8 @@ from dmlpy.devices.cuda.indexing import nonzero
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.plans import Target, plan_of
-from tests.support.cuda.cpu_seam import H100, CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.layout_runs import layouts, packed, random_values, results_of, run, same
 from tests.support.tools import require
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.validation.problems import DeviceError
-from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.networks import Network, gradient_inputs, poisoned, upstream, values
 
 

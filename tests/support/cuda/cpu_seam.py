@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
-import itertools
 import os
 import threading
-import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +19,7 @@ import numpy as np
 
 from dmlpy.arrays import ArrayView
 from dmlpy.description.enums import HResult
-from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, NotResidentError, Seam
+from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
 from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import matrix_product
 from tests.support.cuda.cpu_compiler import (
@@ -33,21 +29,19 @@ from tests.support.cuda.cpu_compiler import (
     LaunchShape,
     Relocation,
     SharedKernel,
-    cache_directory,
     compile_sanitized,
     compile_shared,
     compiler_version,
     run_program,
 )
+from tests.support.cuda.cpu_launches import CooperativeLaunch, CpuFunction, file_of, pointer_offsets
 from tests.support.cuda.cpu_memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
+from tests.support.cuda.cpu_streams import CpuStreams
 
 Array = np.ndarray[Any, Any]
 
 H100 = Limits("H100 on the CPU", 90, 132, 227 * 1024, 80 << 30, 13000, 13000)
 T4 = Limits("T4 on the CPU", 75, 40, 64 * 1024, 16 << 30, 13000, 13000)
-
-DEFAULT_STREAMS = (0, 1, 2)
-"""CUDA's handles: the legacy default stream under two numbers, and each thread's default stream."""
 
 
 def replace_occurrence(source: str, text: str, place: int, replacement: str = "") -> str:
@@ -58,57 +52,12 @@ def replace_occurrence(source: str, text: str, place: int, replacement: str = ""
     return text.join([*parts[:place], parts[place] + replacement + parts[place + 1], *parts[place + 2 :]])
 
 
-@dataclass
-class CpuFunction:
-    """A kernel that can be launched: in this process, or as a program under sanitizers."""
-
-    kernel: SharedKernel | Path
-    shared_bytes: int
-
-    @property
-    def static_shared_bytes(self) -> int:
-        return self.kernel.static_shared_bytes if isinstance(self.kernel, SharedKernel) else 0
-
-
 def approximates(seam: object) -> bool:
     """Whether float functions may be off by more than the C library's are: on a GPU, and on a CPU that is told to be so."""
     return seam.arithmetic != "exact" if isinstance(seam, CpuSeam) else seam is not None
 
 
-@dataclass
-class CooperativeLaunch:
-    """A launch whose blocks run at the same time, `per_multiprocessor` of them on each."""
-
-    run: Callable[[], object]
-    blocks: int
-    per_multiprocessor: int
-
-    def __call__(self) -> None:
-        self.run()
-
-    def check(self, seam: CpuSeam) -> None:
-        """Raises NotResidentError where not enough multiprocessors are left. The driver does not tell how many blocks would fit."""
-        if self.blocks > self.per_multiprocessor * seam.left:
-            seam.counts["refused"] += 1
-            raise NotResidentError.of(self.blocks)
-
-
-@dataclass
-class Graph:
-    """The operations issued into a stream while it was captured, and the memory that is kept for them."""
-
-    thread: int
-    operations: list[Callable[[], object]] = field(default_factory=list)
-    held: list[CpuMemory] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.operations)
-
-    def __iter__(self) -> Iterator[Callable[[], object]]:
-        return iter(self.operations)
-
-
-class CpuSeam:
+class CpuSeam(CpuStreams):
     """A `Seam` over the CPU.
 
     Attributes:
@@ -149,7 +98,7 @@ class CpuSeam:
         arithmetic: str | None = None,
         fault: tuple[str, int] | tuple[str, int, str] | None = None,
     ) -> None:
-        self.counts: Counter[str] = Counter()
+        super().__init__()
         self.ranges: deque[tuple[str, str]] = deque(maxlen=1000)
         self.stream = 0
         self.left = limits.multiprocessors
@@ -167,9 +116,6 @@ class CpuSeam:
         self._fault = fault
         self._lock = threading.Lock()
         self._memory = AddressMap()
-        self._streams = set(DEFAULT_STREAMS)
-        self._new_handles = itertools.count(0x1000, 0x10)
-        self._recordings: dict[int, Graph] = {}
         self._kernels: dict[Path, SharedKernel] = {}
         self._host_words: list[CpuMemory] = []
 
@@ -216,7 +162,7 @@ class CpuSeam:
         self._check_device(device)
         if shared_bytes > self._limits.shared_memory_per_block:
             raise DeviceError(f"{shared_bytes} bytes of shared memory are more than {self._limits.shared_memory_per_block}")
-        path = _file_of(image)
+        path = file_of(image)
         if self._sanitizes(symbol):
             return CpuFunction(path, shared_bytes)
         with self._lock:
@@ -297,7 +243,7 @@ class CpuSeam:
     def _pointed_at(self, argument: Array) -> Iterator[tuple[int, int, Allocation]]:
         """Each pointer of an argument: its offset, its address, and what it points into. DeviceError if that is freed."""
         struct = argument.tobytes()
-        for offset in _pointer_offsets(argument.dtype):
+        for offset in pointer_offsets(argument.dtype):
             address = int.from_bytes(struct[offset : offset + 8], "little")
             allocation = self._memory.find(address)
             if allocation is not None:
@@ -441,10 +387,6 @@ class CpuSeam:
         ctypes.memmove(memory.pointer, data.ctypes.data, data.nbytes)
         return memory
 
-    def _refuse_capture(self, name: str, stream: int) -> None:
-        if stream in self._recordings:
-            raise DeviceError(f"`{name}` waits for its stream, which is being captured")
-
     def to_host(self, array: Any, stream: int) -> Array:
         self._count_outside_capture("to_host")
         described = array.__cuda_array_interface__
@@ -486,39 +428,14 @@ class CpuSeam:
 
     # order
 
-    def new_stream(self) -> int:
-        """A handle that no other stream has."""
-        handle = next(self._new_handles)
-        self._streams.add(handle)
-        return handle
-
     def current_stream(self, device: int) -> int:
         self._check_device(device)
         return self.stream
-
-    def synchronize(self, stream: int) -> None:
-        self._count_outside_capture("synchronize")
-        self._check_stream(stream)
-
-    def is_capturing(self, stream: int) -> bool:
-        return stream in self._recordings
 
     def wait_for(self, device: int, producer: int) -> Callable[[int], bool]:
         """Work is done when it is enqueued: there is nothing to wait for."""
         self.counts["wait_for"] += 1
         return lambda stream: True
-
-    def begin_capture(self) -> int:
-        """A new stream, and what is issued into it from now on is recorded and not executed."""
-        if self._captures_here():
-            raise DeviceError("this thread captures already")
-        stream = self.new_stream()
-        self._recordings[stream] = Graph(threading.get_ident())
-        return stream
-
-    def end_capture(self, stream: int) -> Graph:
-        """The graph of what was issued since `begin_capture`."""
-        return self._recordings.pop(stream)
 
     def capture(self, device: int, issue: Callable[[int], None]) -> Any:
         self.counts["capture"] += 1
@@ -539,18 +456,6 @@ class CpuSeam:
         for operation in graph:
             operation()
 
-    def record_event(self, stream: int) -> Any:
-        self.counts["record_event"] += 1
-        event: list[float] = []
-        self._issue(stream, lambda: event.append(time.perf_counter()))
-        return event
-
-    def elapsed_ms(self, start: Any, end: Any) -> float:
-        self._count_outside_capture("elapsed_ms")
-        if not (start and end):
-            raise DeviceError("an event was not recorded")
-        return 1e3 * float(end[-1] - start[-1])
-
     # profiling
 
     def push_range(self, name: str) -> None:
@@ -558,108 +463,6 @@ class CpuSeam:
 
     def pop_range(self) -> None:
         self.ranges.append(("pop", ""))
-
-    def _captures_here(self) -> bool:
-        here = threading.get_ident()
-        return any(recording.thread == here for recording in self._recordings.values())
-
-    def _count_outside_capture(self, kind: str) -> None:
-        self.counts[kind] += 1
-        if self._recordings and self._captures_here():
-            raise DeviceError(f"`{kind}` is not allowed while a stream captures")
-
-    def _check_stream(self, stream: int) -> None:
-        if stream not in self._streams:
-            raise DeviceError(f"there is no stream {stream:#x}")
-
-    def _issue(self, stream: int, operation: Callable[[], object]) -> None:
-        recording = self._recordings.get(stream)
-        if recording is not None:
-            recording.operations.append(operation)
-            return
-        self._check_stream(stream)
-        if stream in DEFAULT_STREAMS and self._captures_here():
-            raise DeviceError("the default stream cannot be used while another stream captures")
-        operation()
-
-
-class NullSeam(CpuSeam):
-    """Launches, products and graphs do nothing and need no compiler: what remains is the cost of Python."""
-
-    name = "null"
-
-    def compiler_version(self) -> str:
-        return "none"
-
-    def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
-        return [(b"", entry) for entry in entries]
-
-    def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
-        return symbol
-
-    def attributes(self, function: Any) -> FunctionAttributes:
-        return FunctionAttributes(64, 0, 0, 1024)
-
-    def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
-        return 1
-
-    def launch(
-        self,
-        function: Any,
-        grid: tuple[int, int, int],
-        threads: int,
-        shared_bytes: int,
-        argument: Array,
-        stream: int,
-        cooperative: bool = False,
-    ) -> None:
-        pass
-
-    def gemm(
-        self,
-        device: int,
-        a: Matrix,
-        b: Matrix,
-        c: Matrix,
-        stream: int,
-        accumulate: bool = False,
-        tf32: bool = False,
-        workspace: int = 0,
-    ) -> None:
-        pass
-
-    def copy(self, destination: int, source: int, size: int, stream: int) -> None:
-        pass
-
-    def memset(self, pointer: int, value: int, size: int, stream: int) -> None:
-        pass
-
-    def launch_graph(self, graph: Any, stream: int) -> None:
-        pass
-
-
-def _file_of(image: bytes) -> Path:
-    """A file in the cache that holds the image."""
-    path = cache_directory() / hashlib.sha256(image).hexdigest()
-    if not path.exists():
-        unfinished = path.with_suffix(f".{threading.get_ident()}")
-        unfinished.write_bytes(image)
-        unfinished.chmod(0o700)
-        unfinished.replace(path)
-    return path
-
-
-def _pointer_offsets(data_type: np.dtype[Any], start: int = 0) -> Iterator[int]:
-    """Where 8-byte unsigned integers, a struct's pointers, lie in it; nested structs and arrays included."""
-    if data_type.subdtype is not None:
-        element, sizes = data_type.subdtype
-        for index in range(int(np.prod(sizes))):
-            yield from _pointer_offsets(element, start + index * element.itemsize)
-    elif data_type.fields is not None:
-        for inner in data_type.fields.values():
-            yield from _pointer_offsets(inner[0], start + inner[1])
-    elif data_type == np.uint64:
-        yield start
 
 
 _is_a_seam: type[Seam] = CpuSeam

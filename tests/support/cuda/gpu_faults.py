@@ -19,6 +19,7 @@ from dmlpy.validation.problems import DeviceError
 
 pytestmark = pytest.mark.gpu
 BEGUN = "DMLPY_TEST_HANGS"
+FILE = "tests/support/cuda/gpu_faults.py"
 
 
 def computed() -> Any:

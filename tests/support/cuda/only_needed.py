@@ -1,11 +1,10 @@
-"""A plugin for pytest that hides all installed packages but those that a call of `.ci/gpu` says it needs: `DMLPY_TEST_ONLY=rest`.
+"""A plugin for pytest that hides all installed packages but those that the calls of `.ci/gpu` say they need.
 
 It has to be loaded before others import what it hides: with `PYTEST_DISABLE_PLUGIN_AUTOLOAD=1` and itself first in `PYTEST_PLUGINS`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterable
@@ -14,10 +13,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from types import ModuleType
 from typing import Any
 
-from tests.gpu_check.calls import shares
 from tests.gpu_check.packages import DISTRIBUTIONS, NEEDED
-
-VARIABLE = "DMLPY_TEST_ONLY"
 
 
 class OnlyNeeded(PathFinder):
@@ -58,4 +54,4 @@ def with_requirements(distributions: Iterable[str]) -> set[str]:
     return found
 
 
-hide_all_but(module for part in shares(os.environ[VARIABLE]) for module in NEEDED[part])
+hide_all_but(NEEDED)

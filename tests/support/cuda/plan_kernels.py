@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.cpu_seam import NullSeam
+from tests.support.cuda.null_seam import NullSeam
 
 T4, A100, H100, B200, GEFORCE_5090 = (GPUS[name] for name in ("T4", "A100", "H100", "B200", "RTX5090"))
 DEVICES = (T4, A100, H100, B200, GEFORCE_5090)

@@ -13,7 +13,8 @@ import dmlpy as dml
 from dmlpy.devices.cuda.ahead import limits_of
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.support.cuda.cpu_seam import CpuSeam, NullSeam
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.null_seam import NullSeam
 
 VARIABLE = "DMLPY_TEST_GPU"
 SEAMS: dict[str, type[CpuSeam]] = {"cpu": CpuSeam, "null": NullSeam}

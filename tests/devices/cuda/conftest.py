@@ -1,0 +1,32 @@
+"""What tests of the CUDA device ask for: the seam of either device, and a `CupySeam` over a likeness of CuPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmlpy.devices.cuda.cupy_seam import CupySeam
+from dmlpy.devices.cuda.seam import Seam
+from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.seam_over_fake_cupy import seam_over
+
+
+@pytest.fixture
+def cuda_seam(cuda_device: Any) -> Seam:
+    """The seam of either device: the one that the CPU plays, and CuPy's where a GPU answers."""
+    found: Seam = cuda_device.seam
+    return found
+
+
+@pytest.fixture
+def machine() -> Machine:
+    """The GPUs below the likeness of CuPy."""
+    return Machine()
+
+
+@pytest.fixture
+def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
+    """CuPy's seam, whose CuPy runs on `machine`."""
+    return seam_over(machine, monkeypatch, tmp_path)
