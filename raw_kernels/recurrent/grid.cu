@@ -9,7 +9,6 @@
 #include "common/layer.cuh"
 #include "common/sequence.cuh"
 #include "common/exchange.cuh"
-#include "common/cluster_exchange.cuh"
 #include "common/trail.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
