@@ -1,6 +1,6 @@
 // How blocks that run at the same time, a group, hand each other what they make, step by step.
 //
-// An exchange has two sides: threads put values, and others of the group load them. There are two protocols.
+// An exchange has two sides: threads put values, and others of the group load them. There are two protocols through global memory.
 //
 //   flags  Each block has a flag, a 4-byte word that is zero before the launch, and the flags of a group lie side by side. When all threads
 //          of a block have put their values, `publish` raises its flag to the number of the exchange, and `wait` lets a warp pass once the
@@ -15,24 +15,40 @@
 //          side or are loaded together; a word that has come is what it stays. Only the store and the load that finds it cross to the L2
 //          cache.
 //
-// A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is.
+// A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is. And a group that is a
+// cluster hands its values on from shared memory to shared memory: common/cluster_exchange.cuh.
 //
 // tests/devices/cuda/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
 #pragma once
 
-enum class Protocol { alone, flags, data };
+/// A cluster's has the number of its blocks.
+enum class Protocol { data = -2, flags = -1, alone = 1, cluster_of_2 = 2, cluster_of_4 = 4 };
+
+__device__ constexpr bool is_cluster(Protocol protocol) {
+    return static_cast<int>(protocol) > 1;
+}
+
+/// Whether all that a block reads of an exchange is in its own shared memory.
+__device__ constexpr bool is_in_own_memory(Protocol protocol) {
+    return static_cast<int>(protocol) > 0;
+}
 
 /// A word that no value has: two halves, or a float, that are NaN with all bits set.
 inline constexpr unsigned not_yet = 0xFFFFFFFF;
 
-/// The buffers of an exchange that takes place at each of `steps` steps, one after the other: alone one, with flags `taking_turns` (1 or 2),
-/// with data as many as steps.
+/// The buffers of an exchange that takes place at each of `steps` steps, one after the other: alone one, with flags and in a cluster
+/// `taking_turns` (1 or 2), with data as many as steps.
 template <Protocol protocol, class E>
 class Turns {
   public:
-    /// `memory`: [groups][count(taking_turns, steps)][size], or where a block is alone its own buffer.
+    /// How many of them lie in a block's own shared memory.
+    __device__ static constexpr int in_own_memory(int taking_turns) {
+        return is_cluster(protocol) ? taking_turns : protocol == Protocol::alone ? 1 : 0;
+    }
+
+    /// `memory`: [groups][count(taking_turns, steps)][size], or the block's own buffers.
     __device__ Turns(E* memory, int group, int taking_turns, int steps, long long size)
-        : now_(memory + (protocol == Protocol::alone ? 0 : group * count(taking_turns, steps) * size)),
+        : now_(memory + (is_in_own_memory(protocol) ? 0 : group * count(taking_turns, steps) * size)),
           to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size)) {}
 
     /// The buffer of the present step,
@@ -53,14 +69,14 @@ class Turns {
     /// The next step is the present one.
     __device__ void advance() {
         now_ += to_next_;
-        if constexpr (protocol == Protocol::flags) {
+        if constexpr (protocol == Protocol::flags || is_cluster(protocol)) {
             to_next_ = -to_next_;
         }
     }
 
   private:
     __device__ static long long count(int taking_turns, int steps) {
-        return protocol == Protocol::data ? steps : protocol == Protocol::flags ? taking_turns : 1;
+        return protocol == Protocol::data ? steps : protocol == Protocol::alone ? 1 : taking_turns;
     }
 
     E* now_;

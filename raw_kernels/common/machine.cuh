@@ -209,6 +209,56 @@ __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned
     load_relaxed(address, words);
 }
 
+// ---- what the blocks of a cluster tell each other, through shared memory; compute capability 9.0 on ----------------------------
+
+/// Counts what comes into a block's shared memory, phase by phase: a phase ends when the block has said how much there is of it, and all of
+/// that has come.
+using Arrivals = unsigned long long;
+
+__device__ __forceinline__ unsigned shared_address(void const* pointer) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+/// Makes ready for the first phase, before the cluster's other blocks may write.
+__device__ __forceinline__ void begin_arrivals(Arrivals* arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(shared_address(arrivals)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+
+/// Says, once in a phase, how many bytes there are of it.
+__device__ __forceinline__ void expect_arrivals(Arrivals* arrivals, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(shared_address(arrivals)), "r"(bytes) : "memory");
+}
+
+/// Whether the phase of this parity (0 for the first one) has ended: then all that came in it can be read. It may wait some time for that.
+__device__ __forceinline__ bool have_arrived(Arrivals const* arrivals, unsigned parity) {
+    unsigned ended;
+    asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%1], %2; selp.u32 %0, 1, 0, ended; }"
+                 : "=r"(ended)
+                 : "r"(shared_address(arrivals)), "r"(parity)
+                 : "memory");
+    return ended != 0;
+}
+
+/// Writes a word to the place in another block's shared memory, or in this one's, that `place` is in this one's; and counts it as come there.
+__device__ __forceinline__ void store_to_block(unsigned* place, unsigned value, Arrivals* arrivals, unsigned block) {
+    unsigned address, counted;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(block));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(shared_address(arrivals)), "r"(block));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];"
+                 :
+                 : "r"(address), "r"(value), "r"(counted)
+                 : "memory");
+}
+
+/// A barrier of all threads of a cluster.
+__device__ __forceinline__ void synchronize_cluster() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" : : : "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
+}
+
+// ---- the host, clocks, and what compilers know ---------------------------------------------------------------------------------
+
 /// Writes to host memory that this device can write, after what this thread wrote there before.
 __device__ __forceinline__ void store_to_host(unsigned* address, unsigned value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");

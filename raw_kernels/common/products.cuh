@@ -12,8 +12,8 @@
 // Both have the same interface, and a lane holds a step of a tile in 16 bytes. Depth is counted up to `padded_depth`, a multiple of what
 // the warps take in one step; the arrangement is zero there, and an operand has to be finite.
 //
-// An operand is [sample][row], a row being as long as the depth and more. A block alone has all of it in shared memory. What other blocks
-// make is brought there by common/staging.cuh.
+// An operand is [sample][row], a row being as long as the depth and more. A block alone, or of a cluster, has all of it in shared memory. What
+// other blocks make is brought there by common/staging.cuh.
 #pragma once
 
 /// Sums as they are: nothing but the operand is waited for.
@@ -56,7 +56,7 @@ class Resident {
         return StagingOf::size(steps_of(depth));
     }
 
-    /// `staging`: that memory; unused by a block alone.
+    /// `staging`: that memory; unused where all is in the block's own.
     __device__ Resident(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
         : steps_(steps_of(depth)),
           rest_(pieces.take<Quad<unsigned>>(product_warps * (steps_ - register_steps) * tiles * 32)),
@@ -113,18 +113,18 @@ class Resident {
         return first_depth() + steps_ * lane_groups * depth_step;
     }
 
-    /// Values between the samples of an operand. Alone they leave room, so that reads of four samples side by side meet no bank twice.
+    /// Values between the samples of an operand. In own memory they leave room, so that reads of four samples side by side meet no bank twice.
     template <Protocol protocol>
     __device__ int row() const {
         constexpr int in_bank_row = 128 / static_cast<int>(sizeof(T));
-        int const padding = protocol == Protocol::alone ? (in_bank_row / 4 - padded_depth()) & (in_bank_row - 1) : 0;
+        int const padding = is_in_own_memory(protocol) ? (in_bank_row / 4 - padded_depth()) & (in_bank_row - 1) : 0;
         return padded_depth() + padding;
     }
 
     /// What this thread loads of an operand, of which takes(sample) tells which of the pass's samples take part: see Operand.
     template <Protocol protocol, class Takes>
     __device__ unsigned loaded(Takes const& takes) const {
-        if constexpr (protocol == Protocol::alone) {
+        if constexpr (is_in_own_memory(protocol)) {
             return 0;
         } else {
             // A chunk has room for a power of two of samples; those beyond the pass are none, and nobody knows their lengths.
@@ -135,7 +135,7 @@ class Resident {
     /// Begins to load the operand of the next `multiply`, unless the one before it was told of it.
     template <Protocol protocol>
     __device__ __forceinline__ void begin(Exchange<protocol> const& exchange, Operand<T> const& operand) {
-        if constexpr (protocol != Protocol::alone) {
+        if constexpr (!is_in_own_memory(protocol)) {
             staging_.load(exchange, operand, 0);
         }
     }
@@ -168,17 +168,17 @@ class Resident {
     template <int together, Protocol protocol, class Others, class Add>
     __device__ __forceinline__ void for_steps(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                               Others& others, Add const& add) {
-        constexpr int chunk = protocol == Protocol::alone ? 1 << 20 : StagingOf::chunk_steps;
+        constexpr int chunk = is_in_own_memory(protocol) ? 1 << 20 : StagingOf::chunk_steps;
         constexpr int step_words = lane_groups * depth_step * static_cast<int>(sizeof(T)) / 4;
-        int const words_of_row = protocol == Protocol::alone ? words_of(row<protocol>()) : 4 * StagingOf::row;
+        int const words_of_row = is_in_own_memory(protocol) ? words_of(row<protocol>()) : 4 * StagingOf::row;
         auto const enter = [&](int begin) {
-            if constexpr (protocol != Protocol::alone) {
+            if constexpr (!is_in_own_memory(protocol)) {
                 staging_.enter(exchange, operand, next, begin, others);
             }
         };
         // Where step `begin` of the operand is, and those after it in its chunk.
         auto const words_from = [&](int begin) -> unsigned const* {
-            if constexpr (protocol == Protocol::alone) {
+            if constexpr (is_in_own_memory(protocol)) {
                 return reinterpret_cast<unsigned const*>(operand.values + first_depth()) + begin * step_words;
             } else {
                 return staging_.chunk(begin)->values + begin % chunk * step_words;
@@ -285,13 +285,13 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         constexpr int chains = row_tiles * sample_tiles < 2 && !scaled ? 2 : 1;
         float sums[chains][row_tiles][sample_tiles][4] = {};
         // Of a pass whose other samples are not loaded, what a lane reads for those does not matter: it is another sample's.
-        constexpr bool all_loaded = protocol == Protocol::alone || loaded >= 8;
+        constexpr bool all_loaded = is_in_own_memory(protocol) || loaded >= 8;
         int const sample = all_loaded ? Base::lane() / 4 : min(Base::lane() / 4, loaded - 1);
         auto const add = [&](int step, int place, auto const& weights, unsigned const* words, int words_of_row) {
             Pack<unsigned, 2> fragments[sample_tiles];
 #pragma unroll
             for (int tile = 0; tile < sample_tiles; ++tile) {
-                bool const there = protocol == Protocol::alone || tile * 8 < loaded;
+                bool const there = is_in_own_memory(protocol) || tile * 8 < loaded;
                 unsigned const* const fragment = words + ((there ? tile * 8 : 0) + sample) * words_of_row + Base::lane() % 4 * 2;
                 fragments[tile] = *reinterpret_cast<Pack<unsigned, 2> const*>(fragment);
             }

@@ -108,6 +108,28 @@ __global__ void widen(Parameters parameters) {
     }
 }
 
+struct ClusterParameters : Parameters {
+    static constexpr int cluster_blocks = 2;
+};
+
+/// Each of two blocks writes a word to the other, at a place `count` bytes into its shared memory, and sends on what comes: output[block].
+__global__ void __cluster_dims__(2, 1, 1) hand_over(ClusterParameters parameters) {
+    unsigned char* const shared = machine::dynamic_shared<unsigned char>();
+    machine::Arrivals* const arrivals = reinterpret_cast<machine::Arrivals*>(shared);
+    unsigned* const word = reinterpret_cast<unsigned*>(shared + parameters.count);
+    if (threadIdx.x == 0) {
+        machine::begin_arrivals(arrivals);
+    }
+    machine::synchronize_cluster();
+    if (threadIdx.x == 0) {
+        machine::expect_arrivals(arrivals, 4);
+        machine::store_to_block(word, 10 + blockIdx.x, arrivals, 1 - blockIdx.x % 2);
+        while (!machine::have_arrived(arrivals, 0)) {
+        }
+        parameters.words[blockIdx.x] = *word;
+    }
+}
+
 __global__ void narrow(Parameters parameters) {
     machine::half* const output = reinterpret_cast<machine::half*>(parameters.output);
     for (long long i = threadIdx.x; i < parameters.count; i += blockDim.x) {

@@ -13,7 +13,7 @@ from dmlpy.validation.problems import DeviceError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_MEMORY_ALLOCATION, _COOPERATIVE_LAUNCH_TOO_LARGE = 2, 720
+_MEMORY_ALLOCATION, _COOPERATIVE_LAUNCH_TOO_LARGE, _INVALID_CLUSTER_SIZE = 2, 720, 912
 """cudaError_t and CUresult."""
 
 
@@ -34,7 +34,7 @@ def translated(function: Method) -> Method:
 
 def device_error(what: str, error: Exception) -> DeviceError:
     """An error as `DeviceError`, and as `NotResidentError` where blocks do not fit together; `what` says what was tried."""
-    if getattr(error, "status", None) == _COOPERATIVE_LAUNCH_TOO_LARGE:
+    if getattr(error, "status", None) in (_COOPERATIVE_LAUNCH_TOO_LARGE, _INVALID_CLUSTER_SIZE):
         return NotResidentError(f"{what}: {error}")
     text = f"{what}: {error or type(error).__name__}{hint(getattr(error, 'status', None))}"
     return DeviceError(text, hresult=HResult.E_OUTOFMEMORY if lacks_memory(error) else None)

@@ -256,7 +256,7 @@ class CupySeam:
                 call(*fixed, stream, *pointers)
             except Exception as error:
                 failure = device_error("launch", error)
-                if isinstance(failure, NotResidentError):
+                if isinstance(failure, NotResidentError) and cooperative:
                     failure = NotResidentError.of(grid[0] * grid[1] * grid[2])
                 raise failure from error
 

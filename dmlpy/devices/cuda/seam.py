@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NotResidentError(DeviceError):
-    """Raised when the blocks of a cooperative launch do not fit the multiprocessors together."""
+    """Raised when the blocks of a cooperative launch, or of a cluster, do not fit the multiprocessors together."""
 
     @classmethod
     def of(cls, blocks: int, resident: int | None = None) -> NotResidentError:

@@ -327,9 +327,9 @@ ORDER = re.compile(
 """What says in which order a kernel accesses what it exchanges."""
 
 FORWARD = """
-Turns<protocol, T> turns(alone ? own_hidden : parameters.hidden, group, 2, seq_length, of_passes * pass_size)
-Turns<protocol, T> reset_turns(alone ? own_reset_hidden : parameters.reset_hidden, group, 1, seq_length, of_passes * late_pass_size)
-if constexpr (resets_first); __syncthreads; exchange.put(buffer
+Turns<protocol, T> turns(own ? own_hidden : parameters.hidden, group, 2, seq_length, of_passes * pass_size)
+Turns<protocol, T> reset_turns(own ? own_reset_hidden : parameters.reset_hidden, group, 1, seq_length, of_passes * late_pass_size)
+if constexpr (resets_first); __syncthreads; else; exchange.put(buffer
 for (int pass; hand_on(turns.now(); exchange.publish; for (int pass
 for (int step
 turns.now(); reset_turns.now()
@@ -381,7 +381,7 @@ else; product_.multiply(exchange, operand, {})
 @pytest.mark.parametrize(
     ("file", "function", "does"),
     [
-        ("recurrent/grid.cu", "void grid_direction(", FORWARD),
+        ("common/grid_direction.cuh", "void grid_direction(", FORWARD),
         ("recurrent/grid_gradient.cu", "void grid_direction(", GRADIENT),
         ("common/hands.cuh", "void multiply(", HAND),
     ],
@@ -396,11 +396,11 @@ def test_turns_are_the_buffers_that_are_modelled() -> None:
     """`Member.turns` says how many: of one all steps have the same, two alternate, and with data each step has its own."""
     turns = body(text_of("common/exchange.cuh"), "class Turns")
     does = {
-        "count(int": "return protocol == Protocol::data ? steps : protocol == Protocol::flags ? taking_turns : 1;",
+        "count(int": "return protocol == Protocol::data ? steps : protocol == Protocol::alone ? 1 : taking_turns;",
         "now() const": "return now_;",
         "next() const": "return now_ + to_next_;",
         "before() const": "return protocol == Protocol::data ? now_ - to_next_ : now_ + to_next_;",
-        "advance()": "now_ += to_next_; if constexpr (protocol == Protocol::flags) { to_next_ = -to_next_; }",
+        "advance()": "now_ += to_next_; if constexpr (protocol == Protocol::flags || is_cluster(protocol)) { to_next_ = -to_next_; }",
     }
     assert {start: " ".join(body(turns, start).split()) for start in does} == does
     assert "to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))" in turns
@@ -416,6 +416,9 @@ ACCESSES = {
     "load_acquire": ("ld", RULES.polls, RULES.scope, "global"),
     # What follows a wait in vain is no part of the model: it orders nothing but two reports to the host.
     "store_to_host": ("st", "release", "sys", "global"),
+    # Nor is what blocks of a cluster do: common/cluster_exchange.cuh.
+    "begin_arrivals": ("fence", "mbarrier_init", "release", "cluster"),
+    "store_to_block": ("st", "async", "shared::cluster", "mbarrier::complete_tx::bytes"),
 }
 """The functions of common/machine.cuh that access what others read or write meanwhile, and how the model's do it."""
 
@@ -429,7 +432,7 @@ def test_ptx_instructions_have_the_orders_that_are_modelled() -> None:
     seen = []
     for name, inside in re.findall(r"__device__ __forceinline__ \w+ (\w+)\(.*?\) \{\n(.*?)\n\}", text, re.DOTALL):
         for opening, instruction, operands in re.findall(rf'(asm[^(]*)\("({ACCESS}[^" ]*)[^"]*"(.*?);', inside, re.DOTALL):
-            assert tuple(instruction.split(".")[:4]) == ACCESSES[name], name
+            assert tuple(instruction.rstrip(";").split(".")[:4]) == ACCESSES[name], name
             assert opening == "asm volatile"
             assert '"memory"' in operands
             seen.append(name)
@@ -453,4 +456,4 @@ def test_nothing_else_accesses_what_blocks_exchange() -> None:
         for name in names
         if path.name != "machine.cuh" and f"machine::{name}(" in path.read_text(encoding="utf-8")
     }
-    assert used == {"common/exchange.cuh"}
+    assert used == {"common/exchange.cuh", "common/cluster_exchange.cuh"}

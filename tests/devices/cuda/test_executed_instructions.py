@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.convolution.plan import convolution_kernel, float_arithmetic
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
+from dmlpy.devices.cuda.recurrent import grid_shapes
 from dmlpy.devices.cuda.recurrent.layer import walk_kernel
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.nvrtc import compile_instance
@@ -134,17 +136,20 @@ SLOW = ("convolution, float32", "convolution, uint8", "product, floats")
 
 # recurrent layers: a step of all passes
 
-GRID = "recurrent/grid.cu"
+GRID_KERNEL = "recurrent/grid.cu"
+CLUSTERS = "recurrent/clusters.cu"
+GRID = "common/grid_direction.cuh"
 GRID_GRADIENT = "recurrent/grid_gradient.cu"
 PRODUCTS = "common/products.cuh"
 
 
-def grid(shape: str, data_type: DataType, run: Pass = "forward", file: str = GRID, *, tf32: bool = False) -> Callable[[], Kernel]:
-    """The kernel of the strategy `grid` for a shape of `dmlpy bench`, as the model spreads it."""
+def grid(shape: str, data_type: DataType, run: Pass = "forward", file: str = GRID_KERNEL, *, tf32: bool = False) -> Callable[[], Kernel]:
+    """The kernel of the strategy `grid` for a shape of `dmlpy bench`, as the model spreads it: over a cluster only in `CLUSTERS`."""
 
     def made() -> Kernel:
         case = Case(H100, "grid", SHAPES[shape], run, data_type, tf32)
-        return next(kernel for kernel in case.kernels() if kernel.file == file and kernel.entry.startswith("grid<"))
+        with patch.object(grid_shapes, "CLUSTER_BLOCKS", grid_shapes.CLUSTER_BLOCKS if file == CLUSTERS else ()):
+            return next(kernel for kernel in case.kernels() if kernel.file == file and kernel.entry.startswith(("grid<", "clustered<")))
 
     return made
 
@@ -155,6 +160,8 @@ PASSES = Statement(GRID, "for (int pass = 0; pass < passes; ++pass)", after=_BEF
 CHANGE = Statement(GRID, "if (step == change)")
 """Where a sample of the block has come to its end."""
 WAIT = Statement("common/exchange.cuh", "for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32)")
+AWAITED = Statement("common/cluster_exchange.cuh", "while (!machine::have_arrived(arrivals_of(number_)")
+"""What comes from the blocks of the cluster: at the first look all has come."""
 NEXT_CHUNK = Statement("common/staging.cuh", "load(exchange, following")
 """Or the first one of the next pass: not usual where an operand is one chunk."""
 SAMPLES = Statement(GRID, "for (int slot = 0; slot < samples; ++slot)", after="change = steps;")
@@ -286,6 +293,21 @@ ROWS = [
         Executed(32, 112, 57, 16, 25, 5, 2),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE],
+    ),
+    *(
+        Row(
+            f"LSTM 128, 1 sample, {data_type}, {name}",
+            grid("lstm-128-b1-t512", data_type, file=file),
+            STEP,
+            most,
+            {SAMPLES: 0, PASSES: 1, CHUNKS: 0, AWAITED: 1},
+            [CHANGE, NEXT_CHUNK],
+        )
+        for data_type, name, file, most in (
+            ("FLOAT16", "a cluster", CLUSTERS, Executed(8, 116, 83, 20, 25, 7, 5)),
+            ("FLOAT32", "a cluster", CLUSTERS, Executed(0, 202, 79, 19, 48, 7, 5)),
+            ("FLOAT32", "32 blocks", GRID_KERNEL, Executed(0, 149, 89, 26, 42, 8, 3)),
+        )
     ),
     Row(
         "LSTM 512, 32 samples",

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
@@ -16,36 +15,16 @@ from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
 from dmlpy.devices.cuda.seam import Limits, NotResidentError
-from dmlpy.operators.recurrent.layer import RecurrentDesc
 from dmlpy.validation.problems import DeviceError
-from tests.support import recurrent_runs
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.cuda.forward_descs import described
 from tests.support.cuda.grid_rows import CLIPPED, FEW, RESETS_FIRST, RESETS_LAST, Row
 from tests.support.cuda.layer_plans import launch
-from tests.support.recurrent_runs import USUAL
 from tests.support.tools import require
-from tests.support.training_runs import training_sizes
 
 A100 = replace(H100, name="A100 on the CPU", compute_capability=80, multiprocessors=108, shared_memory_per_block=163 * 1024)
-
-
-def described(
-    cell: str, data_type: str, hidden: int, batch: int, *, trains: bool = False, both: bool = False, **flags: Any
-) -> RecurrentDesc:
-    """A layer or its training form, without memory behind it; `both` directions."""
-    t, d, peephole = 20, 1 + both, flags.pop("peephole", False)
-    sizes = training_sizes(cell, t, batch, 8, hidden, hidden, d)
-    names = ["input_tensor", "weight_tensor", "recurrence_tensor", "output_sequence_tensor", *(["peephole_tensor"] if peephole else [])]
-    tensors = {name: TensorDesc(data_type=data_type, sizes=sizes[name]) for name in names}
-    if trains:
-        kept = len(recurrent_runs.CELLS[cell].gate_names) + bool(flags.get("linear_before_reset"))
-        count = d * batch * (t * kept * hidden + (t + 1) * hidden * (1 + (cell == "LSTM")))
-        tensors["reserve_tensor"] = TensorDesc(data_type="FLOAT32", sizes=(1, 1, 1, count))
-    direction = "BIDIRECTIONAL" if both else "FORWARD"
-    desc: RecurrentDesc = training.TRAINING[cell](**tensors, activation_descs=USUAL[cell] * d, direction=direction, **flags)
-    return desc
 
 
 def test_one_sample_leaves_registers_for_all_of_r() -> None:
@@ -71,7 +50,7 @@ def test_shapes_fit_the_device_and_hold_the_work(limits: Limits, cell: str, flag
         desc = described(cell, data_type, hidden, batch, trains=trains, both=both, **flags)
         for shape in grid_shapes(desc, limits, tf32=tf32):
             assert shape.shared_bytes <= limits.shared_memory_per_block
-            assert shape.alone or shape.blocks <= limits.multiprocessors
+            assert not shape.cooperative or shape.blocks <= limits.multiprocessors
             assert (shape.unit_groups - 1) * shape.units < hidden <= shape.unit_groups * shape.units
             assert (shape.batch_groups - 1) * shape.samples < batch <= shape.batch_groups * shape.samples
             assert shape.directions == 1 + both

@@ -93,6 +93,14 @@ def test_cooperative_blocks_wait_for_each_other(seam: CpuSeam, blocks: int) -> N
     np.testing.assert_array_equal(output.get(), rounds * blocks * (blocks + 1) / 2)
 
 
+def test_blocks_of_a_cluster_write_to_each_other(seam: CpuSeam) -> None:
+    """Both run, though more blocks than processors are launched, and none waits for the launch of another cluster."""
+    words = unset(seam, 40, np.uint32)
+    launch(seam, "hand_over", 40, 3, 64, count=32, words=words)
+    assert words.get().tolist() == [10 + (block ^ 1) for block in range(40)]
+    seam.check_guards()
+
+
 def test_every_thread_of_a_large_grid_runs_once(seam: CpuSeam) -> None:
     words = device(seam, np.zeros(1, np.uint32))
     seam.launch(load(seam, "count_threads"), (11, 5, 3), 100, 0, parameters(words=words), 0)
@@ -134,6 +142,15 @@ def test_half_rounds_as_numpy_does(seam: CpuSeam) -> None:
 
 
 # wrong kernels
+
+
+@pytest.mark.parametrize(
+    ("blocks", "place", "said"),
+    [(3, 32, "3 blocks along x are no clusters of 2"), (2, 64, "that is not in this one's dynamic shared memory")],
+)
+def test_wrong_clusters_are_told(seam: CpuSeam, blocks: int, place: int, said: str) -> None:
+    with pytest.raises(DeviceError, match=said):
+        launch(seam, "hand_over", blocks, 1, 64, count=place, words=unset(seam, blocks, np.uint32))
 
 
 @pytest.mark.parametrize(

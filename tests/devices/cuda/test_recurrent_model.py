@@ -112,6 +112,8 @@ def test_no_estimate_is_below_the_floor(limits: Limits) -> None:
                         shape = {"units": -(-hidden // groups), "samples": samples, "pass_samples": min(8, samples)}
                         protocols: tuple[Protocol, ...] = ("flags", "data") if groups > 1 else ("alone",)
                         times += [grid_step(task, machine, protocol=protocol, **shape) for protocol in protocols]
+                        if machine.has_clusters and groups in (2, 4):
+                            times.append(grid_step(task, machine, protocol="cluster", cluster_blocks=groups, **shape))
                     if task.recurrence_bytes <= machine.shared_bytes:
                         times += [walk_step(task, machine, taken) for taken in (1, 8)]
                     assert all(time.us >= 0.95 * least for time in times), (task, least, times)
@@ -135,6 +137,10 @@ def test_what_makes_a_step_longer() -> None:
     without_flags = grid(protocol="data")
     assert least - without_flags == pytest.approx(machine.us((FLAG_TRIPS - DATA_TRIPS) * machine.l2_cycles))
     assert grid(protocol="alone") < without_flags
+    in_cluster = grid(protocol="cluster", cluster_blocks=4)
+    assert grid(protocol="alone") < in_cluster < without_flags
+    crowded, waiting = (grid(protocol="cluster", cluster_blocks=4, blocks=4 * count) for count in (29, 30))
+    assert waiting == pytest.approx(2 * crowded), "clusters wait for a turn: a group of multiprocessors may have a few to spare"
     assert grid(replace(task, backward=True)) > least, "four times the exchanged values"
     once, twice = (walk_step(work(4, 64, batch), machine, 1) for batch in (132, 133))
     assert twice.us == pytest.approx(2 * once.us), "blocks wait for a turn"

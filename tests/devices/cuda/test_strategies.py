@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.grid import GridPlan
@@ -18,11 +17,11 @@ from dmlpy.devices.cuda.recurrent.layer import WalkPlan
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
 from dmlpy.devices.cuda.seam import Limits
-from dmlpy.operators.recurrent.layer import RecurrentDesc
+from tests.support.cuda.forward_descs import forward_desc
 from tests.support.cuda.gradient_cases import gradient_desc
 from tests.support.cuda.machines import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.cuda.null_seam import NullSeam
-from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
+from tests.support.recurrent_runs import CELLS
 
 DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}
 
@@ -77,14 +76,6 @@ LSTM FLOAT32 2048     1  100 1 4090  step
 """Cell, type, H, B, T, D, device: the strategy of the forward pass, where I is H."""
 
 
-def forward_desc(cell: str, data_type: str, hidden: int, batch: int, steps: int = 100, directions: int = 1) -> RecurrentDesc:
-    sizes = sizes_of(cell, steps, batch, hidden, hidden, directions)
-    names = ("input_tensor", "weight_tensor", "recurrence_tensor", "output_single_tensor")
-    tensors = {name: TensorDesc(data_type=data_type, sizes=sizes[name]) for name in names}
-    direction = "FORWARD" if directions == 1 else "BIDIRECTIONAL"
-    return CELLS[cell](**tensors, activation_descs=list(USUAL[cell]) * directions, direction=direction)
-
-
 def forward(*about: Any, limits: Limits = H200, **options: Any) -> Choice[Any]:
     return choose(FORWARD, forward_desc(*about), limits, **options)
 
@@ -115,7 +106,7 @@ def test_what_is_chosen_fits_and_is_the_best(device: str, cell: Any, data_type: 
     assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
     for shape in grid_shapes(desc, limits, tf32=False):
         assert shape.shared_bytes <= limits.shared_memory_per_block
-        assert shape.alone or shape.blocks <= limits.multiprocessors
+        assert not shape.cooperative or shape.blocks <= limits.multiprocessors
         assert shape.unit_groups * shape.units >= hidden
         assert shape.batch_groups * shape.samples >= batch
     whole = choice.option.estimate
@@ -186,7 +177,7 @@ def test_tf32_is_for_tensor_cores() -> None:
 
 
 def test_blocks_that_cannot_run_together() -> None:
-    """A loaded kernel may tell that fewer blocks fit than multiprocessors: then only blocks alone are left, or other strategies."""
+    """A loaded kernel may tell that fewer blocks fit than multiprocessors: then clusters and blocks alone are left, or other strategies."""
 
     class NothingFits(NullSeam):
         def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:
@@ -196,7 +187,8 @@ def test_blocks_that_cannot_run_together() -> None:
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
     assert "strategy step" in text
     assert "    grid: 128 blocks would have to run together, the device holds 0" in text
-    assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
+    assert " blocks in clusters" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
+    assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), CudaDevice(NothingFits(A100))).plan
     with pytest.raises(dml.DeviceError, match=r"strategy .grid. cannot take .* would have to run together"):
         dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), strategy="grid"))
     gradient = gradient_plan(gradient_desc("LSTM", "FLOAT16", 16, 768, 100), KernelLibrary(NothingFits(H200), 0)).describe()
@@ -209,7 +201,9 @@ def test_a_device_that_refuses_cooperative_launches() -> None:
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
     assert "strategy step" in text
     assert "    grid: the device refuses cooperative launches" in text
-    assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
+    assert " blocks in clusters" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
+    older = CudaDevice(NullSeam(replace(A100, cooperative=False)))
+    assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), older).plan
 
 
 # gradients

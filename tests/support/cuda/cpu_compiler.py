@@ -204,6 +204,7 @@ class SharedKernel:
         self._run.argtypes = (grid, ctypes.c_uint, size, address, *settings, ctypes.c_char_p, size)
         library.cuda_on_cpu_parameter_bytes.restype = size
         library.cuda_on_cpu_static_shared_bytes.restype = size
+        self.cluster_blocks: int = library.cuda_on_cpu_cluster_blocks()
         self.parameter_bytes: int = library.cuda_on_cpu_parameter_bytes()
         self.static_shared_bytes: int = library.cuda_on_cpu_static_shared_bytes()
 

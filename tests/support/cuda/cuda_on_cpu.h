@@ -14,6 +14,7 @@
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __shared__ static thread_local
 
@@ -227,6 +228,37 @@ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4
     const Words loaded = *reinterpret_cast<Words const*>(address);
     for (int word = 0; word < 4; ++word) words[word] = loaded.values[word];
 }
+
+/// The lower half is how many bytes more have come in the phase than were said to come, the next bit whether that was said; above it phases
+/// are counted.
+using Arrivals = unsigned long long;
+
+inline void begin_arrivals(Arrivals* arrivals) { *arrivals = 0; }
+
+__forceinline__ void add_arrivals(Arrivals* arrivals, unsigned bytes, bool are_expected) {
+    Arrivals before = __atomic_load_n(arrivals, __ATOMIC_RELAXED), after;
+    do {
+        const unsigned balance = unsigned(before) + (are_expected ? -bytes : bytes);
+        const bool said = are_expected || (before >> 32 & 1);
+        after = said && balance == 0 ? ((before >> 33) + 1) << 33 : (before >> 33) << 33 | Arrivals(said) << 32 | balance;
+    } while (!__atomic_compare_exchange_n(arrivals, &before, after, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+__forceinline__ void expect_arrivals(Arrivals* arrivals, unsigned bytes) { add_arrivals(arrivals, bytes, true); }
+
+__forceinline__ bool have_arrived(Arrivals const* arrivals, unsigned parity) {
+    const bool ended = (__atomic_load_n(arrivals, __ATOMIC_ACQUIRE) >> 33) % 2 != parity;
+    if (!ended) cuda_on_cpu::pause();
+    return ended;
+}
+
+__forceinline__ void store_to_block(unsigned* place, unsigned value, Arrivals* arrivals, unsigned block) {
+    if (cuda_on_cpu::lane() == 0) cuda_on_cpu::delay();
+    *static_cast<unsigned*>(cuda_on_cpu::in_block(place, block)) = value;
+    add_arrivals(static_cast<Arrivals*>(cuda_on_cpu::in_block(arrivals, block)), sizeof value, false);
+}
+
+inline void synchronize_cluster() { cuda_on_cpu::cluster_barrier(); }
 
 inline void pause(unsigned) { cuda_on_cpu::pause(); }  // at each look: another block may wait for this thread to run
 

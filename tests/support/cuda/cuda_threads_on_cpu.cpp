@@ -261,6 +261,37 @@ CUDA_ON_CPU_UNSEEN void synchronize_warp(unsigned mask, const char* file, int li
     exchange(mask, 0, vote, file, line);  // nobody publishes again before all have observed this time
 }
 
+CUDA_ON_CPU_UNSEEN static uint64_t number_of(const Launch& launch, const dim3& block) {
+    return block.x + uint64_t(launch.grid.x) * (block.y + uint64_t(launch.grid.y) * block.z);
+}
+
+CUDA_ON_CPU_UNSEEN void cluster_barrier() {
+    const Block& block = *running;
+    const Launch& launch = *block.launch;
+    const unsigned blocks = cuda_on_cpu_kernel.cluster_blocks;
+    uint64_t* const arrived = &launch.clusters[number_of(launch, block.index) / blocks];
+    const uint64_t threads = uint64_t(blocks) * block.threads;
+    publish(arrived);
+    const uint64_t before = __atomic_fetch_add(arrived, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(arrived, __ATOMIC_ACQUIRE) < (before / threads + 1) * threads) pause();
+    observe(arrived);
+}
+
+CUDA_ON_CPU_UNSEEN void* in_block(void* place, unsigned number) {
+    const Block& block = *running;
+    const Launch& launch = *block.launch;
+    const unsigned blocks = cuda_on_cpu_kernel.cluster_blocks;
+    const size_t offset = size_t(static_cast<char*>(place) - block.shared);
+    if (offset >= launch.shared_bytes) fail("a place in another block that is not in this one's dynamic shared memory");
+    if (number >= blocks) fail("a place in block %u of a cluster of %u", number, blocks);
+    const Peer& peer = launch.peers[number_of(launch, block.index) / blocks * blocks + number];
+    char* const shared = __atomic_load_n(&peer.shared, __ATOMIC_ACQUIRE);
+    if (!shared) fail("an access to the shared memory of block %u of its cluster, which does not run yet", number);
+    if (__atomic_load_n(&peer.has_ended, __ATOMIC_ACQUIRE))
+        fail("an access to the shared memory of block %u of its cluster, which has ended", number);
+    return shared + offset;
+}
+
 CUDA_ON_CPU_UNSEEN static void fiber_main() {
 #if defined(__SANITIZE_ADDRESS__)
     const void* came_from;
@@ -355,6 +386,7 @@ struct Worker {
     Launch* launch;
     uint64_t first;
     pthread_t thread;
+    void* shared;  // freed with the launch: a faulty kernel may write there from other blocks
 };
 
 CUDA_ON_CPU_UNSEEN static void run_block(Block& block, const SharedVariables& variables) {
@@ -370,6 +402,8 @@ CUDA_ON_CPU_UNSEEN static void run_block(Block& block, const SharedVariables& va
     block.arrived = block.generation = block.queue_head = block.queue_length = 0;
     begin_trace(block, variables.begin, variables.bytes);
     publish(&block.start_order);
+    Peer& own = launch.peers[number_of(launch, block.index)];
+    __atomic_store_n(&own.shared, block.shared, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < block.threads; ++i) {
         Fiber& fiber = block.fibers[i];
         fiber.context.stack = nullptr;
@@ -384,6 +418,7 @@ CUDA_ON_CPU_UNSEEN static void run_block(Block& block, const SharedVariables& va
     }
     enqueue_all(block);
     schedule(block);
+    __atomic_store_n(&own.has_ended, 1, __ATOMIC_RELEASE);
     observe(&block.end_order);
 #if defined(__SANITIZE_THREAD__)
     for (unsigned i = 0; i < block.threads; ++i) __tsan_destroy_fiber(block.fibers[i].context.sanitizer_thread);
@@ -397,7 +432,7 @@ CUDA_ON_CPU_UNSEEN static void run_block(Block& block, const SharedVariables& va
 }
 
 CUDA_ON_CPU_UNSEEN static void* work(void* given) {
-    const Worker& worker = *static_cast<Worker*>(given);
+    Worker& worker = *static_cast<Worker*>(given);
     Launch& launch = *worker.launch;
     running = nullptr;  // touches this thread's variables, so that they exist before they are looked for
     SharedVariables variables{};
@@ -423,6 +458,7 @@ CUDA_ON_CPU_UNSEEN static void* work(void* given) {
         fail_block(block, "no memory for %u threads", block.threads);
         return nullptr;
     }
+    worker.shared = shared;
     block.shared = static_cast<char*>(shared) + margin;
 #if defined(__SANITIZE_THREAD__)
     block.scheduler.sanitizer_thread = __tsan_get_current_fiber();
@@ -439,7 +475,6 @@ CUDA_ON_CPU_UNSEEN static void* work(void* given) {
     }
     running = nullptr;
     munmap(stacks, block.threads * stack_bytes);
-    free(shared);
     free(block.stacks);
     free(block.queue);
     free(block.fibers);
@@ -450,9 +485,16 @@ CUDA_ON_CPU_UNSEEN static void* work(void* given) {
 static int run(Launch& launch, bool cooperative) {
     const uint64_t blocks = uint64_t(launch.grid.x) * launch.grid.y * launch.grid.z;
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const bool all_at_once = cooperative || thread_sanitizer || processors < 1 || blocks < uint64_t(processors);
+    const unsigned cluster = cuda_on_cpu_kernel.cluster_blocks;
+    if (launch.grid.x % cluster) {
+        snprintf(launch.error, launch.error_size, "%u blocks along x are no clusters of %u", launch.grid.x, cluster);
+        return 1;
+    }
+    const bool all_at_once = cooperative || cluster > 1 || thread_sanitizer || processors < 1 || blocks < uint64_t(processors);
     launch.workers = unsigned(all_at_once ? blocks : uint64_t(processors));
     Worker* const workers = static_cast<Worker*>(calloc(launch.workers, sizeof(Worker)));
+    launch.peers = static_cast<Peer*>(calloc(blocks, sizeof(Peer)));
+    launch.clusters = static_cast<uint64_t*>(calloc(blocks / cluster, sizeof(uint64_t)));
     unsigned started = 0;
     for (; launch.workers > 1 && started < launch.workers; ++started) {
         workers[started].launch = &launch;
@@ -468,6 +510,9 @@ static int run(Launch& launch, bool cooperative) {
         workers[0].launch = &launch;
         work(&workers[0]);
     }
+    for (unsigned i = 0; i < launch.workers; ++i) free(workers[i].shared);
+    free(launch.clusters);
+    free(launch.peers);
     free(workers);
     return launch.failed;
 }
@@ -502,6 +547,8 @@ CUDA_ON_CPU_EXPORT int cuda_on_cpu_run(const unsigned* grid, unsigned threads, s
 }
 
 CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_parameter_bytes() { return cuda_on_cpu_kernel.parameter_bytes; }
+
+CUDA_ON_CPU_EXPORT int cuda_on_cpu_cluster_blocks() { return int(cuda_on_cpu_kernel.cluster_blocks); }
 
 CUDA_ON_CPU_EXPORT size_t cuda_on_cpu_static_shared_bytes() { return cuda_on_cpu::static_shared_bytes(); }
 

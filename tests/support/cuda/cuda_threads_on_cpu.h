@@ -1,8 +1,8 @@
 // The execution of CUDA threads on a CPU: an OS thread for each running block, a fiber for each CUDA thread.
 //
 // What it finds, as text in the caller's buffer and without ending the process: a barrier or a warp function that some threads
-// never reach or reach at another line, a mask that names absent lanes, writes past the dynamic shared memory, `__trap`, and
-// waiting without end. Shared memory starts every block filled with 0xFF (NaN). Threads run in an order that a seed shuffles at
+// never reach or reach at another line, a mask that names absent lanes, writes past the dynamic shared memory, or to that of a block of the
+// cluster that does not run yet or any more, `__trap`, and waiting without end. Shared memory starts every block filled with 0xFF (NaN). Threads run in an order that a seed shuffles at
 // every barrier, so a missing barrier shows as a wrong result in an ordinary run too.
 //
 // Under -fsanitize=thread every fiber is a thread of its own for the sanitizer. Barriers and release/acquire accesses order memory;
@@ -68,6 +68,12 @@ struct Context {
 
 enum class Arithmetic : int;  // of cuda_arithmetic_on_cpu.h
 
+/// What the other blocks of a cluster know of a block. Both are atomic.
+struct Peer {
+    char* shared;  // null before the block runs
+    int has_ended;
+};
+
 struct Launch {
     const void* argument;
     dim3 grid, block;
@@ -77,7 +83,9 @@ struct Launch {
     double patience_s;
     unsigned delay_us;  // before each release a random pause of up to so many microseconds, half of them none
     Arithmetic arithmetic;
-    int failed;  // atomic
+    Peer* peers;         // of each block
+    uint64_t* clusters;  // of each cluster how many threads have come to its barriers, atomic
+    int failed;          // atomic
     char* error;
     size_t error_size;
 };
@@ -144,6 +152,12 @@ void barrier(const char* file, int line);
 bool gather(unsigned mask, uint64_t value, unsigned source, const char* file, int line, const void* caller);
 void dismiss(unsigned mask);
 
+/// A barrier of all threads of a cluster.
+void cluster_barrier();
+
+/// What lies in the dynamic shared memory of a block of the own cluster where `place` is in that of this one.
+void* in_block(void* place, unsigned block);
+
 /// Every lane of `mask` brings a value; each takes that of the lane `source`, or with `vote` the mask of the values that are not zero.
 uint64_t exchange(unsigned mask, uint64_t value, unsigned source, const char* file, int line);
 
@@ -174,6 +188,7 @@ struct Kernel {
     void (*call)(const Launch&);
     void (*function)();
     size_t parameter_bytes;
+    unsigned cluster_blocks;  // that form a cluster, neighbours along x; 1 for none
 };
 
 }  // namespace cuda_on_cpu
@@ -188,9 +203,20 @@ CUDA_ON_CPU_UNSEEN void call(const Launch& launch) {
     reinterpret_cast<void (*)(Parameters)>(cuda_on_cpu_kernel.function)(*static_cast<const Parameters*>(launch.argument));
 }
 
+/// Of a kernel with such parameters: a macro in the place of `__cluster_dims__` cannot tell.
+template <class Parameters>
+constexpr auto cluster_blocks_of(int) -> decltype(unsigned(Parameters::cluster_blocks)) {
+    return Parameters::cluster_blocks;
+}
+
+template <class>
+constexpr unsigned cluster_blocks_of(...) {
+    return 1;
+}
+
 template <class Parameters>
 Kernel kernel_of(void (*function)(Parameters)) {
-    return {call<Parameters>, reinterpret_cast<void (*)()>(function), sizeof(Parameters)};
+    return {call<Parameters>, reinterpret_cast<void (*)()>(function), sizeof(Parameters), cluster_blocks_of<Parameters>(0)};
 }
 
 }  // namespace cuda_on_cpu

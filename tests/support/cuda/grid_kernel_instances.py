@@ -54,7 +54,7 @@ def kernel(
     functors = f"Activations<{CELLS[cell]}>"
     shape = GridShape(
         units=32,
-        unit_groups=1 if protocol == "alone" else 2,
+        unit_groups={"alone": 1, "cluster": 4}.get(protocol, 2),
         samples=passes * first.samples,
         batch_groups=1,
         directions=1,
@@ -79,5 +79,9 @@ def grid_instances() -> Iterator[Kernel]:
         pairs = 1 + number % 5 % 3  # one where a thread has four rows of eight samples: no shape has more with so many registers of R
         yield kernel(cell, "Training", data_type, first, late, protocol=PROTOCOLS[number % 3], pairs=pairs, passes=1 + number % 2)
     yield kernel("Rnn", "Inference", *PRODUCTS[0], protocol="flags", pairs=2, backward="Activations<Elu>")
+    cells = cycle(("Lstm<false, false, true>", "Gru<false>", "Rnn", "Gru<true>"))
+    for number, products in enumerate(PRODUCTS):
+        run = ("Training", "Inference")[number % 2]
+        yield kernel(next(cells), run, *products, protocol="cluster", pairs=1, passes=1 + number // 2 % 2)
     for data_type, first, _ in PRODUCTS[2:6]:
         yield arrange_kernel(data_type, first)

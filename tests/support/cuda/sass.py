@@ -38,7 +38,7 @@ KINDS = {
         "DADD", "DMUL", "DFMA", "DSETP", "F2F", "F2FP", "F2I", "I2F", "I2FP", "FRND",
     ),
     "global": ("LDG", "STG", "LD", "ST", "ATOM", "ATOMG", "RED", "REDG", "CCTL", "LDGSTS", "LDL", "STL"),
-    "shared": ("LDS", "STS", "LDSM", "STSM", "ATOMS", "SHFL"),
+    "shared": ("LDS", "STS", "STAS", "LDSM", "STSM", "ATOMS", "SHFL"),
     "constant": ("LDC", "ULDC", "S2R", "S2UR", "CS2R", "LDCU", "S2CS"),
     "barrier": ("BAR", "WARPSYNC", "MEMBAR", "DEPBAR", "LDGDEPBAR", "ERRBAR", "UCGABAR_ARV", "UCGABAR_WAIT", "SYNCS", "FENCE", "NANOSLEEP"),
     "control": ("BRA", "BRX", "BSSY", "BSYNC", "BREAK", "CALL", "RET", "EXIT", "BPT", "NOP", "VOTE", "VOTEU", "YIELD", "JMP", "BMOV"),

@@ -1,7 +1,7 @@
 """The plan of RNN, LSTM and GRU on CUDA with R resident in many blocks, or in one.
 
-raw_kernels/recurrent/grid.cu says what the kernel does; `strategies` chooses among the shapes of `grid_shapes`, and between them and other
-strategies.
+raw_kernels/common/grid_direction.cuh says what the kernels do; `strategies` chooses among the shapes of `grid_shapes`, and between them and
+other strategies.
 """
 
 from __future__ import annotations
@@ -45,13 +45,18 @@ def flag(value: bool) -> str:
 
 
 def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str, forward: str, backward: str) -> Kernel:
-    """The kernel `grid` for a shape; the other arguments are as for `walk_kernel`."""
+    """The kernel `grid` for a shape, or `clustered`; the other arguments are as for `walk_kernel`."""
     scalar = scalar_type(data_type)
     late = "NoProduct" if shape.late_product is None else shape.late_product.type_name
-    where = f"{shape.product.type_name}, {late}, Protocol::{shape.protocol}, {shape.pairs}, {flag(shape.passes == 1)}"
+    protocol = f"cluster_of_{shape.unit_groups}" if shape.clustered else shape.protocol
+    where = f"{shape.product.type_name}, {late}, Protocol::{protocol}, {shape.pairs}, {flag(shape.passes == 1)}"
+    arguments = f"<{scalar}, {where}, {run}, {cell}, {forward}, {backward}>"
+    if shape.clustered:
+        struct_name = f"ClusterParameters<{scalar}, {shape.unit_groups}>"
+        return Kernel("recurrent/clusters.cu", f"clustered{arguments}", GRID, struct_name, dynamic_shared=True, lowest_capability=90)
     return Kernel(
         "recurrent/grid.cu",
-        f"grid<{scalar}, {where}, {run}, {cell}, {forward}, {backward}>",
+        f"grid{arguments}",
         GRID,
         f"GridParameters<{scalar}>",
         dynamic_shared=True,
@@ -72,12 +77,12 @@ def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
 
 
 def prepare_waits(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
-    """Makes ready what blocks need that wait for each other.
+    """Makes ready what blocks of a cooperative launch need, which wait for each other.
 
     Raises:
         NotResidentError: they cannot all be resident, which only the loaded kernel tells.
     """
-    if shape.alone:
+    if not shape.cooperative:
         return
     resident = library.seam.occupancy(library.function(kernel), PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
     if shape.blocks > resident:
@@ -96,8 +101,8 @@ def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argume
         exchanged: the address and the bytes of the exchanged memory.
     """
     grid = (shape.unit_groups, shape.batch_groups, shape.directions)
-    launch = library.launch(kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=not shape.alone)
-    if shape.alone:
+    launch = library.launch(kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=shape.cooperative)
+    if not shape.cooperative:
         return [launch]
     address, size = exchanged
     return [partial(library.seam.memset, address, BEFORE_LAUNCH[shape.protocol], size), launch]
@@ -175,7 +180,7 @@ class GridPlan(ResidentPlan, RecurrentPlan):
         for name in ("flags", "hidden", "reset_hidden"):
             argument[name] = parts.get(name, 0)
         argument["units"], argument["samples"] = shape.units, shape.samples
-        if not shape.alone:
+        if shape.cooperative:
             argument["timeout"] = self._library.timeouts.of(self.label, parts["expired"])
         walk = launch_grid(self._library, self._kernel, shape, argument, (start, self._exchanged.size))
         return in_order([*places.prologue, *self._input_product(tensors, places), *walk])

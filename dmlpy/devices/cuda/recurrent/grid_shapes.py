@@ -12,6 +12,7 @@ from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.machine import L2_SHARE, Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT
 from dmlpy.devices.cuda.recurrent.common import storage_type
+from dmlpy.devices.cuda.recurrent.model import clusters_at_a_time
 from dmlpy.devices.cuda.recurrent.products import (
     LANE_BYTES,
     PRODUCT_THREADS,
@@ -42,7 +43,13 @@ MOST_OUTPUT_BITS = 32
 """Pairs of a thread in all passes of training: one bit per pair of a register marks whether its state is an output."""
 
 MOST_BATCH_GROUPS = 2**16 - 1
-"""The largest size of a grid's second axis. Only blocks that run alone can be so many."""
+"""The largest size of a grid's second axis. Only blocks that run alone, and clusters, can be so many."""
+
+CLUSTER_BLOCKS = (2, 4)
+"""The blocks that a cluster may have."""
+
+ARRIVALS_BYTES = 16
+"""Shared memory in which a block of a cluster counts what comes from the others."""
 
 ROW_WARPS = (1, 2, 4, 8)
 """Warps of a block that have different rows, on tensor cores."""
@@ -51,7 +58,8 @@ BEFORE_LAUNCH: Mapping[Protocol, int] = {"flags": 0, "data": 0xFF}
 """The protocols by which blocks exchange states, and the value of all bytes of the exchange before the launch."""
 
 RESIDENT_REGISTERS = 168
-"""The registers of a thread's 255 that hold R, if its block is alone and it has one pair of unit and sample and at most 8 tensor-core sums.
+"""The registers of a thread's 255 that hold R, if its block is alone or of a cluster, and it has one pair of unit and sample and at most 8
+tensor-core sums.
 """
 
 
@@ -160,6 +168,15 @@ class GridShape:
         return self.protocol == "alone"
 
     @property
+    def clustered(self) -> bool:
+        return self.protocol == "cluster"
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether all blocks have to run at the same time, since they wait for others of no cluster."""
+        return not (self.alone or self.clustered)
+
+    @property
     def blocks(self) -> int:
         return self.unit_groups * self.batch_groups * self.directions
 
@@ -192,7 +209,8 @@ class GridShape:
     def describe(self) -> str:
         """Describes the shape in one line."""
         blocks = f"{self.unit_groups} x {self.batch_groups} x {self.directions} blocks"
-        together = "alone" if self.alone else f"in a cooperative launch, exchanging by {self.protocol}"
+        apart = "alone" if self.alone else f"in clusters of {self.unit_groups}"
+        together = f"in a cooperative launch, exchanging by {self.protocol}" if self.cooperative else apart
         return (
             f"{blocks} {together}, {self.units} units and {self.samples} sample(s) each, {self.pass_samples} at a time; "
             f"{self.register_bytes} bytes of R in registers, {self.shared_bytes} bytes of shared memory"
@@ -203,7 +221,7 @@ def in_protocols(shape: GridShape | None, can_exchange_data: Callable[[GridShape
     """Yields the shape, if there is one, with each protocol that its blocks can use; a block that is alone uses none."""
     if shape is not None:
         yield shape
-        if not shape.alone and can_exchange_data(shape):
+        if shape.cooperative and can_exchange_data(shape):
             yield replace(shape, protocol="data")
 
 
@@ -225,7 +243,7 @@ def grid_shapes(desc: RecurrentDesc, limits: Limits, *, tf32: bool) -> list[Grid
         tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to have it.
     """
     facts = Facts.of(desc)
-    return [] if facts.refusal else list(dict.fromkeys(_all_shapes(facts, limits, tf32)))
+    return [] if facts.refusal else list(dict.fromkeys([*_all_shapes(facts, limits, tf32), *_clustered_shapes(facts, limits, tf32)]))
 
 
 def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]:
@@ -243,6 +261,33 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
                 for row_warps in ROW_WARPS if step == 8 else (1,):
                     shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps)
                     yield from in_protocols(shape, partial(_can_exchange_data, facts, limits))
+
+
+def _clustered_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]:
+    """The shapes of groups that are clusters. They need not run at the same time, so there may be more than the device has room for."""
+    machine, step = Machine.of(limits), 8 if facts.on_tensor_cores(tf32) else 1
+    for blocks in CLUSTER_BLOCKS:
+        units = _units_of_cluster(facts, blocks)
+        if units is None or not machine.has_clusters:
+            continue
+        at_a_time = max(1, clusters_at_a_time(machine, blocks) // facts.directions)
+        most = min(divide_up(divide_up(facts.batch_size, at_a_time), step) * step, facts.batch_size)
+        for samples in sorted({min(most, few) for few in (8, 32, most)}):
+            for pass_samples in _pass_samples(samples, step):
+                for row_warps in ROW_WARPS if step == 8 else (1,):
+                    shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, clustered=True)
+                    if shape is not None:
+                        yield shape
+
+
+def _units_of_cluster(facts: Facts, blocks: int) -> int | None:
+    """The units of each of so many blocks, the last of which may have fewer, in the largest whole groups; None if some would have none."""
+    least = divide_up(facts.hidden_size, blocks)
+    for whole in (8, 4, 2, 1):
+        units = divide_up(least, whole) * whole
+        if divide_up(facts.hidden_size, units) == blocks and units * facts.data_type.itemsize % 4 == 0:
+            return units
+    return None
 
 
 def _pass_samples(samples: int, step: int) -> list[int]:
@@ -273,11 +318,12 @@ def grid_shape(
         pass_samples: the samples processed at a time; with tensor cores a multiple of 8.
         tf32: as for `grid_shapes`.
         row_warps: warps with different rows, on tensor cores.
-        protocol: between blocks; counts for nothing where a block has all units.
+        protocol: between blocks; counts for nothing where a block has all units. A cluster has as many blocks as share the units.
         most_registers: the most registers of a thread for R.
     """
     facts = Facts.of(desc)
-    shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
+    clustered = protocol == "cluster" and units < facts.hidden_size
+    shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers, clustered=clustered)
     return in_protocol(shape, protocol, partial(_can_exchange_data, facts, limits))
 
 
@@ -290,14 +336,18 @@ def _shape(
     tf32: bool,
     row_warps: int,
     most_registers: int = RESIDENT_REGISTERS,
+    *,
+    clustered: bool = False,
 ) -> GridShape | None:
-    """Divides as `grid_shape` does; blocks that are not alone use flags."""
+    """Divides as `grid_shape` does; blocks that are not alone use flags, or are a cluster."""
     cell, data_type, depth = facts.cell, facts.data_type, facts.hidden_size
     unit_groups, pairs = divide_up(depth, units), _pairs(units, samples, pass_samples)
     if pairs > MOST_PAIRS or (facts.trains and pairs * divide_up(samples, pass_samples) > MOST_OUTPUT_BITS):
         return None
     if unit_groups > 1 and units * data_type.itemsize % 4:
         return None  # a word of two halves must have one writer
+    if clustered and not (Machine.of(limits).has_clusters and unit_groups in CLUSTER_BLOCKS):
+        return None
     loads = loads_of(min(samples, pass_samples) * depth * data_type.itemsize)
     products: list[Product] = []
     for rows in (facts.early_gates * units, *([units] if cell.resets_first else [])):
@@ -305,7 +355,7 @@ def _shape(
             products.append(_tensor_cores(data_type, rows, samples, pass_samples, row_warps, loads))
         else:
             products.append(_fma(rows, pass_samples, loads))
-    registers = _resident_registers(products, pairs, facts, alone=unit_groups == 1)
+    registers = _resident_registers(products, pairs, facts, alone=unit_groups == 1 or clustered)
     if registers is None:
         return None
     registers = min(registers, most_registers)
@@ -314,8 +364,10 @@ def _shape(
         registers -= 4 * product.tiles * steps
         products[place] = product.with_registers(steps)
     shape = GridShape.of(facts, units, samples, products)
+    if clustered:
+        shape = replace(shape, protocol="cluster")
     shape = replace(shape, shared_bytes=_shared_bytes(facts, shape))
-    together = shape.blocks <= limits.multiprocessors or (shape.alone and shape.batch_groups <= MOST_BATCH_GROUPS)
+    together = shape.batch_groups <= MOST_BATCH_GROUPS and (not shape.cooperative or shape.blocks <= limits.multiprocessors)
     return shape if together and shape.shared_bytes <= limits.shared_memory_per_block else None
 
 
@@ -346,7 +398,10 @@ def _tensor_cores(data_type: np.dtype[Any], rows: int, samples: int, pass_sample
 
 
 def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *, alone: bool) -> int | None:
-    """The registers of a thread available for R; None if the sums alone are too many. The figures come from compilers' reports."""
+    """The registers of a thread available for R; None if the sums alone are too many. The figures come from compilers' reports.
+
+    `alone`: whether nothing comes through global memory from other blocks.
+    """
 
     def sums(product: Product) -> int:
         return product.tiles * product.samples // (1 if isinstance(product, Fma) else 2)
@@ -375,10 +430,12 @@ def _shared_bytes(facts: Facts, shape: GridShape) -> int:
         *(count * FLOAT.itemsize for count in constants),
         slots * 4,
     ]
-    if shape.alone:
-        pieces += [slots * product.row(depth, "alone") * facts.data_type.itemsize for product in shape.products]
-    else:
+    if shape.cooperative:
         pieces.append(max(product.staged_bytes(depth) for product in shape.products))
+    else:
+        turns = (2, 1) if shape.clustered else (1, 1)
+        rows = [product.row(depth, shape.protocol) * count for product, count in zip(shape.products, turns, strict=False)]
+        pieces += [*(slots * row * facts.data_type.itemsize for row in rows), ARRIVALS_BYTES * shape.clustered]
     return whole_pieces(*pieces)
 
 
@@ -400,8 +457,8 @@ def stays_in_l2(limits: Limits, size: int) -> bool:
 
 
 def exchange_layout(facts: Facts, shape: GridShape) -> Layout:
-    """The layout of the data that blocks exchange; empty for a block that is alone."""
-    if shape.alone:
+    """The layout of the data that blocks exchange through global memory; empty for blocks that are alone or of a cluster."""
+    if not shape.cooperative:
         return Layout([], ALIGNMENT)
     groups, samples = shape.directions * shape.batch_groups, shape.passes * shape.pass_samples
     arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [("expired", (1,), np.dtype(np.uint32))]

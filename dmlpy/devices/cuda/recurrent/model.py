@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Protocol = Literal["alone", "flags", "data"]
+Protocol = Literal["alone", "flags", "data", "cluster"]
 """How the blocks of a group exchange values: see raw_kernels/common/exchange.cuh."""
 
 # latencies in cycles (measured on an H800 where a source is named: Luo et al., arXiv 2402.13499)
@@ -50,6 +50,8 @@ FMA = 4
 """From a multiplication to the next that adds to its sum."""
 CLUSTER = 250
 """An exchange within a cluster. Model, over a hop of 180 (Luo et al.)."""
+CLUSTER_SHARE = 8 / 9
+"""The share of multiprocessors that clusters occupy: their blocks share a group of 16 or 18 multiprocessors. Model."""
 LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
 """The part of a step that does not depend on sizes: operand, product, sums of other warps, activations; 300 cycles."""
 FLAG_TRIPS = 4.0
@@ -254,6 +256,11 @@ def _launches_floor_us(work: Work, machine: Machine) -> float:
 # the existing strategies
 
 
+def clusters_at_a_time(machine: Machine, blocks: int) -> int:
+    """How many clusters of so many blocks, each of which fills a multiprocessor, run at the same time; at least one."""
+    return max(1, int(CLUSTER_SHARE * machine.multiprocessors) // blocks)
+
+
 @dataclass(frozen=True)
 class StepTime:
     """The predicted time of one step of a strategy, part by part, in microseconds.
@@ -351,6 +358,7 @@ def grid_step(
     row_lanes: int = 32,
     padding: float = 1.0,
     blocks: int = 1,
+    cluster_blocks: int = 1,
     exchange_bytes: int = 0,
 ) -> StepTime:
     """The time of a step of `grid`: R in registers and shared memory of one or many blocks.
@@ -361,24 +369,27 @@ def grid_step(
         units: the units of a block, padding included.
         samples: the samples of a block.
         pass_samples: the samples processed at a time.
-        protocol: how blocks exchange states; `alone` where there is one for each direction.
+        protocol: how blocks exchange states; `alone` where there is one for each direction, `cluster` where all of them form one.
         register_bytes: the bytes of the block's part of R in registers; the rest is read from shared memory in each pass.
         depth_warps: warps that split the depth of a product, whose sums meet in shared memory.
         row_warps: warps that split its rows and read the same operand.
         row_lanes: lanes of a warp with different rows, in float32; the others split the depth too.
         padding: the multiplications of the product, rows and depth rounded up, for each multiplication that is needed.
-        blocks: the number of blocks. Blocks that are alone may be more than run at a time, which counts as longer steps.
+        blocks: the number of blocks. Blocks that are alone, and clusters, may be more than run at a time, which counts as longer steps.
+        cluster_blocks: those of a cluster.
         exchange_bytes: the bytes of all buffers between blocks, which are filled before the first step.
     """
     passes = -(-samples // pass_samples)
-    alone = protocol == "alone"
+    alone, clustered = protocol == "alone", protocol == "cluster"
+    through_l2 = not (alone or clustered)
     on_tensor_cores = work.arithmetic != "float"
     columns = -(-pass_samples // 8) * 8 if on_tensor_cores else pass_samples
     rows = units if work.backward else work.gates * units
     part = work.unit_weights * units
     rate = {"half": machine.mma, "tf32": machine.mma_tf32, "float": machine.fma}[work.arithmetic]
     compute = 2.0 * part * padding * columns / rate
-    # A block loads an operand from the L2 cache once, and every warp with different rows reads it from shared memory.
+    # A block loads an operand from the L2 cache once, or gets it from its cluster, and every warp with different rows reads it from shared
+    # memory.
     real = min(samples, pass_samples)
     loaded = real * work.exchanged * work.itemsize
     weights = max(0, part * work.itemsize - register_bytes) / machine.shared_rate
@@ -386,24 +397,29 @@ def grid_step(
         read = columns * work.exchanged * work.itemsize * row_warps / machine.shared_rate
     else:
         read = UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
-    shared = weights + read + (0 if alone else loaded / machine.shared_rate)
+    shared = weights + read + (loaded / machine.shared_rate if through_l2 else 0)
     # A single sample is put by 8 of 32 lanes, in two stores for each 16 rows.
     put = SINGLE_SUMS if on_tensor_cores and real == 1 else columns
     sums = 4 * depth_warps * rows * (put + real) / machine.shared_rate
-    product = passes * (max(compute, shared, 0 if alone else loaded / machine.l2_rate) + sums)
-    if alone:
-        product = max(product, _gates_cycles(work, machine))  # otherwise the exchange hides it
-    trips = {"alone": 0.0, "flags": FLAG_TRIPS, "data": DATA_TRIPS}[protocol]
-    local = LOCAL if alone else LOCAL + BARRIER + SHARED_LOAD
-    rounds = -(-blocks // machine.multiprocessors)
-    fill_us = 0.0 if alone else CAPTURED_LAUNCH_US + machine.memory_us(exchange_bytes)
+    others = 1 - 1 / cluster_blocks
+    ingest = 0.0 if alone else loaded * others / CLUSTER_RATE if clustered else loaded / machine.l2_rate
+    product = passes * (max(compute, shared, ingest) + sums)
+    l2 = machine.l2_cycles
+    exchange = {"alone": 0.0, "cluster": CLUSTER, "flags": FLAG_TRIPS * l2, "data": DATA_TRIPS * l2}[protocol]
+    if not through_l2:
+        product = max(product, _gates_cycles(work, machine) - exchange)  # otherwise the exchange hides it
+    local = LOCAL + BARRIER + SHARED_LOAD if through_l2 else LOCAL
+    at_a_time = clusters_at_a_time(machine, cluster_blocks) * cluster_blocks if clustered else machine.multiprocessors
+    rounds = -(-blocks // at_a_time)
+    # What blocks exchange is filled by another launch; those of a cluster meet before the first step.
+    begin_us = CAPTURED_LAUNCH_US + machine.memory_us(exchange_bytes) if through_l2 else machine.us(CLUSTER) if clustered else 0.0
     return StepTime(
-        exchange_us=machine.us(work.exchanges * trips * machine.l2_cycles),
+        exchange_us=rounds * machine.us(work.exchanges * exchange),
         product_us=rounds * machine.us(product),
         chain_us=rounds * machine.us(work.exchanges * passes * local),
         pointwise_us=rounds * machine.us(work.special_functions * units * samples / machine.special),
         memory_us=_memory_us(work, machine),
-        once_us=rounds * machine.us(part * work.itemsize / machine.l2_rate + MEMORY_LOAD) + fill_us,
+        once_us=rounds * machine.us(part * work.itemsize / machine.l2_rate + MEMORY_LOAD) + begin_us,
     )
 
 

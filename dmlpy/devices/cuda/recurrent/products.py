@@ -107,7 +107,7 @@ class Product(ABC):
     def row(self, depth: int, protocol: Protocol) -> int:
         """Elements between the samples of an operand; in shared memory four neighbouring rows lie in different banks."""
         padded, in_bank_row = self.padded_depth(depth), BANK_ROW_BYTES // self.data_type.itemsize
-        return padded + ((in_bank_row // 4 - padded) % in_bank_row if protocol == "alone" else 0)
+        return padded + ((in_bank_row // 4 - padded) % in_bank_row if protocol in ("alone", "cluster") else 0)
 
     def arranged_bytes(self, depth: int) -> int:
         """The bytes of a block's arranged matrix in global memory."""

@@ -96,12 +96,14 @@ class Option(Generic[PlanT]):
         estimate: the model's estimate.
         plan: makes the plan, given the kernels and the reason for it.
         cooperative: whether its blocks wait for each other, so that all have to run together.
+        clustered: whether blocks wait for those of their cluster, which the device runs together.
     """
 
     what: str
     estimate: Estimate
     plan: Callable[[KernelLibrary, str], PlanT]
     cooperative: bool = False
+    clustered: bool = False
 
     @property
     def step_us(self) -> float:
@@ -153,6 +155,7 @@ def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
             row_lanes=shape.product.row_lanes if isinstance(shape.product, Fma) else 32,
             padding=_multiplied(work, shape) / (work.unit_weights * shape.units),
             blocks=shape.blocks,
+            cluster_blocks=shape.unit_groups if shape.clustered else 1,
             exchange_bytes=plans.grid_exchange(facts, shape).size,
         )
         whole = work.recurrence_bytes * work.directions
@@ -160,7 +163,13 @@ def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
         operand = work.exchanged * work.itemsize * work.batch * work.directions
         exchanged = 0 if shape.alone else operand * shape.unit_groups
         estimate = Estimate("grid", work, time, registers, whole - registers, exchanged)
-        return Option(shape.describe(), estimate, lambda library, reason: plans.grid(desc, library, shape, reason, tf32), not shape.alone)
+        return Option(
+            shape.describe(),
+            estimate,
+            lambda library, reason: plans.grid(desc, library, shape, reason, tf32),
+            cooperative=shape.cooperative,
+            clustered=shape.clustered,
+        )
 
     return [option(shape) for shape in shapes]
 
@@ -219,7 +228,8 @@ class Choice(Generic[PlanT]):
     def without_waits(self, why: str) -> Choice[PlanT]:
         """The best of the others whose blocks do not wait for each other, given why those of this one cannot."""
         verdicts: dict[str, Option[PlanT] | str] = {
-            name: why if isinstance(verdict, Option) and verdict.cooperative else verdict for name, verdict in self.verdicts.items()
+            name: why if isinstance(verdict, Option) and (verdict.cooperative or verdict.clustered) else verdict
+            for name, verdict in self.verdicts.items()
         }
         options = {name: verdict for name, verdict in verdicts.items() if isinstance(verdict, Option)}
         best = min(options, key=lambda name: options[name].step_us)
@@ -285,7 +295,8 @@ def _plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32
         why = str(error)
         choice = choose(plans, desc, library.limits, tf32, strategy, not_resident=why)
         plan = _made(choice, library, why)
-    if isinstance(plan, ResidentPlan) and choice.option.cooperative and strategy is None:  # only the driver knows if a launch fits
+    waits = choice.option.cooperative or choice.option.clustered
+    if isinstance(plan, ResidentPlan) and waits and strategy is None:  # only the driver knows if a launch fits
         plan.fall_back_on(lambda refused: _made(choice.without_waits(refused), library, refused))
     return plan
 
