@@ -260,6 +260,9 @@ class OperatorDesc(Struct):
 
     def slots(self) -> tuple[Slot, ...]:
         """Every place for a tensor, described or not, in the struct's order, as binding counts them."""
+        return self._known("_slots", self._found_slots)
+
+    def _found_slots(self) -> tuple[Slot, ...]:
         found: list[Slot] = []
         for field in self.tensor_fields():
             value = getattr(self, field.name)
@@ -271,15 +274,15 @@ class OperatorDesc(Struct):
 
     def input_slots(self) -> tuple[Slot, ...]:
         """The slots of the inputs."""
-        return tuple(slot for slot in self.slots() if not slot.field.marker.output)
+        return self._known("_input_slots", lambda: tuple(slot for slot in self.slots() if not slot.field.marker.output))
 
     def output_slots(self) -> tuple[Slot, ...]:
         """The slots of the outputs."""
-        return tuple(slot for slot in self.slots() if slot.field.marker.output)
+        return self._known("_output_slots", lambda: tuple(slot for slot in self.slots() if slot.field.marker.output))
 
     def tensors(self) -> dict[str, TensorDesc]:
         """The described tensors, keyed by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""
-        return {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}
+        return dict(self._known("_tensors", lambda: {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}))
 
     def reserve_configuration(self) -> dict[str, Any]:
         """The configuration of this desc's reserve: a gradient accepts only a reserve of the same configuration."""

@@ -10,9 +10,9 @@ import inspect
 import math
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from pydantic import (
@@ -62,6 +62,8 @@ else:
 
 
 _BUILDING = threading.RLock()
+
+Found = TypeVar("Found")
 
 
 class _Documentation:
@@ -379,6 +381,14 @@ class Struct(BaseModel, metaclass=StructType):
             return self.__dict__["_hash"]  # type: ignore[no-any-return]
         except KeyError:
             found = self.__dict__["_hash"] = hash((type(self), *self._identity()))
+            return found
+
+    def _known(self, name: str, find: Callable[[], Found]) -> Found:
+        """What follows from the members, which never change: found once. Names with an underscore are no members to pydantic."""
+        try:
+            return self.__dict__[name]  # type: ignore[no-any-return]
+        except KeyError:
+            found = self.__dict__[name] = find()
             return found
 
 

@@ -76,6 +76,8 @@ class GraphBuilder:
         self._outputs: list[tuple[str, TensorDesc]] = []
         self._input_edges: list[InputEdge] = []
         self._output_edges: list[OutputEdge] = []
+        self._given: set[tuple[int, int]] = set()
+        """The outputs of nodes that are outputs of the graph: node and index."""
         self._links: list[IntermediateEdge] = []
 
     def input(self, name: str, tensor: TensorDesc) -> Value:
@@ -144,7 +146,7 @@ class GraphBuilder:
                 sources |= {f"{member}[{index}]": self._own(item) for index, item in enumerate(given) if isinstance(item, Value)}
                 given = [item.tensor if isinstance(item, Value) else item for item in given]
             tensors[spelling] = given.tensor if isinstance(given, Value) else given
-        desc = operator(**tensors) if isinstance(operator, type) else operator.replace(**tensors)
+        desc = operator(**tensors) if isinstance(operator, type) else _with_members(operator, tensors)
         if outputs or not any(slot.tensor is not None for slot in desc.output_slots()):
             desc = desc.with_outputs(*outputs, data_types=outputs if isinstance(outputs, Mapping) else {})
         node = self._append(OperatorNode(operator=desc, name=name))
@@ -165,6 +167,7 @@ class GraphBuilder:
         if not self._is_output_of_its_own(own):
             own = self._named(own._copied_by("ELEMENT_WISE_IDENTITY"), name)
         assert own.node is not None
+        self._given.add((own.node, own.index))
         self._output_edges.append(
             OutputEdge(from_node_index=own.node, from_node_output_index=own.index, graph_output_index=len(self._outputs))
         )
@@ -187,7 +190,8 @@ class GraphBuilder:
             input_names=[name for name, _ in self._inputs],
             output_names=[name for name, _ in self._outputs],
         )
-        graph = graph.replace(**self._declared(graph))
+        if declared := self._declared(graph):
+            graph = graph.replace(**declared)
         graph = graph.with_origins(self._origins) if any(self._origins) else graph
         return pruned(graph) if prune else graph
 
@@ -220,7 +224,7 @@ class GraphBuilder:
         """Whether an output edge may lead from the value's node, without another one there, and the caller can bind the view's layout."""
         if value.node is None or isinstance(self._nodes[value.node], ConstantNode):
             return False
-        if any((edge.from_node_index, edge.from_node_output_index) == (value.node, value.index) for edge in self._output_edges):
+        if (value.node, value.index) in self._given:
             return False
         written = self._nodes[value.node].output_slots()[value.index].tensor
         if written is None or value.tensor == written:
@@ -244,6 +248,20 @@ class GraphBuilder:
                 from_node_index=source.node, from_node_output_index=source.index, to_node_index=node, to_node_input_index=index
             )
             self._links.append(link)
+
+
+def _with_members(desc: OperatorDesc, members: Mapping[str, Any]) -> OperatorDesc:
+    """The desc with some members changed; itself where it has them already, as that of an expression."""
+    tensors = {field.name: getattr(desc, field.name) for field in desc.tensor_fields()}
+    same = all(name in tensors and _is_tensor(given, tensors[name]) for name, given in members.items())
+    return desc if same else desc.replace(**members)
+
+
+def _is_tensor(given: Any, known: TensorDesc | tuple[TensorDesc, ...] | None) -> bool:
+    """Whether a member is given as it is."""
+    if isinstance(known, tuple):
+        return isinstance(given, list | tuple) and len(given) == len(known) and all(map(_is_tensor, given, known))
+    return given is None if known is None else isinstance(given, TensorDesc) and given == known
 
 
 def _refused(code: str, path: str, found: str, expected: str, remedy: str | None = None) -> DescError:

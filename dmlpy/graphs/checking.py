@@ -264,13 +264,15 @@ class _Wiring:
 
     def _feeding_problems(self, end: _End) -> Iterator[Problem]:
         feeding = self.fed.get(end, ())
+        if len(feeding) == 1:
+            return
         label = self.label(end, output=False)
         optional = self.inputs[end.node][end.slot].field.optional
         if not feeding:
             place = self.inputs[end.node][end.slot].place
             remedy = f"add an edge to it{f', or leave {place} null' if optional else ''}"
             yield Problem("graph.unfed", self.path(end), "fed by no edge", "one edge", (f"{label} is described but has no edge",), remedy)
-        elif len(feeding) > 1:
+        else:
             names = [self._edge_label(path) for path in feeding[:_MOST_TOLD]]
             why = (f"{label} is fed by {', '.join(names)}{' and more' if len(feeding) > _MOST_TOLD else ''}",)
             yield Problem("graph.fed_twice", self.path(end), f"fed by {len(feeding)} edges", "one edge", why)
@@ -321,22 +323,24 @@ def _size_problems(wiring: _Wiring, *, lenient: bool) -> Iterator[Problem]:
         to = wiring.tensor(reader, output=False)
         if to is None or not _measurable(to):
             continue
-        read = f"{wiring.label(reader, output=False)} is {to.summary()}"
         node = wiring.graph.nodes[writer.node]
         if isinstance(node, ConstantNode):
             if node.data_size != to.size_in_bytes:
                 found = f"an edge from {node.data_size} bytes to {to.size_in_bytes} bytes"
-                why = (f"{wiring.label(writer, output=True)} holds {node.data_size} bytes", read)
+                why = (f"{wiring.label(writer, output=True)} holds {node.data_size} bytes", _seen(wiring, reader, to, output=False))
                 yield Problem("graph.constant_size", path, found, "a DataSize equal to the reader's TotalTensorSizeInBytes", why)
             continue
         given = wiring.tensor(writer, output=True)
         if given is None or not _measurable(given):
             continue
-        why = (f"{wiring.label(writer, output=True)} is {given.summary()}", read)
-        if given.size_in_bytes != to.size_in_bytes:
+        same_size = given.size_in_bytes == to.size_in_bytes
+        if same_size and (lenient or _same_bytes(given.data_type, to.data_type)):
+            continue
+        why = (_seen(wiring, writer, given, output=True), _seen(wiring, reader, to, output=False))
+        if not same_size:
             found = f"an edge from {given.size_in_bytes} bytes to {to.size_in_bytes} bytes"
             yield Problem("graph.total_size", path, found, "TotalTensorSizeInBytes equal at both ends", why)
-        elif not lenient and not _same_bytes(given.data_type, to.data_type):
+        else:
             remedy = "CAST converts values; where the bytes are meant to be read as another type, check with lenient=True (--lenient)"
             yield Problem("graph.data_type", path, f"an edge from {given.data_type} to {to.data_type}", "one data type", why, remedy)
 
@@ -346,7 +350,12 @@ def _same_bytes(given: DataType, to: DataType) -> bool:
 
     Numbers from 0 to the middle of the range have the same bytes in both: ONNX Runtime describes the INT64 indices of TopK as UINT64.
     """
-    return str(given).removeprefix("U") == str(to).removeprefix("U")
+    return given is to or str(given).removeprefix("U") == str(to).removeprefix("U")
+
+
+def _seen(wiring: _Wiring, end: _End, tensor: TensorDesc, *, output: bool) -> str:
+    """What a slot says of its tensor."""
+    return f"{wiring.label(end, output=output)} is {tensor.summary()}"
 
 
 def _owned_problems(wiring: _Wiring) -> Iterator[Problem]:

@@ -40,8 +40,11 @@ def _input_problems(graph: GraphDesc, sound: set[int]) -> Iterator[Problem]:
             continue
         declared = graph.input_tensors[edge.graph_input_index]
         path = f"input_tensors[{edge.graph_input_index}]"
+        too_small = tensor.reached_bytes > declared.size_in_bytes
+        if not too_small and (declared.flags is TensorFlags.OWNED_BY_DML) == (tensor.flags is TensorFlags.OWNED_BY_DML):
+            continue
         read = f"{graph.label(edge.to_node_index)}: {c_path(reader.place)} is {tensor.summary()}"
-        if tensor.reached_bytes > declared.size_in_bytes:
+        if too_small:
             found = f"{graph.input_label(edge.graph_input_index)} of {declared.size_in_bytes} bytes"
             expected = f"at least the {tensor.reached_bytes} bytes that a node reads"
             yield Problem("graph.input_tensor", path, found, expected, (read,))

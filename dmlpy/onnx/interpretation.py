@@ -110,6 +110,8 @@ class Interpretation:
     outputs: dict[str, Value] = field(default_factory=dict)
     _taken: dict[str, int] = field(default_factory=dict)
     _begun: dict[str, int] = field(default_factory=dict)
+    _changed: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
+    """How much each stage held before it was changed, in order; None before it was there."""
     _held: int = 0
 
     @classmethod
@@ -259,15 +261,21 @@ class Interpretation:
         return problems
 
     def _mark(self) -> _Mark:
-        return _Mark(len(self.records), {index: stage.lengths() for index, stage in self.stages.items()})
+        return _Mark(len(self.records), len(self._changed))
 
     def _undo(self, mark: _Mark) -> None:
         del self.records[mark.records :]
-        for index in [*self.stages]:
-            if index in mark.stages:
-                self.stages[index].cut(mark.stages[index])
+        while len(self._changed) > mark.changed:
+            index, lengths = self._changed.pop()
+            if lengths is not None:
+                self.stages[index].cut(lengths)
             else:
                 del self.stages[index]
+
+    def _before_change(self, index: int) -> None:
+        """Remembers how much a stage holds that is about to change, for `_undo`."""
+        stage = self.stages.get(index)
+        self._changed.append((index, None if stage is None else stage.lengths()))
 
     def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node by name where they are known before the model runs; None also when too much of that is held already."""
@@ -297,10 +305,10 @@ class Interpretation:
         """
         index = max((ready(value, 0) for value in node.inputs if value is not None), default=0)
         stage = self.stages.get(index)
+        self._before_change(index)
         if not isinstance(stage, GraphStage):
-            stage = GraphStage(index)
+            stage = self.stages[index] = GraphStage(index)
         results, operators = lowered(node, stage)
-        self.stages[index] = stage
         values: Values = []
         for value, expression in results:
             values.append(value if value is None or value.array is not None else Value(value.name, value.element, value.sizes, None, index))
@@ -324,6 +332,7 @@ class Interpretation:
         proto.input[:] = [value.name if value else "" for value in inputs]
         given = [value for value in (*inputs, *around.values()) if value is not None]
         index = max((ready(value, 1) for value in given), default=1)
+        self._before_change(index)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
@@ -340,6 +349,7 @@ class Interpretation:
             return value
         items = [self.whole(item) for item in value.items]
         index = max((ready(item, 1) for item in items), default=1)
+        self._before_change(index)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         own = replace(value, name=self.unique(value.name), stage=index, items=None)
@@ -415,10 +425,10 @@ class SingleNode(Interpretation):
 
 @dataclass(frozen=True)
 class _Mark:
-    """How far a walk was: how many records there were, and how much the stages held."""
+    """How far a walk was: how many records there were, and how many changes of stages."""
 
     records: int
-    stages: Mapping[int, tuple[int, ...]]
+    changed: int
 
 
 def _unread(value: Value) -> Expression:

@@ -36,7 +36,7 @@ def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
 
     found = found_at(level)
     latest = found if level >= LATEST else found_at(LATEST)
-    taken = _taken(latest)
+    taken = _taken(found)
     weights, memory = _sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
     return Report(
         model=model.name,
@@ -45,8 +45,8 @@ def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
         nodes=tuple(found.records),
         inputs=model.inputs,
         outputs=found.outputs,
-        lowest_level=_lowest(latest, {level: _taken(found)}, found_at),
-        missing_level=tuple(name for name in taken if name not in _taken(found)),
+        lowest_level=_lowest(latest, {level: taken}, found_at),
+        missing_level=tuple(name for name in _taken(latest) if name not in taken),
         partitions=partitions_of(found.records),
         weight_bytes=weights,
         memory_bytes=memory,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import packed_strides
@@ -11,7 +12,7 @@ from dmlpy.devices.graphs.views import moved_strides, movements
 from dmlpy.validation.problems import CompileError, DescError, DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
@@ -36,29 +37,45 @@ def chained(wiring: Wiring, is_element_wise: Callable[[OperatorDesc], bool], com
         is_element_wise: whether the device can make a desc part of a chain.
         compile_node: compiles a desc. A chain that it refuses stays apart.
     """
-    able = {index for index, desc in wiring.operators.items() if _is_plain(desc) and is_element_wise(desc)}
-    taken: set[int] = set()
+    free = {index for index, desc in wiring.operators.items() if _is_plain(desc) and is_element_wise(desc)}
+    found: list[_Chain] = []
+    # Each is judged by the wiring as it was: only the last node's result leaves a run, and is found where it was before.
     for last in reversed(wiring.order()):
-        if last not in able or last in taken or movements(wiring.operators[last]):
+        if last not in free or movements(wiring.operators[last]):
             continue  # a copy behind all others may be a view
         run = _Run(wiring, last)
-        run.grow(able - taken)
+        run.grow(free)
         if len(run.members) == 1:
             continue
-        whole, reads = run.desc()
+        chain = run.chain()
         try:
-            compile_node(whole)
+            compile_node(chain.whole)
         except (CompileError, DescError, DeviceError):
             continue
-        taken.update(run.members)
-        wiring = _joined(wiring, run, whole, reads)
-    return wiring
+        free.difference_update(chain.nodes)
+        found.append(chain)
+    return _joined(wiring, found) if found else wiring
 
 
 def _is_plain(desc: OperatorDesc) -> bool:
     """Whether all tensors have the sizes of the only output."""
     outputs = [slot.tensor for slot in desc.output_slots()]
     return len(outputs) == 1 and all(outputs[0] is not None and tensor.sizes == outputs[0].sizes for tensor in desc.tensors().values())
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Nodes that run as one.
+
+    Attributes:
+        nodes: in the order in which they run. The last one's result leaves the chain.
+        whole: the operator of all.
+        sources: what it reads, in the order of its inputs.
+    """
+
+    nodes: tuple[int, ...]
+    whole: ChainDesc
+    sources: tuple[Source, ...]
 
 
 @dataclass
@@ -74,10 +91,15 @@ class _Run:
     wiring: Wiring
     last: int
     members: dict[int, Use | None] = field(default_factory=dict)
+    _inputs: dict[Use, tuple[Source, tuple[int, ...]]] = field(default_factory=dict)
+    """What is read from memory, by use, with its strides in the order of the result."""
 
     def grow(self, able: set[int]) -> None:
         """Takes in the nodes that can be, those next to the last one first."""
         self.members[self.last] = None
+        own = self._read_by(self.last)
+        assert own is not None, "the last node's inputs have the result's order"
+        self._inputs = own
         queue = [self.last]
         while queue:
             for _, source in self._reads(queue.pop(0)):
@@ -91,13 +113,17 @@ class _Run:
         assert node is not None
         readers = wiring.readers[source]
         outside = any(reader not in self.members for reader, _ in readers)
-        if outside or source in wiring.outputs.values() or source in wiring.uncovered or not self._is_whole(source, readers):
+        if outside or source in wiring.given or source in wiring.uncovered or not self._is_whole(source, readers):
             return False
         self.members[node] = readers[0]
-        if len(self.members) > MOST_LINKS or not self._is_well_read():
-            del self.members[node]
-            return False
-        return True
+        own = self._read_by(node)
+        if own is not None and len(self.members) <= MOST_LINKS:
+            inputs = {use: read for use, read in self._inputs.items() if read[0] != source} | own
+            if self._is_well_read(inputs):
+                self._inputs = inputs
+                return True
+        del self.members[node]
+        return False
 
     def _is_whole(self, source: Source, readers: tuple[Use, ...]) -> bool:
         """Whether all readers find the elements of a value at the same places of the run's result, each element at one of them."""
@@ -131,43 +157,47 @@ class _Run:
             if slot.tensor is not None:
                 yield (node, slot.place), self.wiring.reads[node, slot.place]
 
-    def _is_well_read(self) -> bool:
-        """Whether the run reads no more tensors than it may, each in some order, and at most one across the result."""
-        found = self._inputs()
-        if found is None or len(set(found.values())) > MOST_INPUTS:
+    def _is_well_read(self, inputs: Mapping[Use, tuple[Source, tuple[int, ...]]]) -> bool:
+        """Whether the run reads no more tensors than it may, and at most one across the result."""
+        if len(set(inputs.values())) > MOST_INPUTS:
             return False
+        return len({source for source, strides in inputs.values() if any(strides[axis] > 1 for axis in self._fastest)}) <= 1
+
+    @cached_property
+    def _fastest(self) -> tuple[int, ...]:
+        """The axes of the result along which it matters that neighbours lie side by side, and they do."""
         steps = zip(self._result.sizes, self._result.element_strides, strict=True)
-        fastest = [axis for axis, (size, stride) in enumerate(steps) if size >= _LONG and stride == 1]
-        return len({source for source, strides in found.values() if any(strides[axis] > 1 for axis in fastest)}) <= 1
+        return tuple(axis for axis, (size, stride) in enumerate(steps) if size >= _LONG and stride == 1)
 
     @property
     def _result(self) -> TensorDesc:
         return self.wiring.tensors[self.last, 0]
 
-    def _inputs(self) -> dict[Use, tuple[Source, tuple[int, ...]]] | None:
-        """What is read from memory, by use, with its strides in the order of the result; None if no strides tell."""
+    def _read_by(self, node: int) -> dict[Use, tuple[Source, tuple[int, ...]]] | None:
+        """What a member reads, by use, with its strides in the order of the result; None if no strides tell."""
         found: dict[Use, tuple[Source, tuple[int, ...]]] = {}
-        for node in self.members:
-            for use, source in self._reads(node):
-                if source[0] not in self.members:
-                    strides = self._from(node, self.wiring.seen(use).element_strides)
-                    if strides is None:
-                        return None
-                    found[use] = source, strides
+        for use, source in self._reads(node):
+            strides = self._from(node, self.wiring.seen(use).element_strides)
+            if strides is None:
+                return None
+            found[use] = source, strides
         return found
 
-    def desc(self) -> tuple[ChainDesc, tuple[Source, ...]]:
-        """All members as one operator, and the sources of its inputs."""
-        found, sizes = self._inputs(), self._result.sizes
-        assert found is not None
+    def chain(self) -> _Chain:
+        """All members as one operator."""
+        nodes = self._nodes()
+        sizes = self._result.sizes
         inputs: dict[tuple[Source, TensorDesc], int] = {}
         numbers: dict[Use | int, int] = {}
-        for use, (source, strides) in found.items():
-            given = None if strides == packed_strides(sizes) else strides
-            seen = self.wiring.seen(use).replace(sizes=sizes, strides=given, total_tensor_size_in_bytes=None)
-            numbers[use] = inputs.setdefault((source, seen), len(inputs))
+        for node in self.members:
+            for use, _ in self._reads(node):
+                if use in self._inputs:
+                    source, strides = self._inputs[use]
+                    given = None if strides == packed_strides(sizes) else strides
+                    seen = self.wiring.seen(use).replace(sizes=sizes, strides=given, total_tensor_size_in_bytes=None)
+                    numbers[use] = inputs.setdefault((source, seen), len(inputs))
         links = []
-        for at, node in enumerate(self.nodes):
+        for at, node in enumerate(nodes):
             reads = []
             for use, source in self._reads(node):
                 inner = source[0]
@@ -175,23 +205,21 @@ class _Run:
             numbers[node] = len(inputs) + at
             links.append(Link(self.wiring.operators[node], tuple(reads)))
         tensors = [tensor for _, tensor in inputs]
-        return ChainDesc(input_tensors=tensors, output_tensor=self._result, links=tuple(links)), tuple(source for source, _ in inputs)
+        whole = ChainDesc(input_tensors=tensors, output_tensor=self._result, links=tuple(links))
+        return _Chain(nodes, whole, tuple(source for source, _ in inputs))
 
-    @property
-    def nodes(self) -> tuple[int, ...]:
+    def _nodes(self) -> tuple[int, ...]:
         """The members in the order in which they run; the last one comes last."""
-        return tuple(node for node in self.wiring.order() if node in self.members)
+        return tuple(sorted(self.members, key=self.wiring.step))
 
 
-def _joined(wiring: Wiring, run: _Run, whole: ChainDesc, sources: tuple[Source, ...]) -> Wiring:
-    """The wiring in which the last node of a run computes what all of them did."""
-    others = {node: desc for node, desc in wiring.operators.items() if node not in run.members}
-    reads = {use: source for use, source in wiring.reads.items() if use[0] not in run.members}
-    reads |= {(run.last, f"input_tensors[{number}]"): source for number, source in enumerate(sources)}
-    return replace(
-        wiring,
-        operators={**others, run.last: whole},
-        reads=reads,
-        declared=dict(wiring.bound_outputs),
-        chains={**wiring.chains, run.last: run.nodes},
-    )
+def _joined(wiring: Wiring, found: Sequence[_Chain]) -> Wiring:
+    """The wiring in which the last node of each chain computes what all of them did."""
+    whole = {chain.nodes[-1]: chain.whole for chain in found}
+    gone = {node for chain in found for node in chain.nodes}
+    operators = {node: desc for node, desc in wiring.operators.items() if node not in gone} | whole
+    reads = {use: source for use, source in wiring.reads.items() if use[0] not in gone}
+    for chain in found:
+        reads |= {(chain.nodes[-1], f"input_tensors[{number}]"): source for number, source in enumerate(chain.sources)}
+    chains = {**wiring.chains, **{chain.nodes[-1]: chain.nodes for chain in found}}
+    return replace(wiring, operators=operators, reads=reads, declared=dict(wiring.bound_outputs), chains=chains)

@@ -65,7 +65,7 @@ def _into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDes
         return None
     source = wiring.reads[index, "input_tensor"]
     writer = source[0]
-    if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.outputs.values():
+    if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.given:
         return None
     desc, written = _with_fused_activation(wiring.operators[writer]), wiring.tensors[source]
     if wiring.written[source] != OUTPUT or getattr(desc, "fused_activation", activation) is not None:

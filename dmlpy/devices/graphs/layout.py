@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from copy import copy
 from dataclasses import dataclass
 from math import inf
@@ -26,7 +27,7 @@ class Place:
     """Where a value lies.
 
     Attributes:
-        root: the value whose memory it is: the value itself, or another one.
+        root: the value in whose memory it was put. That one may have been put into another one's since: `Layout.root` tells.
         first: the element of that memory where it begins.
         strides: its strides there, in elements.
     """
@@ -57,20 +58,24 @@ class Layout:
         self.order = wiring.order()
         self._compile = compile_node
         self._places: dict[Source, Place] = {}
-        self._members: dict[Source, list[Source]] = {}
-        """The values in the memory of another one, by that one."""
-        self._outputs = frozenset(wiring.outputs.values())
+        self._members: dict[Source, dict[Source, None]] = {}
+        """The values that views put into the memory of another one, by that one."""
+        self._replaced: dict[Source, Source] = {}
+        """The values that were overwritten, each with the one in whose memory it lies then: that one, or what has overwritten it since."""
+        self._reached: dict[Source, int] = {}
+        """What `reached` has found; of a value that was written in place with all that lay in its memory before."""
+        self._skipped: set[int] = set()
+        """The same as `views`."""
+        self._room = _rooms(wiring)
         for index in self.order:
             self._try_view(index)
-        skipped = frozenset(self.views)
-        self.order = tuple(index for index in self.order if index not in skipped)
+        self.order = tuple(index for index in self.order if index not in self._skipped)
 
     def in_order(self, order: tuple[int, ...]) -> Layout:
         """The same views, with the nodes in an order, and those in place that can be then."""
         found = copy(self)
         found.order, found.in_place = order, []
-        found._places = dict(self._places)
-        found._members = {root: list(members) for root, members in self._members.items()}
+        found._places, found._replaced, found._reached = dict(self._places), {}, dict(self._reached)
         found._write_in_place()
         return found
 
@@ -79,11 +84,17 @@ class Layout:
     def root(self, source: Source) -> Source:
         """The value whose memory holds a value."""
         place = self._places.get(source)
-        return source if place is None else place.root
+        return source if place is None else self._last(place.root)
 
-    def members(self, root: Source) -> tuple[Source, ...]:
-        """All values in the memory of a value that is not within another one's; itself first."""
-        return (root, *self._members.get(root, ()))
+    def _last(self, root: Source) -> Source:
+        """The value that is written last of those that take turns in the memory of one."""
+        passed = []
+        while (following := self._replaced.get(root)) is not None:
+            passed.append(root)
+            root = following
+        for before in passed:  # shorter ways for those who ask next: a chain of thousands would be walked for each of its nodes
+            self._replaced[before] = root
+        return root
 
     def read(self, use: Use) -> tuple[Source, int, TensorDesc]:
         """How a node reads a value: whose memory, from which byte on, and the desc."""
@@ -94,7 +105,7 @@ class Layout:
     def written(self, source: Source) -> tuple[Source, int, TensorDesc]:
         """How the value of a node is written, as `read`."""
         desc, place = self.wiring.tensors[source], self._places.get(source)
-        return (source, 0, desc) if place is None else (place.root, _byte(desc, place.first), _strided(desc, place.strides))
+        return (source, 0, desc) if place is None else (self._last(place.root), _byte(desc, place.first), _strided(desc, place.strides))
 
     def desc(self, index: int) -> OperatorDesc:
         """The desc of a node with the layouts in which it reads and writes."""
@@ -111,7 +122,7 @@ class Layout:
         moved = moved_strides(written, place.strides, tensor)
         if moved is None or _byte(tensor, place.first + moved[0]) % max(1, tensor.guaranteed_base_offset_alignment):
             return None
-        return place.root, _byte(tensor, place.first + moved[0]), _strided(tensor, moved[1])
+        return self._last(place.root), _byte(tensor, place.first + moved[0]), _strided(tensor, moved[1])
 
     def _desc(self, index: int, places: Mapping[Source, Place]) -> OperatorDesc:
         desc = self.wiring.operators[index]
@@ -141,7 +152,7 @@ class Layout:
         values = {slot.place: (index, at) for at, slot in enumerate(self.wiring.operators[index].output_slots())}
         outputs = [values[part.output] for part in parts]
         if all(_fits(tensors[part.output], tensors[part.input]) for part in parts) and not any(
-            output in self._outputs or output in self.wiring.uncovered for output in outputs
+            output in self.wiring.given or output in self.wiring.uncovered for output in outputs
         ):
             within = [self._within_input(index, part) for part in parts]
             if all(place is not None for place in within) and self._accept(
@@ -192,7 +203,7 @@ class Layout:
         return (
             source in self.wiring.tensors
             and source not in self._places
-            and source not in self._outputs
+            and source not in self.wiring.given
             and source not in self.wiring.uncovered
         )
 
@@ -206,24 +217,25 @@ class Layout:
 
     def _accept(self, index: int, changed: Mapping[Source, Place]) -> bool:
         """Takes over new places and leaves a node out, if all that read and write there can be compiled so."""
-        places = {**self._places, **changed}
+        places = ChainMap(dict(changed), self._places)
         for source, place in changed.items():
             tensor = self.wiring.tensors[source]
             if _byte(tensor, place.first) % max(1, tensor.guaranteed_base_offset_alignment):
                 return False
         concerned = {source[0] for source in changed} | {node for source in changed for node, _ in self.wiring.readers.get(source, ())}
         try:
-            for node in concerned - {index, *self.views, None}:
-                assert node is not None
-                self._compile(self._desc(node, places))
+            for node in concerned:
+                if node is not None and node != index and node not in self._skipped:
+                    self._compile(self._desc(node, places))
         except (CompileError, DescError, DeviceError):
             return False
         for source, place in changed.items():
             if (old := self._places.get(source)) is not None:
-                self._members[old.root].remove(source)
-            self._members.setdefault(place.root, []).append(source)
-        self._places = places
+                del self._members[old.root][source]
+            self._members.setdefault(place.root, {})[source] = None
+        self._places.update(changed)
         self.views.append(index)
+        self._skipped.add(index)
         return True
 
     # in place
@@ -240,7 +252,7 @@ class Layout:
             for output in self.outputs(index):
                 replaced = next((root for root in self.replaceable(index, output) if last_read[root] == step), None)
                 if replaced is not None:
-                    self._merge(replaced, output)
+                    self._overwrite(replaced, output)
                     last_read[output] = max(last_read.get(output, 0), step)
                     self.in_place.append(index)
 
@@ -258,42 +270,52 @@ class Layout:
         read = {use: self.read(use) for use in uses}
         for root, byte, tensor in read.values():
             alike = (tensor.sizes, tensor.data_type) == (written.sizes, written.data_type) and same_layout(written, tensor.element_strides)
-            members = self.members(root)
             others = [seen for use, seen in read.items() if seen[0] == root and (seen[1] != byte or seen[2] != tensor)]
             if not alike or byte or others or root not in self.wiring.tensors or root[0] == index:
                 continue
-            kept = any(member in self._outputs or member in self.wiring.uncovered for member in members)
-            room = self._room(output)
-            if not kept and (room == inf or self.reached(root) <= room):  # what is reached takes long to tell in a chain of thousands
+            if not self._is_kept(root) and self.reached(root) <= self._room.get(output, inf):
                 yield root
 
-    def _room(self, output: Source) -> float:
-        """The bytes of the memory that a value of a node may have: those that the caller binds, or any number."""
-        wiring = self.wiring
-        return min((wiring.bound_outputs[name].reached_bytes for name, source in wiring.outputs.items() if source == output), default=inf)
+    def _is_kept(self, root: Source) -> bool:
+        """Whether something in the memory of a value is still needed when all nodes have read it. What was overwritten there was not."""
+        return any(member in self.wiring.given or member in self.wiring.uncovered for member in self._own(root))
+
+    def _own(self, root: Source) -> tuple[Source, ...]:
+        """A value and its views; without what it has overwritten."""
+        return (root, *self._members.get(root, ()))
 
     def reached(self, root: Source) -> int:
         """The bytes of a value's memory that anything in it reaches, readers included."""
+        if root not in self._reached:
+            self._reached[root] = self._reached_by(self._own(root))
+        return self._reached[root]
+
+    def _reached_by(self, members: Iterable[Source]) -> int:
+        """The bytes of the memory of values that they or their readers reach."""
         found = 0
-        for member in self.members(root):
+        for member in members:
             if member in self.wiring.tensors:
                 _, byte, tensor = self.written(member)
                 found = max(found, byte + tensor.reached_bytes)
             for use in self.wiring.readers.get(member, ()):
-                if use[0] not in self.views:
+                if use[0] not in self._skipped:
                     _, byte, tensor = self.read(use)
                     found = max(found, byte + tensor.reached_bytes)
         return found
 
-    def _merge(self, source: Source, output: Source) -> None:
+    def _overwrite(self, source: Source, output: Source) -> None:
         """Puts all that lies in the memory of one value into that of another one, byte by byte at the same place."""
-        own = self.wiring.tensors[source].element_strides
-        for member in self._members.pop(source, []):
-            place = self._places[member]
-            self._places[member] = Place(output, place.first, place.strides)
-            self._members.setdefault(output, []).append(member)
-        self._places[source] = Place(output, 0, own)
-        self._members.setdefault(output, []).append(source)
+        self._reached[output] = max(self.reached(output), self.reached(source))
+        self._places[source] = Place(output, 0, self.wiring.tensors[source].element_strides)
+        self._replaced[source] = output
+
+
+def _rooms(wiring: Wiring) -> dict[Source, int]:
+    """The bytes of the memory that the caller binds for a value; what is no output of the graph has any number of them."""
+    found: dict[Source, int] = {}
+    for name, source in wiring.outputs.items():
+        found[source] = min(wiring.bound_outputs[name].reached_bytes, found.get(source, wiring.bound_outputs[name].reached_bytes))
+    return found
 
 
 def _byte(desc: TensorDesc, element: int) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -78,6 +80,12 @@ class MemoryPlan:
 
 _MOST_PLACEMENTS = 10_000
 """Items that are placed in attempts to improve a plan: each takes some 20 microseconds."""
+_MOST_PAIRS = 2**20
+"""Pairs of items that are needed at once, at most: each is looked at for each method. All items of a thousand may be needed at once."""
+_IN_ORDER = "in order of execution"
+
+Neighbours = list[np.ndarray[Any, np.dtype[np.int64]]]
+"""For each item the numbers of those that are needed at the same time."""
 
 
 def plan_memory(items: Iterable[Item]) -> MemoryPlan:
@@ -86,25 +94,29 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
     Each method goes through the items in another order, and puts each into the smallest gap that holds it, between the items that are
     needed at the same time and have their places already. "by size" is the method of arXiv 2001.03288; "in order of execution" places items
     as an allocator that knows when they are freed; "by duration" serves graphs in which large items live shortly beside small ones that
-    live long. A plan above the lower bound is improved by attempts in which the item that ends highest is placed earlier.
+    live long. A plan above the lower bound is improved by attempts in which the item that ends highest is placed earlier. Where too many
+    items are needed at once to compare them all, they are placed in order of execution alone.
     """
     given = tuple(items)
+    beside = _neighbours(given)
+    if beside is None:
+        return MemoryPlan(given, _places_in_order(given), _IN_ORDER)
     numbers = range(len(given))
     orders = {
         "by size": sorted(numbers, key=lambda at: (-given[at].size, given[at].first)),
-        "in order of execution": sorted(numbers, key=lambda at: (given[at].first, -given[at].size)),
+        _IN_ORDER: _by_first_use(given),
         "by duration": sorted(numbers, key=lambda at: (given[at].first - given[at].last, -given[at].size)),
     }
     plans = {}
     for method, order in orders.items():
-        plans[method] = MemoryPlan(given, _places(given, order), method)
+        plans[method] = MemoryPlan(given, _places(given, order, beside), method)
         if plans[method].size == plans[method].lower_bound:
             return plans[method]
-    improved = [_improved(plan, orders[method], _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
+    improved = [_improved(plan, orders[method], beside, _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
     return min(improved, key=lambda plan: plan.size)
 
 
-def _improved(plan: MemoryPlan, order: Sequence[int], placements: int) -> MemoryPlan:
+def _improved(plan: MemoryPlan, order: Sequence[int], beside: Neighbours, placements: int) -> MemoryPlan:
     """The best plan of some attempts, each of which places the items at the top of the last one earlier."""
     best, items, current, tried = plan, plan.items, list(order), {tuple(order)}
     for _ in range(placements // len(items)):
@@ -117,23 +129,43 @@ def _improved(plan: MemoryPlan, order: Sequence[int], placements: int) -> Memory
         if tuple(current) in tried:
             break
         tried.add(tuple(current))
-        plan = MemoryPlan(items, _places(items, current), f"{best.method.removesuffix(', improved')}, improved")
+        plan = MemoryPlan(items, _places(items, current, beside), f"{best.method.removesuffix(', improved')}, improved")
         best = min(best, plan, key=lambda some: some.size)
         if best.size == best.lower_bound:
             break
     return best
 
 
-def _places(items: Sequence[Item], order: Iterable[int]) -> tuple[int, ...]:
-    """The offsets of items that are placed in this order, each in the smallest gap that holds it."""
+def _by_first_use(items: Sequence[Item]) -> list[int]:
+    """The items in the order in which they are written, the largest first of those that one step writes."""
+    return sorted(range(len(items)), key=lambda at: (items[at].first, -items[at].size))
+
+
+def _neighbours(items: Sequence[Item]) -> Neighbours | None:
+    """The items that are needed at the same time as each; None if they are too many pairs to look at."""
     firsts = np.array([item.first for item in items], np.int64)
     lasts = np.array([item.last for item in items], np.int64)
+    order = np.argsort(firsts, kind="stable")
+    places = np.arange(len(items))
+    # Each pair is found by the one that begins first: the other one begins before it ends.
+    counts = np.searchsorted(firsts[order], lasts[order], side="right") - places - 1
+    if 2 * int(counts.sum()) > _MOST_PAIRS:
+        return None
+    earlier = np.repeat(places, counts)
+    later = np.arange(len(earlier)) - np.repeat(np.cumsum(counts) - counts, counts) + earlier + 1
+    pairs = np.concatenate((order[earlier], order[later])), np.concatenate((order[later], order[earlier]))
+    by_item = np.lexsort(pairs[::-1])
+    return np.split(pairs[1][by_item], np.searchsorted(pairs[0][by_item], places[1:]))
+
+
+def _places(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> tuple[int, ...]:
+    """The offsets of items that are placed in this order, each in the smallest gap that holds it."""
     offsets = np.full(len(items), -1, np.int64)
     ends = np.zeros(len(items), np.int64)
     for at in order:
         size = aligned(items[at].size)
-        beside = (offsets >= 0) & (firsts <= lasts[at]) & (lasts >= firsts[at])
-        starts, stops = offsets[beside], ends[beside]
+        placed = beside[at][offsets[beside[at]] >= 0]
+        starts, stops = offsets[placed], ends[placed]
         by_offset = np.argsort(starts, kind="stable")
         starts = starts[by_offset]
         # Between the highest end so far and the next start lies a gap, which may be empty or negative; behind the last one is room for all.
@@ -143,3 +175,48 @@ def _places(items: Sequence[Item], order: Iterable[int]) -> tuple[int, ...]:
         place = behind[fitting[np.argmin(gaps[fitting])]] if len(fitting) else behind[-1]
         offsets[at], ends[at] = place, place + size
     return tuple(int(offset) for offset in offsets)
+
+
+def _places_in_order(items: Sequence[Item]) -> tuple[int, ...]:
+    """What `_places` finds for the items in order of execution, by a list of the gaps."""
+    offsets = [0] * len(items)
+    gaps: list[tuple[int, int]] = []
+    """Size and start of each, sorted."""
+    starts, ends = dict[int, int](), dict[int, int]()
+    """The end of each gap by its start, and the start by its end."""
+    top = 0
+    live: list[tuple[int, int, int]] = []
+    """Last step, start and end of each item that has its place."""
+
+    def cut(start: int, end: int) -> None:
+        del gaps[bisect_left(gaps, (end - start, start))], starts[start], ends[end]
+
+    def add(start: int, end: int) -> None:
+        insort(gaps, (end - start, start))
+        starts[start], ends[end] = end, start
+
+    for at in _by_first_use(items):
+        while live and live[0][0] < items[at].first:
+            _, start, end = heappop(live)
+            if (before := ends.get(start)) is not None:
+                cut(before, start)
+                start = before
+            if (after := starts.get(end)) is not None:
+                cut(end, after)
+                end = after
+            if end == top:
+                top = start
+            else:
+                add(start, end)
+        size = aligned(items[at].size)
+        found = bisect_left(gaps, (size, 0))
+        if found < len(gaps):
+            room, place = gaps[found]
+            cut(place, place + room)
+            if room > size:
+                add(place + size, place + room)
+        else:
+            place, top = top, top + size
+        offsets[at] = place
+        heappush(live, (items[at].last, place, place + size))
+    return tuple(offsets)

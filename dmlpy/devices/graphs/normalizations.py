@@ -49,7 +49,7 @@ def _into_convolution(
     """One normalization in the convolution that it reads, or None if it cannot be there."""
     source = wiring.reads[index, "input_tensor"]
     writer = source[0]
-    if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.outputs.values():
+    if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.given:
         return None
     convolution, given, output = wiring.operators[writer], normalization.input_tensor, normalization.output_tensor
     if type(convolution) is not ConvolutionDesc or convolution.fused_activation is not None or output is None:

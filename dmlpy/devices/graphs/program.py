@@ -124,8 +124,8 @@ class Program:
     def staged_constants(self) -> tuple[Source, ...]:
         """The constant nodes whose data are only packed."""
         packed = [root for step in self.steps for root, _ in step.constants.values()]
-        found = (source for source in dict.fromkeys(packed) if self.wiring.constant(source) is not None)
-        return tuple(source for source in found if source not in self.raw_constants)
+        raw = frozenset(self.raw_constants)
+        return tuple(source for source in dict.fromkeys(packed) if self.wiring.constant(source) is not None and source not in raw)
 
 
 def program_of(wiring: Wiring, layout: Layout, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> Program:

@@ -71,6 +71,11 @@ class Wiring:
         return replace(self, outputs={f"{index}.{at}": (index, at) for index, at in self.tensors}, declared={})
 
     @cached_property
+    def given(self) -> frozenset[Source]:
+        """The values that are outputs of the graph."""
+        return frozenset(self.outputs.values())
+
+    @cached_property
     def readers(self) -> Mapping[Source, tuple[Use, ...]]:
         """Where each value is read, without outputs of the graph."""
         found: dict[Source, list[Use]] = {}
@@ -169,6 +174,10 @@ class Wiring:
 
     def order(self) -> tuple[int, ...]:
         """The nodes that run, each after those that it reads; of those that could run next the one with the lowest index."""
+        return self._order
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
         waits_for: dict[int, set[int]] = {index: set() for index in self.operators}
         readers: dict[int, set[int]] = {index: set() for index in self.operators}
         for (reader, _), (writer, _) in self.reads.items():
@@ -186,6 +195,14 @@ class Wiring:
                     heappush(ready, reader)
         return tuple(found)
 
+    def step(self, index: int) -> int:
+        """The place of a node in that order."""
+        return self._steps[index]
+
+    @cached_property
+    def _steps(self) -> Mapping[int, int]:
+        return {index: step for step, index in enumerate(self._order)}
+
     def labels(self, sources: Sequence[Source]) -> list[str]:
         """The names of values of nodes, each different from the others."""
         labels = [self.value_label(source) for source in sources]
@@ -197,8 +214,12 @@ class Wiring:
         if source[0] is None:
             return input_name(self.graph, source[1])
         name = node_name(self.graph, source[0])
-        places = [place for (index, _), place in self.written.items() if index == source[0]]
-        return f"{name}.{self.written[source]}" if len(places) > 1 else name
+        return f"{name}.{self.written[source]}" if self._output_counts[source[0]] > 1 else name
+
+    @cached_property
+    def _output_counts(self) -> Mapping[int | None, int]:
+        """How many outputs each node writes."""
+        return Counter(index for index, _ in self.written)
 
 
 def input_name(graph: Graph, index: int) -> str:

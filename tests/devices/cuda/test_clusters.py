@@ -23,11 +23,13 @@ from dmlpy.validation.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_compiler import SharedKernel
-from tests.support.cuda.cpu_seam import H100, CpuFunction, CpuSeam, NullSeam
+from tests.support.cuda.cpu_launches import CpuFunction
+from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.forward_descs import described, forward_desc
 from tests.support.cuda.grid_rows import CLIPPED, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
 from tests.support.cuda.layer_plans import launch
 from tests.support.cuda.machines import A100, B200, GEFORCE_4090, H200, T4
+from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.plan_kernels import GEFORCE_5090
 from tests.support.tools import require
 

@@ -1,0 +1,28 @@
+"""How work grows: function calls are counted, which no other load on the machine changes."""
+
+from __future__ import annotations
+
+import cProfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def calls(run: Callable[[], object]) -> int:
+    """The calls of functions, those of C included, that a piece of work makes."""
+    profile = cProfile.Profile()
+    profile.runcall(run)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def curvature(work: Callable[[int], Callable[[], object]], count: int) -> float:
+    """How far the calls are from growing by the same number with each further `count` of parts, as a share of those for `count`.
+
+    Args:
+        work: makes a piece of work of that many parts; its own calls are not counted.
+        count: the parts. Work that looks at all parts for each part makes about 2 * count**2 more calls than it should.
+    """
+    work(count - 1)()  # what is imported and kept once is not part of the work
+    first, second, third = (calls(work(times * count)) for times in (1, 2, 3))
+    return (third - 2 * second + first) / first
