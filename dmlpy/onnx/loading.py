@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
 from dmlpy.description.member_forms import brief
+from dmlpy.description.naming import listed
 from dmlpy.onnx import tensors
 from dmlpy.onnx.validity import problems_of
 from dmlpy.validation.problems import DescError, Problem
@@ -47,10 +48,19 @@ class LoadedModel:
         return {item.name: item.type for item in (*graph.value_info, *graph.input, *graph.output)}
 
     def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
-        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one has its zeros."""
+        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one has its zeros.
+
+        Raises:
+            DescError: there is no memory for it, or the file has changed.
+        """
         if id(tensor) not in self._arrays:
-            read = tensors.dense if isinstance(tensor, SparseTensorProto) else tensors.array_of
-            self._arrays[id(tensor)] = tensor, read(tensor, self.folder)
+            is_sparse = isinstance(tensor, SparseTensorProto)
+            try:
+                self._arrays[id(tensor)] = tensor, (tensors.dense if is_sparse else tensors.array_of)(tensor, self.folder)
+            except MemoryError:
+                name = tensor.values.name if isinstance(tensor, SparseTensorProto) else tensor.name
+                found = f"{listed(tensor.dims)}, more than there is memory"
+                raise DescError(f"onnx: {self.name}", [Problem("onnx.size", name, found, "sizes that fit into memory")]) from None
         return self._arrays[id(tensor)][1]
 
 

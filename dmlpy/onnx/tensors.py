@@ -11,7 +11,7 @@ from onnx import SparseTensorProto, TensorProto, numpy_helper
 
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed
-from dmlpy.onnx.elements import dtype_of, element_name
+from dmlpy.onnx.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ def problem_of(tensor: TensorProto, folder: Path | None) -> Problem | None:
     """
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
         return Problem("onnx.type", "data_type", str(tensor.data_type), "the number of one of ONNX's element types")
-    if any(size < 0 for size in tensor.dims) or len(tensor.dims) > 64:
-        return Problem("onnx.tensor", "dims", listed(tensor.dims), "at most 64 sizes, each 0 or more")
+    if any(size < 0 for size in tensor.dims) or len(tensor.dims) > MAX_DIMENSIONS:
+        return Problem("onnx.tensor", "dims", listed(tensor.dims), f"at most {MAX_DIMENSIONS} sizes, each 0 or more")
+    if (problem := sizes_problem("dims", tensor.dims, tensor.data_type)) is not None and 0 in tensor.dims:
+        return problem
     if tensor.HasField("segment"):
         return Problem("onnx.tensor", "segment", "given", "absent: all elements lie together")
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -84,8 +86,10 @@ def sparse_problem_of(tensor: SparseTensorProto, folder: Path | None) -> Problem
         problem = problem_of(own, folder)
         if problem is not None:
             return problem.under(part)
-    if any(size < 0 for size in tensor.dims):
-        return Problem("onnx.tensor", "dims", listed(tensor.dims), "sizes of 0 or more")
+    if any(size < 0 for size in tensor.dims) or len(tensor.dims) > MAX_DIMENSIONS:
+        return Problem("onnx.tensor", "dims", listed(tensor.dims), f"at most {MAX_DIMENSIONS} sizes, each 0 or more")
+    if (problem := sizes_problem("dims", tensor.dims, tensor.values.data_type)) is not None:
+        return problem
     count = prod(tensor.values.dims)
     if tensor.indices.data_type != TensorProto.INT64 or [*tensor.indices.dims] not in ([count], [count, len(tensor.dims)]):
         found = f"{element_name(tensor.indices.data_type)} {listed(tensor.indices.dims)}"
