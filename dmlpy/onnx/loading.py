@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
+from dmlpy import files
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed
 from dmlpy.onnx import tensors
@@ -17,6 +18,9 @@ from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.onnx.values import Array
+
+MAX_BYTES = (1 << 31) - 1
+"""The most bytes of a model's file, as protobuf has it; larger weights are external data."""
 
 
 class LoadedModel:
@@ -81,11 +85,10 @@ def load_model(source: Any) -> LoadedModel:
         raise DescError("onnx.load", [Problem("field.form", "source", brief(source), "a path, bytes, or a ModelProto")])
     path = Path(source)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DescError(
-            "onnx.load", [Problem("onnx.file", "source", f"{path.name}: {error.strerror}", "a file that can be read")]
-        ) from None
+        data = files.read(path, MAX_BYTES)
+    except (OSError, ValueError, MemoryError) as error:  # a name with a zero is a ValueError
+        reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
+        raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
     return LoadedModel(_parsed(data, path.name), path.name, path.parent)
 
 

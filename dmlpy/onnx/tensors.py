@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
+from dmlpy import files
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed
 from dmlpy.onnx.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
@@ -65,7 +66,7 @@ def array_of(tensor: TensorProto, folder: Path | None) -> Array:
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     path, offset, size = _place(tensor, folder)
-    with path.open("rb") as file:
+    with files.opened(path) as file:
         file.seek(offset)
         data = file.read(size)
     if len(data) != size:
@@ -159,12 +160,15 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
         return Problem("onnx.external", "location", brief(location), "a relative path below the model's folder")
     try:
         path = (folder / location).resolve(strict=True)
-        size = path.stat().st_size
+        status = path.stat()
+        size = status.st_size
         inside, regular = path.is_relative_to(folder.resolve()), path.is_file()
     except (OSError, RuntimeError, ValueError):
         return Problem("onnx.external", "location", brief(location), "a file that can be read")
     if not inside or not regular:
         return Problem("onnx.external", "location", brief(location), "a file below the model's folder, not a link out of it")
+    if (reason := files.refusal(status)) is not None:
+        return Problem("onnx.external", "location", f"{brief(location)}, {reason}", "a file that is stored")
     start = int(entries.get("offset", 0))
     length = int(entries["length"]) if "length" in entries else size - start
     if start + length > size:
