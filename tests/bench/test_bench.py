@@ -24,7 +24,7 @@ import typer.testing
 import dmlpy as dml
 from dmlpy.bench import command, machine, measure, readme
 from dmlpy.bench.measure import Benchmark, Options, cases_of, line_of
-from dmlpy.bench.process import Worker
+from dmlpy.bench.process import FailedError, Worker
 from dmlpy.bench.records import Machine, Measurement, Record
 from dmlpy.bench.shapes import BatchNorm, LayerShape, Recurrent, Shape
 from dmlpy.bench.subjects import PEERS, Subject, UnsupportedError
@@ -214,6 +214,13 @@ def test_packing_is_repeated() -> None:
     session.start("dmlpy.bench.subjects.dmlpy:Dmlpy", "numpy", 1)
     assert session.open(Case(SMALL, "FLOAT32", "forward"))["eager"]["packs"]
     assert all(value > 0 for value in session.pack("eager"))
+
+
+def test_every_request_after_the_limit_is_told(tmp_path: Path) -> None:
+    with Worker("late", tmp_path, python=sys.executable, threads=1, limit_s=0.001) as worker:
+        for _ in range(2):
+            with pytest.raises(FailedError, match=r"no answer within 0\.001 s"):
+                worker.ask("anything")
 
 
 class Impatient(Worker):
