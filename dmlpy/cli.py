@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,6 +62,10 @@ REFUSED_OPTIONS = {
 """Options of DxDispatch that cannot do anything here, each with the reason."""
 
 
+UNWRITTEN = 74
+"""The exit status where the output cannot be written: EX_IOERR of BSD's sysexits."""
+
+
 class Barriers(StrEnum):
     """DxDispatch's choices for barriers between dispatches."""
 
@@ -86,7 +92,16 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # Where the encoding lacks a character, as in pipes on Windows, a question mark is better than no output.
             stream.reconfigure(errors="replace")
-    app()
+    try:
+        app()
+    except OSError as error:
+        # Of the files that a command reads and writes, dmlpy's errors tell: this is what it prints, on a full disk.
+        reason = error.strerror or error
+        with suppress(OSError):
+            typer.echo(f"{error.filename}: {reason}" if error.filename else f"the output cannot be written: {reason}", err=True)
+        with suppress(OSError):  # what is still held would fail again when the process ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNWRITTEN)
 
 
 def _version(wanted: bool) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description import enums
 from dmlpy.description.registry import OPERATORS
 from dmlpy.directml import typed
+from dmlpy.files import write_text
 from dmlpy.x import generation
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def main(arguments: list[str]) -> int:
         if "--check" in arguments:
             print(f"{path.relative_to(_ROOT.parent)} is not current: run python -m dmlpy.stubs")
         else:
-            path.write_text(texts()[path], encoding="utf-8", newline="\n")
+            write_text(path, texts()[path])
     return 1 if stale and "--check" in arguments else 0
 
 

@@ -17,7 +17,7 @@ import typer.testing
 from rich.console import Console
 
 import dmlpy as dml
-from dmlpy.cli import REFUSED_OPTIONS, app
+from dmlpy.cli import REFUSED_OPTIONS, UNWRITTEN, app
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection import explain
 from tests.support.folders import EXAMPLES, MODELS
@@ -584,3 +584,12 @@ def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
     failed = subprocess.run([*program, "run", "absent.json"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("absent.json: 1 problem\n 1. file is missing, expected a file  [file.unreadable]\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", ["--help", "ops --family attention", "explain GEMM", "check absent.json --json", "onnx --help"])
+def test_output_that_cannot_be_written_is_told_on_one_line(command: str, tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        program = [sys.executable, "-m", "dmlpy", *command.split()]
+        failed = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)
+    assert (failed.returncode, failed.stderr) == (UNWRITTEN, "the output cannot be written: No space left on device\n")

@@ -18,6 +18,7 @@ from dmlpy.bench.shapes import DataType, Shape, select
 from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.description.naming import nearest
 from dmlpy.devices.processors import processors
+from dmlpy.files import write_text
 from dmlpy.inspection.render import Table
 from dmlpy.validation.problems import DmlError
 
@@ -160,7 +161,7 @@ def write_picture(record: Path, picture: Path) -> None:
     from dmlpy.bench.picture import draw, record_hash
 
     try:
-        picture.write_text(draw(Record.load(record), record_hash(record)), encoding="utf-8")
+        write_text(picture, draw(Record.load(record), record_hash(record)))
     except (ModuleNotFoundError, ValueError) as error:
         raise DmlError(str(error)) from error
 

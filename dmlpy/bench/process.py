@@ -133,7 +133,7 @@ class Worker:
     def send(self, request: str, **arguments: Any) -> None:
         """Sends a request; the answer must then be received."""
         assert self.process.stdin is not None
-        with suppress(OSError):  # it has ended, which `receive` tells
+        with suppress(OSError, ValueError):  # it has ended, or its pipe was closed with it, which `receive` tells
             print(encode(request, **arguments), file=self.process.stdin, flush=True)
 
     def receive(self) -> Any:

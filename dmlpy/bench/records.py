@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dmlpy.files import write_text
 from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
@@ -138,11 +138,8 @@ class Record(_Part):
 
     def save(self, path: Path) -> None:
         """Writes the file, replacing an older one atomically."""
-        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(self.model_dump_json(indent=1, by_alias=True) + "\n", encoding="utf-8")
-            unfinished.replace(path)
+            write_text(path, self.model_dump_json(indent=1, by_alias=True) + "\n")
         except OSError as error:
             raise DmlError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -23,6 +23,7 @@ import numpy as np
 from dmlpy import compiler
 from dmlpy.dask.mapping import map_blocks
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.files import write_text
 from dmlpy.operators.activation import ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import LSTMDesc
 from dmlpy.version import __version__
@@ -217,7 +218,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or numpy")
     arguments = parser.parse_args()
     record = measured(arguments.chunks, arguments.rounds, arguments.device)
-    arguments.save.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    write_text(arguments.save, json.dumps(record, indent=2) + "\n")
     print(markdown(record), end="")
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from dmlpy.description.member_forms import brief
+from dmlpy.files import kind_of, replacing
 from dmlpy.validation.problems import DescError, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Array = np.ndarray[Any, Any]
 SOURCE = "initialValues.sourcePath"
@@ -77,7 +72,9 @@ class Folders:
             found = f"{brief(name)}, outside the output folder"
             raise refuse("file.outside", "targetPath", found, f"a file below {root}", remedy="give --output_path")
         if not _is_file(path, name, "targetPath") and path.exists():
-            raise refuse("file.kind", "targetPath", f"{brief(name)}, {kind_of(path)}", "a file, or a name that nothing has yet")
+            raise refuse(
+                "file.kind", "targetPath", f"{brief(name)}, {kind_of(path.stat().st_mode)}", "a file, or a name that nothing has yet"
+            )
         return path
 
 
@@ -97,35 +94,7 @@ def _is_file(path: Path, name: str, member: str) -> bool:
         raise refuse("file.unreadable", member, found, "the name of a file that can be read") from None
 
 
-def kind_of(path: Path) -> str:
-    """Names the kind of a path that is not a plain file."""
-    return "a folder" if path.is_dir() else "a pipe" if path.is_fifo() else "not a regular file"
-
-
-@contextmanager
-def opened_for_writing(path: Path) -> Iterator[BinaryIO]:
-    """Opens a regular file, emptied or new, and creates the folders above it.
-
-    Raises:
-        OSError: it cannot be written, or is not a regular file: a pipe that nobody reads would be waited for without end.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Nothing is waited for and nothing is emptied before it is known what was opened.
-    flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f"{path} is not a regular file")
-        file.truncate(0)
-        yield file
-
-
 def write_npy(path: Path, array: Array) -> None:
-    """Writes an array as a .npy file: little-endian, C order."""
-    with opened_for_writing(path) as file:
+    """Writes an array as a .npy file, whole or not at all: little-endian, C order."""
+    with replacing(path) as file:
         np.lib.format.write_array(file, array.astype(array.dtype.newbyteorder("<")), version=(1, 0), allow_pickle=False)
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Writes raw bytes."""
-    with opened_for_writing(path) as file:
-        file.write(data)

@@ -7,6 +7,7 @@ its sizes have to fill no more than the file; both are known before any memory i
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,6 +17,7 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch.files import refuse
+from dmlpy.files import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,8 +89,8 @@ def read_header(path: Path, member: str) -> Header:
     def damaged(*why: str) -> NoReturn:
         raise refuse("npy.damaged", member, path.name, "a .npy file", *why)
 
-    size = path.stat().st_size
-    with path.open("rb") as file:
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
         start = file.read(len(MAGIC) + 2)
         if start[:2] == b"PK":
             raise refuse("npy.damaged", member, f"{path.name}, an archive", "a .npy file with one array")
@@ -157,7 +159,8 @@ def read_array(path: Path, header: Header) -> np.ndarray[Any, Any]:
     Raises:
         OSError: the file cannot be read, or is shorter than its header says.
     """
-    stored = np.fromfile(path, header.dtype, header.count, offset=header.offset)
+    with opened(path) as file:
+        stored = np.fromfile(file, header.dtype, header.count, offset=header.offset)
     if stored.size < header.count:
         raise OSError(f"{path.name} became shorter while it was read")
     array = stored.reshape(header.sizes, order="F" if header.fortran_order else "C")

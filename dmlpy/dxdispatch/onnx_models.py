@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.checker import Report, is_serialized
-from dmlpy.dxdispatch.files import write_bytes, write_npy
+from dmlpy.dxdispatch.files import write_npy
 from dmlpy.dxdispatch.npy import read_array, read_header
 from dmlpy.dxdispatch.report import Finding, ModelError
+from dmlpy.files import write_bytes
 from dmlpy.graphs import Graph
 from dmlpy.validation.problems import BindError, DescError, DeviceError, Problem
 
@@ -117,8 +118,9 @@ def run_onnx(
     for name, file in inputs.items():
         try:
             arrays[name] = read_array(file, read_header(file, f"--input {name}"))
-        except OSError as error:
-            found = f"{file}: {error.strerror or error}"
+        except (OSError, MemoryError) as error:
+            reason = (error.strerror or str(error)) if isinstance(error, OSError) else "more than fits into memory"
+            found = f"{file}: {reason}"
             raise DescError("dmlpy onnx run", [Problem("file.unreadable", f"--input {name}", found, "a .npy file")]) from None
     compiled = model.compile(device, level)
     for name, array in compiled(arrays).items():

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import DataType
-from dmlpy.dxdispatch.files import SOURCE, Array, opened_for_writing, refuse
+from dmlpy.dxdispatch.files import SOURCE, Array, refuse
+from dmlpy.files import replacing
 from dmlpy.validation.problems import DescError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def write_image(path: Path, tensor: Array) -> None:
     picture: Image = pillow.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
     if path.suffix.lower() != ".png" and picture.mode == "RGBA":
         picture = picture.convert("RGB")  # JPEG has no transparency
-    with opened_for_writing(path) as file:
+    with replacing(path) as file:
         picture.save(file, format="PNG" if path.suffix.lower() == ".png" else "JPEG")
 
 

@@ -20,12 +20,13 @@ from dmlpy.devices.graphs import CompiledGraph, GraphDispatch
 from dmlpy.dxdispatch import output
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, Range
 from dmlpy.dxdispatch.commands import Command, Dispatch, Print, WriteFile
-from dmlpy.dxdispatch.files import Array, write_bytes, write_npy
+from dmlpy.dxdispatch.files import Array, write_npy
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch, OnnxDispatchable
 from dmlpy.dxdispatch.onnx_runs import BoundModel
 from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.timing import Timings
+from dmlpy.files import write_bytes
 from dmlpy.validation.checking import LATEST
 from dmlpy.validation.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 

@@ -17,7 +17,9 @@ from dmlpy.description.naming import c_member
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.description.value_structs import ValueStruct
+from dmlpy.files import write_bytes
 from dmlpy.operators.activation import ActivationDesc
+from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,11 +43,13 @@ def write(folder: Path) -> list[Path]:
         The files, in alphabetic order.
     """
     files = _files()
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in _leftovers(folder, files):
-        (folder / name).unlink()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
+    try:
+        for name, content in files.items():
+            write_bytes(folder / name, content)
+        for name in _leftovers(folder, files):
+            (folder / name).unlink()
+    except OSError as error:
+        raise DmlError(f"the files in {folder} cannot be written: {error.strerror}") from error
     return [folder / name for name in sorted(files)]
 
 

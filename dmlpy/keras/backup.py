@@ -124,9 +124,7 @@ class BackupAndRestore(Callback):
             "callbacks": known,
         }
         self.backup_dir.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_suffix(".unfinished")
-        write_arrays(arrays, unfinished, {_HEADER: json.dumps(header)})
-        os.replace(unfinished, self.path)
+        write_arrays(arrays, self.path, {_HEADER: json.dumps(header)})
 
     def _restore(self) -> None:
         run = self._known_run()

@@ -188,9 +188,7 @@ class ModelCheckpoint(_Monitor):
             self.best = value
         path = Path(self.filepath.format(epoch=epoch + 1, **(logs or {})))
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.unfinished")
-        (self.model.save_weights if self.save_weights_only else self.model.save)(unfinished)
-        unfinished.replace(path)
+        (self.model.save_weights if self.save_weights_only else self.model.save)(path)
         self._say(f"epoch {epoch + 1}: saved {path}")
 
     def state(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, listed
+from dmlpy.files import beside
 from dmlpy.inspection.json_positions import nesting
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
@@ -148,9 +149,18 @@ def read_arrays(path: FilePath, header: str) -> tuple[dict[str, np.ndarray[Any, 
 
 
 def write_arrays(arrays: Mapping[str, np.ndarray[Any, Any]], path: FilePath, metadata: Mapping[str, str] | None) -> None:
-    """Writes arrays in host memory, by name, and texts of the header."""
+    """Writes arrays in host memory, by name, and texts of the header; the file that was there stays until all is written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    _safetensors().numpy.save_file(packed, fspath(path), metadata=None if metadata is None else dict(metadata))
+    safetensors = _safetensors()
+    with beside(Path(fspath(path))) as unfinished:
+        try:
+            safetensors.numpy.save_file(packed, unfinished, metadata=None if metadata is None else dict(metadata))
+        except safetensors.SafetensorError as error:
+            raise OSError(f"{fspath(path)} cannot be written: {error}") from None
 
 
 def _write(layers: Sequence[Layer], backend: Backend, path: FilePath, metadata: Mapping[str, str] | None) -> None:

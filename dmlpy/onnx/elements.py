@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto, helper
 
 from dmlpy.description.enums import DataType
+from dmlpy.description.naming import listed
+from dmlpy.validation.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _DATA_TYPES: dict[int, DataType] = {
     TensorProto.FLOAT: DataType.FLOAT32,
@@ -27,6 +33,9 @@ _DATA_TYPES: dict[int, DataType] = {
     TensorProto.INT4: DataType.INT4,
 }
 
+MAX_DIMENSIONS = 64
+"""The most dimensions of an array of NumPy."""
+
 
 def data_type_of(element: int) -> DataType | None:
     """DirectML's type of an ONNX element type; None if it has none, as for strings and bfloat16. Booleans are UINT8, 0 or 1."""
@@ -44,6 +53,21 @@ def dtype_of(element: int) -> np.dtype[Any]:
     return np.dtype(helper.tensor_dtype_to_np_dtype(element))
 
 
+def sizes_problem(path: str, sizes: Sequence[int], element: int) -> Problem | None:
+    """What is wrong with sizes that no array can have, with elements or without; None if NumPy has such arrays.
+
+    Args:
+        path: the place of the sizes.
+        sizes: the sizes, each 0 or more.
+        element: ONNX's type of the elements; 0 where it is not known.
+    """
+    if len(sizes) > MAX_DIMENSIONS:
+        return Problem("onnx.size", path, f"{len(sizes)} dimensions", f"at most {MAX_DIMENSIONS}")
+    if prod(size for size in sizes if size) * (dtype_of(element).itemsize if element else 1) >= 1 << 63:
+        return Problem("onnx.size", path, listed(sizes), "sizes whose product, those of 0 left out, is less than 2**63 bytes")
+    return None
+
+
 def element_of_array(array: np.ndarray[Any, Any]) -> int:
     """ONNX's type of an array's elements."""
     return int(helper.np_dtype_to_tensor_dtype(array.dtype))
@@ -55,3 +79,8 @@ def element_name(element: int | None) -> str:
         return "unknown"
     name = str(TensorProto.DataType.Name(element)).lower()
     return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def type_string(element: int) -> str:
+    """The type of a tensor as ONNX's schemas spell it: `tensor(float)`."""
+    return f"tensor({str(TensorProto.DataType.Name(element)).lower()})"

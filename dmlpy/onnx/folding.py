@@ -10,7 +10,7 @@ import numpy as np
 from onnx import helper
 
 from dmlpy.onnx import host
-from dmlpy.onnx.elements import dtype_of
+from dmlpy.onnx.elements import dtype_of, sizes_problem
 from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MAX_BYTES = 1 << 28
 """The most bytes that a folded result has: a node that makes more of small inputs runs with the model."""
 MAX_HELD = 1 << 30
 """The most bytes of folded results that a model holds."""
-_GROWS = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "EyeLike", "Pad", "Resize", "Upsample"})
+_GROWS = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "EyeLike", "Pad", "Resize", "Upsample", "MaxUnpool"})
 _NEVER = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"})
 
 
@@ -32,6 +32,8 @@ def without_elements(value: Value) -> Value:
     is_typed = value.kind == "tensor" and value.element is not None
     if value.array is not None or not is_typed or not value.is_static or 0 not in value.static_sizes:
         return value
+    if sizes_problem("", value.static_sizes, value.element or 0) is not None:
+        return value  # a rule of its own refuses the node that gives it
     return replace(value, array=np.empty(value.static_sizes, dtype_of(value.element or 0)))
 
 
@@ -70,7 +72,7 @@ def folded(
         if not host.runs(node.op_type, node.opset, node.domain):
             return None
         found = host.evaluate(proto, opsets, {value.name: value.array for value in given if value.array is not None})
-    except DmlError:
+    except (DmlError, MemoryError):
         return None
     return found if all(isinstance(array, np.ndarray) for array in found.values()) else None
 

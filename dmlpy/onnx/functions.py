@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import AttributeProto, FunctionProto, NodeProto
 
+from dmlpy.onnx import guard
 from dmlpy.onnx.bodies import bodies
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _definition(node: Node) -> FunctionProto | None:
         body = FunctionProto()
         body.ParseFromString(schema.get_function_with_opset_version(node.opset) or b"")
         return body if body.node else schema.function_body
-    if schema.has_context_dependent_function:
+    if schema.has_context_dependent_function and not node.problems and guard.builds(node):
         types = [value.proto.SerializeToString() if value else b"" for value in node.inputs]
         versions = [version for version in schema.context_dependent_function_opset_versions if version <= node.opset]
         if not versions:

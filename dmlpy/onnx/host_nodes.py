@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import HResult
 from dmlpy.onnx.host import HostProgram, runs
 from dmlpy.onnx.interpretation import SingleNode
 from dmlpy.onnx.loops import LoopRun
 from dmlpy.onnx.single_nodes import computed_wide, is_wide
+from dmlpy.onnx.unforeseen import as_error
 from dmlpy.validation.problems import DeviceError, Problem
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
         loop = LoopRun(node, target)
 
         def run_loop(values: dict[str, Any]) -> None:
-            values.update((name, held) for name, held in zip(node.proto.output, loop(values), strict=False) if name)
+            with as_error(target.name, node.proto.name, node.proto, DeviceError):
+                values.update((name, held) for name, held in zip(node.proto.output, loop(values), strict=False) if name)
 
         return run_loop
 
@@ -49,11 +50,8 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
 
     def run(values: dict[str, Any]) -> None:
         given = {name: target.on_host(values[name]) for name in node.reads}
-        try:
+        with as_error(target.name, node.proto.name, node.proto, DeviceError):
             values.update(_wide(node, given, target) or program()(given))
-        except MemoryError:
-            text = f"the host has no memory left for node {node.proto.name!r} of {target.name}"
-            raise DeviceError(text, hresult=HResult.E_OUTOFMEMORY) from None
 
     return run
 

@@ -7,13 +7,18 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
+from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 
-from dmlpy.onnx.nodes import schema_of
+from dmlpy.onnx import guard
+from dmlpy.onnx.body_types import by_bodies
 from dmlpy.onnx.values import Value, of_proto
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from onnx import TypeProto
+
+    from dmlpy.onnx.nodes import Node
 
 _MOST = 1024
 """The most elements of a known input that inference looks at: shapes, axes and the like are short."""
@@ -22,53 +27,44 @@ _BROADCAST_SINCE = 7
 """The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
 
 
-def inferred(
-    node: NodeProto,
-    domain: str,
-    opsets: Mapping[str, int],
-    inputs: Sequence[Value | None],
-    types: Mapping[str, TypeProto],
-    labels: Sequence[str],
-) -> tuple[Value | None, ...]:
+def inferred(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProto], labels: Sequence[str]) -> tuple[Value | None, ...]:
     """The outputs of a node; None for those that are left out.
 
     Args:
-        node: the node.
-        domain: its operator's domain.
+        node: the node, without its outputs. If it contradicts ONNX, nothing but `types` tells them.
         opsets: the versions of the domains.
-        inputs: its inputs.
         types: types that the model's file states or that follow from it as a whole, for operators that ONNX does not know.
         labels: the outputs' names there.
     """
-    schema = schema_of(node.op_type, opsets.get(domain, 1), domain)
     found: dict[str, TypeProto] = {}
-    if schema is not None:
-        for known in (schema, *_later(node.op_type, schema.since_version, domain)):
-            for name, told in _by_schema(known, node, opsets, inputs).items():
+    own = by_bodies(node)
+    if node.schema is not None and not node.problems:
+        for known in (node.schema, *_later(node.op_type, node.schema.since_version, node.domain)):
+            for name, told in _by_schema(known, node, opsets).items():
                 if name not in found or not _has_sizes(found[name]):
                     found[name] = told
-            if all(_has_sizes(found.get(name)) for name in node.output if name):
+            if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
                 break
     values: list[Value | None] = []
-    for index, (name, label) in enumerate(zip(node.output, labels, strict=True)):
+    for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
         proto = found.get(name, types.get(label))
-        value = None if not name else Value(name, None, None) if proto is None else of_proto(name, proto)
-        if value is not None and value.sizes is None and index == 0 and (sizes := _own_sizes(node, domain, opsets, inputs)) is not None:
+        value = None if not name else (own[index] or Value(name, None, None)) if proto is None else of_proto(name, proto)
+        if value is not None and value.sizes is None and index == 0 and (sizes := _own_sizes(node, opsets)) is not None:
             value = replace(value, sizes=sizes)
         values.append(value)
     return tuple(values)
 
 
-def _by_schema(
-    schema: defs.OpSchema, node: NodeProto, opsets: Mapping[str, int], inputs: Sequence[Value | None]
-) -> Mapping[str, TypeProto]:
+def _by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
     """The types of a node's outputs by a version of its operator, as far as ONNX tells them."""
-    given = {value.name: value for value in inputs if value is not None}
+    if not guard.passes(node, schema):
+        return {}
+    given = {value.name: value for value in node.inputs if value is not None}
     known = {name: _tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
     imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
     try:
         return shape_inference.infer_node_outputs(
-            schema, _stated(node), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
+            schema, _stated(node.proto), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
         )
     except Exception:  # ONNX raises of many classes for models that are not valid; what it does not know, the lowering asks for
         return {}
@@ -85,10 +81,10 @@ def _has_sizes(proto: TypeProto | None) -> bool:
     return proto is not None and (proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.HasField("shape"))
 
 
-def _own_sizes(node: NodeProto, domain: str, opsets: Mapping[str, int], inputs: Sequence[Value | None]) -> tuple[int, ...] | None:
+def _own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] | None:
     """The sizes of the first output where no version of ONNX's inference tells them, though all inputs are known; None if nobody does."""
-    given = [value for value in inputs if value is not None]
-    if domain or not given or not all(value.is_static for value in given):
+    given = [value for value in node.inputs if value is not None]
+    if node.domain or node.problems or not given or not all(value.is_static for value in given):
         return None
     sizes = [value.static_sizes for value in given]
     if node.op_type in _WITH_AXIS and opsets.get("", 1) < _BROADCAST_SINCE:
@@ -96,7 +92,7 @@ def _own_sizes(node: NodeProto, domain: str, opsets: Mapping[str, int], inputs: 
     if node.op_type in ("GroupNormalization", "MeanVarianceNormalization") or (node.op_type == "Transpose" and not sizes[0]):
         return sizes[0]
     if node.op_type == "GatherND" and len(sizes) == 2 and sizes[1]:
-        batch = next((item.i for item in node.attribute if item.name == "batch_dims"), 0)
+        batch = int(node.attribute("batch_dims", 0))
         return (*sizes[1][:-1], *sizes[0][batch + sizes[1][-1] :])
     return None
 

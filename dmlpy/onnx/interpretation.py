@@ -16,6 +16,7 @@ from dmlpy.onnx.nodes import Node, NotLowered
 from dmlpy.onnx.programs import program_of
 from dmlpy.onnx.single_nodes import computed
 from dmlpy.onnx.stages import GraphStage, HostStage, Stage
+from dmlpy.onnx.unforeseen import as_error, as_reason
 from dmlpy.onnx.values import Value
 from dmlpy.validation.checking import LATEST, lowest_level
 from dmlpy.validation.problems import CompileError, DescError, Problem
@@ -139,8 +140,11 @@ class Interpretation:
 
     def unique(self, name: str) -> str:
         """The name, with a number behind it if it is taken."""
-        self._taken[name] = self._taken.get(name, -1) + 1
-        return self.unique(f"{name}_{self._taken[name]}") if self._taken[name] else name
+        while name in self._taken:
+            self._taken[name] += 1
+            name = f"{name}_{self._taken[name]}"
+        self._taken[name] = 0
+        return name
 
     def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes the initializers and the nodes of a graph: the model's, or the body of a node of control flow.
@@ -165,9 +169,11 @@ class Interpretation:
     def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes nodes in an order in which they run, as `walk` does."""
         for index, proto in enumerate(nodes):
-            node = self._node(proto, self.unique(prefix + (proto.name or f"{proto.op_type}_{index}")), scope, prefix, opsets)
-            self._begun[node.name] = len(self.records)
-            values = self._placed(node, scope, opsets)
+            name = self.unique(prefix + (proto.name or f"{proto.op_type}_{index}"))
+            with as_error(f"onnx: {self.model.name}", name, proto):
+                node = self._node(proto, name, scope, prefix, opsets)
+                self._begun[node.name] = len(self.records)
+                values = self._placed(node, scope, opsets)
             del self._begun[node.name]
             scope.update({name: value for name, value in zip(proto.output, values, strict=True) if value is not None})
 
@@ -183,9 +189,11 @@ class Interpretation:
         inputs = tuple(self._seen(scope[given]) if given else None for given in proto.input)
         own.input[:] = [value.name if value else "" for value in inputs]
         own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]
-        found = inferred(own, domain, opsets, inputs, {} if prefix else self.model.types, proto.output)
-        outputs = tuple(value and self._seen(value) for value in found)
-        return Node(name, own, domain, opsets.get(domain, 1), inputs, outputs, self.level, _unread)
+        node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _unread)
+        node = replace(node, problems=tuple(self._broken_rules(node)))
+        found = inferred(node, opsets, {} if prefix else self.model.types, proto.output)
+        node = replace(node, outputs=tuple(value and self._seen(value) for value in found))
+        return node if node.problems else replace(node, problems=tuple(rules.size_problems(node)))
 
     def _seen(self, value: Value) -> Value:
         """A value as nodes see it: known if it has no elements, which no tensor of DirectML could hold."""
@@ -193,17 +201,18 @@ class Interpretation:
 
     def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         """The node's outputs."""
-        if problems := self._broken_rules(node):
-            return self.on_host(node, problems, scope, opsets)
+        if node.problems:
+            return self.on_host(node, node.problems, scope, opsets)
         known = folding.empty(node) or self._known(node, opsets)
         if known is not None:
             return self._folded(node, known)
         mark = self._mark()
         try:
-            if control_flow.is_control_flow(node):
-                return control_flow.unrolled(self, node, scope, opsets)
-            listed = sequences.treated(self, node)
-            return self._lowered(node) if listed is None else listed
+            with as_reason(node.proto, node.inputs):
+                if control_flow.is_control_flow(node):
+                    return control_flow.unrolled(self, node, scope, opsets)
+                listed = sequences.treated(self, node)
+                return self._lowered(node) if listed is None else listed
         except NotLowered as reason:
             self._undo(mark)
             problems = reason.problems
@@ -233,7 +242,8 @@ class Interpretation:
     def _broken_rules(self, node: Node) -> Sequence[Problem]:
         """What of a node contradicts ONNX, without a look at DirectML's operators."""
         try:
-            return rules.problems_of(node)
+            with as_reason(node.proto, node.inputs):
+                return rules.problems_of(node)
         except NotLowered as reason:
             return reason.problems
 

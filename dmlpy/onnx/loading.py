@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
+from dmlpy import files
 from dmlpy.description.member_forms import brief
+from dmlpy.description.naming import listed
 from dmlpy.onnx import tensors
 from dmlpy.onnx.validity import problems_of
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.onnx.values import Array
+
+MAX_BYTES = (1 << 31) - 1
+"""The most bytes of a model's file, as protobuf has it; larger weights are external data."""
 
 
 class LoadedModel:
@@ -47,10 +52,19 @@ class LoadedModel:
         return {item.name: item.type for item in (*graph.value_info, *graph.input, *graph.output)}
 
     def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
-        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one has its zeros."""
+        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one has its zeros.
+
+        Raises:
+            DescError: there is no memory for it, or the file has changed.
+        """
         if id(tensor) not in self._arrays:
-            read = tensors.dense if isinstance(tensor, SparseTensorProto) else tensors.array_of
-            self._arrays[id(tensor)] = tensor, read(tensor, self.folder)
+            is_sparse = isinstance(tensor, SparseTensorProto)
+            try:
+                self._arrays[id(tensor)] = tensor, (tensors.dense if is_sparse else tensors.array_of)(tensor, self.folder)
+            except MemoryError:
+                name = tensor.values.name if isinstance(tensor, SparseTensorProto) else tensor.name
+                found = f"{listed(tensor.dims)}, more than there is memory"
+                raise DescError(f"onnx: {self.name}", [Problem("onnx.size", name, found, "sizes that fit into memory")]) from None
         return self._arrays[id(tensor)][1]
 
 
@@ -71,11 +85,10 @@ def load_model(source: Any) -> LoadedModel:
         raise DescError("onnx.load", [Problem("field.form", "source", brief(source), "a path, bytes, or a ModelProto")])
     path = Path(source)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DescError(
-            "onnx.load", [Problem("onnx.file", "source", f"{path.name}: {error.strerror}", "a file that can be read")]
-        ) from None
+        data = files.read(path, MAX_BYTES)
+    except (OSError, ValueError, MemoryError) as error:  # a name with a zero is a ValueError
+        reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
+        raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
     return LoadedModel(_parsed(data, path.name), path.name, path.parent)
 
 

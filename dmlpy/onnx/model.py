@@ -12,6 +12,7 @@ import numpy as np
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import did_you_mean, listed
+from dmlpy.onnx.elements import sizes_problem
 from dmlpy.onnx.interpretation import Interpretation
 from dmlpy.onnx.loading import LoadedModel, load_model
 from dmlpy.onnx.programs import Program, program_of
@@ -185,7 +186,11 @@ def _with_sizes(
             own = tuple(whole)
         elif own is not None:
             own = tuple(_bound(size, sizes) for size in own)
+        if own is not None and (problem := sizes_problem(f"sizes[{given!r}]", [s for s in own if isinstance(s, int)], value.element or 0)):
+            problems.append(problem)
         found[given] = Value.known(given, constants[given]) if given in constants else replace(value, sizes=own)
+    if problems:
+        raise DescError(f"onnx.load: {name}", problems)
     return found
 
 

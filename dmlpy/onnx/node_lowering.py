@@ -10,6 +10,7 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.onnx.elements import data_type_of, element_of
 from dmlpy.onnx.lower import Lowered, lowering, may_be_empty
 from dmlpy.onnx.nodes import Node, NotLowered, inexpressible
+from dmlpy.onnx.unforeseen import as_reason
 from dmlpy.onnx.values import Sizes, Value
 from dmlpy.validation.checking import LATEST, check
 from dmlpy.validation.problems import DescError, Problem
@@ -48,6 +49,7 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
     with ExitStack() as contexts:
         contexts.enter_context(made_from(f"from ONNX node {node.name!r}"))
         contexts.enter_context(name_scope(node.name))
+        contexts.enter_context(as_reason(node.proto, node.inputs))
         try:
             try:
                 results = [*_outputs(node, function(node.reading(stage.read)))]
@@ -58,8 +60,6 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
                 results = [*_outputs(node, function(node.reading(held)))]
         except DescError as error:
             raise NotLowered(error.problems) from None
-        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
-            raise NotLowered([_invalid(node, error)]) from error
     operators = list(_operators((expression for _, expression in results if expression is not None), first))
     # At the latest level each was checked when it was made.
     if node.level < LATEST:
@@ -72,13 +72,6 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
 def _no_operator(node: Node) -> Problem:
     name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
     return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator that DirectML's operators express")
-
-
-def _invalid(node: Node, error: Exception) -> Problem:
-    """What a node is whose attributes or constant inputs are such that nobody foresaw them: models come from anywhere."""
-    text = str(error).splitlines()[0] if str(error) else ""
-    found = f"attributes or inputs that {node.op_type} does not allow: {type(error).__name__}: {text}"
-    return Problem("onnx.unforeseen", "", found, f"what ONNX says of {node.op_type}")
 
 
 def _unheld(node: Node) -> Iterator[Problem]:

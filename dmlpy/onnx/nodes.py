@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import NodeProto, defs, helper
 
 from dmlpy.description.naming import listed
+from dmlpy.description.tensors import MAX_ELEMENTS
 from dmlpy.onnx.elements import data_type_of, element_name
 from dmlpy.onnx.values import Value
 from dmlpy.validation.problems import Problem
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import DataType, FeatureLevel
     from dmlpy.onnx.values import Array
     from dmlpy.x.expressions import Expression
-
-_REQUIRED = object()
 
 
 class NotLowered(Exception):  # noqa: N818  (control flow: no error reaches the user by it)
@@ -45,6 +45,7 @@ class Node:
         outputs: the values that it gives, as far as ONNX's inference knows them; None for those that nobody asks for.
         level: the highest feature level that may be used.
         read: makes the expression of a value in the graph that is being built.
+        problems: what of the node contradicts ONNX.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Node:
     outputs: tuple[Value | None, ...]
     level: FeatureLevel
     read: Callable[[Value], Expression]
+    problems: tuple[Problem, ...] = ()
 
     @property
     def op_type(self) -> str:
@@ -119,9 +121,17 @@ class Node:
         return len(self.sizes(index))
 
     def data_type(self, index: int) -> DataType:
-        """DirectML's type of an input's elements."""
-        found = data_type_of(self.value(index).element or 0)
-        assert found is not None
+        """DirectML's type of an input's elements.
+
+        Raises:
+            NotLowered: it is not known, or DirectML lacks it.
+        """
+        value = self.value(index)
+        found = data_type_of(value.element or 0)
+        if found is None:
+            label = self.input_label(index)
+            missing = Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
+            raise NotLowered([*inexpressible(label, value)] or [missing])
         return found
 
     def output_type(self, index: int) -> DataType:
@@ -232,6 +242,8 @@ def inexpressible(label: str, value: Value) -> Iterator[Problem]:
         yield Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
     elif label.startswith("input") and not value.is_static:
         yield unknown_sizes(label, value)
+    elif value.is_static and prod(value.static_sizes) > MAX_ELEMENTS:
+        yield Problem("onnx.sizes", label, value.summary(), f"at most {MAX_ELEMENTS} elements, as DirectML's tensors have")
     elif value.is_static and 0 in (value.sizes or ()):
         yield Problem("onnx.empty", label, value.summary(), "at least one element along each dimension: no DirectML tensor is empty")
 

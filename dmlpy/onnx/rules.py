@@ -7,18 +7,21 @@ too, is left to the lowering.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dmlpy.description.naming import listed
-from dmlpy.onnx.elements import element_name
+from dmlpy.onnx import guard
+from dmlpy.onnx.elements import element_name, sizes_problem, type_string
+from dmlpy.onnx.equations import letters_of, terms_of
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.values import Value
 
 Rule: TypeAlias = "Callable[[Node], Iterator[Problem]]"
 
@@ -30,13 +33,20 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 def problems_of(node: Node) -> list[Problem]:
     """What of a node contradicts ONNX, as far as its inputs are known."""
-    if node.domain or node.schema is None:
+    if node.domain not in guard.DOMAINS or node.schema is None:
         return []
-    found = [*_types(node)]
-    rule = _RULES.get(node.op_type)
+    found = [*_types(node)] or guard.problems_of(node)
+    rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not found:
         found += rule(node)
     return found
+
+
+def size_problems(node: Node) -> list[Problem]:
+    """Outputs of sizes that no array has, with elements or without."""
+    known = [(index, value) for index, value in enumerate(node.outputs) if value is not None and value.is_static]
+    found = (sizes_problem(f"output {index}", value.static_sizes, value.element or 0) for index, value in known)
+    return [problem for problem in found if problem is not None]
 
 
 def _rule(*op_types: str) -> Callable[[Rule], Rule]:
@@ -56,10 +66,15 @@ def _types(node: Node) -> Iterator[Problem]:
     variables: dict[str, tuple[int, str]] = {}
     for index, value in enumerate(node.inputs):
         formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
-        if value is None or formal is None or value.kind != "tensor" or value.element is None:
+        if value is None or formal is None:
+            continue
+        if (problem := _wrong_kind(node, index, value, formal)) is not None:
+            yield problem
+            continue
+        if value.kind != "tensor" or value.element is None:
             continue
         name = element_name(value.element)
-        spelled = f"tensor({_SPELLED.get(name, name)})"
+        spelled = type_string(value.element)
         if not any(allowed.startswith("tensor(") for allowed in formal.types):
             continue
         if spelled not in formal.types:
@@ -69,6 +84,16 @@ def _types(node: Node) -> Iterator[Problem]:
             first, other = variables.setdefault(formal.type_str, (value.element, node.input_label(index)))
             if first != value.element:
                 yield Problem("onnx.invalid", node.input_label(index), name, f"{element_name(first)}, as {other} is")
+
+
+def _wrong_kind(node: Node, index: int, value: Value, formal: Any) -> Problem | None:
+    """A tensor where the operator takes sequences, or a sequence where it takes tensors; an optional that is known is what it holds."""
+    prefix = {"sequence": "seq(", "tensor": "tensor("}.get(value.kind)
+    is_known = value.kind != "tensor" or value.element is not None
+    if prefix is None or not is_known or any(allowed.startswith((prefix, "optional(")) for allowed in formal.types):
+        return None
+    expected = "a sequence" if value.kind == "tensor" else "a tensor"
+    return Problem("onnx.invalid", node.input_label(index), value.summary(), expected)
 
 
 def _spelled_back(text: str) -> str:
@@ -143,6 +168,10 @@ def _squeezed(node: Node) -> Iterator[Problem]:
 
 @_rule("Split")
 def _parts(node: Node) -> Iterator[Problem]:
+    wanted, given = node.attribute("num_outputs"), len(node.proto.output)
+    if wanted is not None and wanted != given:
+        yield Problem("onnx.invalid", "num_outputs", str(wanted), f"{given}, the outputs")
+        return
     known = node.value(1).array is not None if node.has(1) else node.attribute("split") is not None
     if not known or not _is_known(node, 0):
         return
@@ -249,3 +278,60 @@ def _most(node: Node) -> Iterator[Problem]:
     wanted = (node.integers(1, "k", ()) or (0,))[0] if node.has(1) else int(node.attribute("k"))
     if not 0 <= wanted <= node.sizes(0)[axis]:
         yield Problem("onnx.invalid", "K", str(wanted), f"0 to {node.sizes(0)[axis]}: axis {axis} of {listed(node.sizes(0))}")
+
+
+@_rule("Slice")
+def _bounds(node: Node) -> Iterator[Problem]:
+    """As many ends, axes and steps as there are starts, and no step of 0."""
+    names = ("starts", "ends", "axes", "steps")
+    if len(node.inputs) > 1:
+        given = {name: node.value(index).array for index, name in enumerate(names, 1) if node.has(index)}
+    else:
+        given = {name: np.asarray(node.attribute(name)) for name in names[:3] if node.attribute(name) is not None}
+    known = {name: array for name, array in given.items() if array is not None}
+    lengths = {name: array.size for name, array in known.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        yield Problem("onnx.invalid", "starts", found, "as many of each other")
+    if "steps" in known and not known["steps"].all():
+        yield Problem("onnx.invalid", "steps", listed(known["steps"].ravel().tolist()), "steps other than 0")
+
+
+@_rule("Einsum")
+def _equation(node: Node) -> Iterator[Problem]:
+    """An equation that its grammar has, and where the sizes are known, one for these inputs. It raises, and yields nothing."""
+    indices = range(len(node.inputs))
+    _ = letters_of(node) if _is_known(node, *indices) else terms_of(node)
+    yield from ()
+
+
+@_rule("Scan")
+def _scanned(node: Node) -> Iterator[Problem]:
+    """Numbers of inputs, and lists with an entry for each of what is scanned."""
+    first = 0 if node.opset >= 9 else 1
+    most, count = len(node.inputs) - first, int(node.attribute("num_scan_inputs"))
+    if not 1 <= count <= most:
+        yield Problem("onnx.invalid", "num_scan_inputs", str(count), f"1 to {most}, the inputs")
+        return
+    given = len(node.attribute("body").output)
+    outputs = given - (most - count)
+    if outputs < 0:
+        yield Problem("onnx.invalid", "num_scan_inputs", str(count), f"{most - given} or more: the body gives {given} values")
+        return
+    wanted = {"scan_input_axes": count, "scan_input_directions": count, "directions": count}
+    wanted |= {"scan_output_axes": outputs, "scan_output_directions": outputs}
+    for name, length in wanted.items():
+        values = node.attribute(name)
+        if values and len(values) != length:
+            what = "scanned output" if "output" in name else "scanned input"
+            yield Problem("onnx.invalid", name, f"{len(values)} numbers", f"{length}, one for each {what}")
+        elif values and "directions" in name and not set(values) <= {0, 1}:
+            yield Problem("onnx.invalid", name, listed(values), "0 or 1 each")
+
+
+@_rule("TfIdfVectorizer")
+def _vocabulary(node: Node) -> Iterator[Problem]:
+    counts, indices = node.attribute("ngram_counts") or [], node.attribute("ngram_indexes") or []
+    for name, values in (("ngram_counts", counts), ("ngram_indexes", indices)):
+        if not values or min(values) < 0:
+            yield Problem("onnx.invalid", name, listed(values), "numbers of 0 or more, at least one")

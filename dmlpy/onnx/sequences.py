@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto
 
+from dmlpy.description.naming import listed
 from dmlpy.onnx.pieces import joined, parts, stacked, without
 from dmlpy.onnx.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.scopes import Values, Walk
+
+MAX_PARTS = 4096
+"""The most tensors that one is split into before the model runs."""
 
 
 def treated(walk: Walk, node: Node) -> Values | None:
@@ -40,9 +44,17 @@ def _items(node: Node, index: int = 0) -> tuple[Value, ...]:
     return value.items
 
 
+def _integer(node: Node, index: int) -> int:
+    """The only element of an input that is known: a position or a length."""
+    array = node.array(index)
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise node.refusal("onnx.invalid", node.input_label(index), node.value(index).summary(), "one integer")
+    return int(array.item())
+
+
 def _place(node: Node, index: int, count: int, default: int) -> int:
     """A position from the front."""
-    given = int(np.ravel(node.array(index))[0]) if node.has(index) else default
+    given = _integer(node, index) if node.has(index) else default
     if not -count <= given < max(count, 1):
         raise node.refusal("onnx.attribute", node.input_label(index), str(given), f"{-count} to {count - 1}")
     return given % count if count else 0
@@ -59,7 +71,7 @@ def _empty(_: Walk, node: Node) -> Values:
 def _insert(_: Walk, node: Node) -> Values:
     items = list(_items(node))
     count = len(items)
-    given = int(np.ravel(node.array(2))[0]) if node.has(2) else count
+    given = _integer(node, 2) if node.has(2) else count
     place = given + count if given < 0 else given
     if not 0 <= place <= count:
         raise node.refusal("onnx.attribute", node.input_label(2), str(given), f"{-count} to {count}")
@@ -91,17 +103,38 @@ def _concat(walk: Walk, node: Node) -> Values:
 def _split(walk: Walk, node: Node) -> Values:
     if not node.value(0).is_static:
         raise node.refusal("onnx.dynamic", node.input_label(0), node.value(0).summary(), "sizes that are known before the model runs")
-    axis = node.axis(int(node.attribute("axis", 0)), node.rank(0))
-    size, prefix = node.sizes(0)[axis], f"{node.name}/"
-    lengths = [1] * size
-    if node.has(1):
-        given = node.array(1)
-        whole = int(np.ravel(given)[0])
-        lengths = [int(length) for length in given] if given.ndim else [min(whole, size - start) for start in range(0, size, whole)]
-    items = parts(walk, node.value(0), axis, lengths, prefix)
+    axis, prefix = node.axis(int(node.attribute("axis", 0)), node.rank(0)), f"{node.name}/"
+    items = parts(walk, node.value(0), axis, _lengths(node, node.sizes(0)[axis]), prefix)
     if not node.has(1) and not node.attribute("keepdims", 1):
         items = [without(walk, item, axis, prefix) for item in items]
     return _sequence(node, tuple(items))
+
+
+def _lengths(node: Node, size: int) -> list[int]:
+    """The lengths of the parts of SplitToSequence.
+
+    Raises:
+        NotLowered: they are not known, not those of the input's size, or too many.
+    """
+    lengths: Sequence[int]
+    if not node.has(1) or not node.array(1).ndim:
+        whole = _integer(node, 1) if node.has(1) else 1
+        if whole < 1:
+            raise node.refusal("onnx.invalid", node.input_label(1), str(whole), "a length of 1 or more")
+        lengths = range(0, size, whole)
+        _check_parts(node, len(lengths))
+        return [min(whole, size - start) for start in lengths]
+    given = node.array(1)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or (given < 0).any() or sum(lengths := given.tolist()) != size:
+        found = listed(given.ravel().tolist()) if given.ndim == 1 else node.value(1).summary()
+        raise node.refusal("onnx.invalid", node.input_label(1), found, f"one dimension, lengths of 0 or more that make {size}")
+    _check_parts(node, len(lengths))
+    return [*lengths]
+
+
+def _check_parts(node: Node, count: int) -> None:
+    if count > MAX_PARTS:
+        raise node.refusal("onnx.unroll", "", f"{count} parts", f"at most {MAX_PARTS}: each becomes a tensor of its own")
 
 
 def _identity(_: Walk, node: Node) -> Values | None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto, numpy_helper
 
+from dmlpy import files
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed
-from dmlpy.onnx.elements import dtype_of, element_name
+from dmlpy.onnx.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_problem
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def problem_of(tensor: TensorProto, folder: Path | None) -> Problem | None:
     """
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
         return Problem("onnx.type", "data_type", str(tensor.data_type), "the number of one of ONNX's element types")
-    if any(size < 0 for size in tensor.dims) or len(tensor.dims) > 64:
-        return Problem("onnx.tensor", "dims", listed(tensor.dims), "at most 64 sizes, each 0 or more")
+    if any(size < 0 for size in tensor.dims) or len(tensor.dims) > MAX_DIMENSIONS:
+        return Problem("onnx.tensor", "dims", listed(tensor.dims), f"at most {MAX_DIMENSIONS} sizes, each 0 or more")
+    if (problem := sizes_problem("dims", tensor.dims, tensor.data_type)) is not None and 0 in tensor.dims:
+        return problem
     if tensor.HasField("segment"):
         return Problem("onnx.tensor", "segment", "given", "absent: all elements lie together")
     if tensor.data_location == TensorProto.EXTERNAL:
@@ -63,7 +66,7 @@ def array_of(tensor: TensorProto, folder: Path | None) -> Array:
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     path, offset, size = _place(tensor, folder)
-    with path.open("rb") as file:
+    with files.opened(path) as file:
         file.seek(offset)
         data = file.read(size)
     if len(data) != size:
@@ -84,8 +87,10 @@ def sparse_problem_of(tensor: SparseTensorProto, folder: Path | None) -> Problem
         problem = problem_of(own, folder)
         if problem is not None:
             return problem.under(part)
-    if any(size < 0 for size in tensor.dims):
-        return Problem("onnx.tensor", "dims", listed(tensor.dims), "sizes of 0 or more")
+    if any(size < 0 for size in tensor.dims) or len(tensor.dims) > MAX_DIMENSIONS:
+        return Problem("onnx.tensor", "dims", listed(tensor.dims), f"at most {MAX_DIMENSIONS} sizes, each 0 or more")
+    if (problem := sizes_problem("dims", tensor.dims, tensor.values.data_type)) is not None:
+        return problem
     count = prod(tensor.values.dims)
     if tensor.indices.data_type != TensorProto.INT64 or [*tensor.indices.dims] not in ([count], [count, len(tensor.dims)]):
         found = f"{element_name(tensor.indices.data_type)} {listed(tensor.indices.dims)}"
@@ -155,12 +160,15 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
         return Problem("onnx.external", "location", brief(location), "a relative path below the model's folder")
     try:
         path = (folder / location).resolve(strict=True)
-        size = path.stat().st_size
+        status = path.stat()
+        size = status.st_size
         inside, regular = path.is_relative_to(folder.resolve()), path.is_file()
     except (OSError, RuntimeError, ValueError):
         return Problem("onnx.external", "location", brief(location), "a file that can be read")
     if not inside or not regular:
         return Problem("onnx.external", "location", brief(location), "a file below the model's folder, not a link out of it")
+    if (reason := files.refusal(status)) is not None:
+        return Problem("onnx.external", "location", f"{brief(location)}, {reason}", "a file that is stored")
     start = int(entries.get("offset", 0))
     length = int(entries["length"]) if "length" in entries else size - start
     if start + length > size:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean, listed, plural
+from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.onnx import tensors
+from dmlpy.onnx.elements import sizes_problem
 from dmlpy.onnx.nodes import operators_of, schema_of
 from dmlpy.validation.problems import MAX_PROBLEMS, Problem
 
@@ -85,7 +86,7 @@ def _problems(model: ModelProto, folder: Path | None) -> Iterator[Problem]:
     broken = list(_function_problems(functions, model))
     yield from broken
     if not broken:
-        yield from _Graphs(folder, opsets, frozenset(functions)).problems(model.graph, frozenset(), "", 0)
+        yield from _Graphs(folder, opsets, functions).problems(model.graph, frozenset(), "", 0)
 
 
 def _domain(text: str) -> str:
@@ -95,6 +96,15 @@ def _domain(text: str) -> str:
 def _is_name(text: object, *, empty: bool = False) -> bool:
     """Whether a text is one: what is no UTF-8 comes as bytes."""
     return isinstance(text, str) and (empty or bool(text))
+
+
+def _call_problems(node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto], place: str) -> Iterator[Problem]:
+    """A call of one of the model's functions with more inputs or outputs than it has."""
+    called = functions.get((_domain(node.domain), node.op_type))
+    if called is not None:
+        for what, names, formals in (("inputs", node.input, called.input), ("outputs", node.output, called.output)):
+            if len(names) > len(formals):
+                yield Problem("onnx.count", f"{place}.{what}", str(len(names)), f"at most {len(formals)}, as the function has")
 
 
 def _function_problems(functions: Mapping[tuple[str, str], FunctionProto], model: ModelProto) -> Iterator[Problem]:
@@ -121,6 +131,8 @@ def _function_problems(functions: Mapping[tuple[str, str], FunctionProto], model
         for names, what in ((function.input, "inputs"), (function.output, "outputs")):
             if len(set(names)) != len(names) or not all(map(_is_name, names)):
                 yield Problem("onnx.function", f"functions[{function.name!r}]", f"{what} {listed(names)}", "each name once")
+        for index, node in enumerate(function.node):
+            yield from _call_problems(node, functions, f"functions[{function.name!r}].node {index}")
         try:
             size(key, 0)
         except RecursionError:
@@ -156,7 +168,7 @@ class _Graphs:
         functions: the model's own functions.
     """
 
-    def __init__(self, folder: Path | None, opsets: Mapping[str, int], functions: frozenset[tuple[str, str]]) -> None:
+    def __init__(self, folder: Path | None, opsets: Mapping[str, int], functions: Mapping[tuple[str, str], FunctionProto]) -> None:
         self.folder = folder
         self.opsets = opsets
         self.functions = functions
@@ -228,6 +240,7 @@ class _Graphs:
                 yield Problem("onnx.name", f"{place}.input", repr(name), expected, (), remedy)
         domain = _domain(node.domain)
         function = (domain, node.op_type) in self.functions
+        yield from _call_problems(node, self.functions, place)
         if domain == "" and "" not in self.opsets:
             yield Problem("onnx.opset", place, "an operator of ONNX", "a version of ONNX's operators in opset_import")
         schema = None if function else schema_of(node.op_type, self.opsets.get(domain, 1), domain)
@@ -305,9 +318,8 @@ def _type_proto_problem(proto: TypeProto, depth: int) -> Problem | None:
             return Problem("onnx.sizes", f"sizes[{index}]", str(dim.dim_value), "a size: 0 or more, below 2**40; -1 where it is open")
         if dim.WhichOneof("value") == "dim_param" and not _is_name(dim.dim_param, empty=True):
             return Problem("onnx.sizes", f"sizes[{index}]", brief(dim.dim_param), "a symbol's name")
-    if len(tensor.shape.dim) > 64:
-        return Problem("onnx.sizes", "sizes", plural(len(tensor.shape.dim), "size"), "at most 64")
-    return None
+    # A size that is open leaves room: what comes is an array that exists.
+    return sizes_problem("sizes", [max(dim.dim_value, 0) for dim in tensor.shape.dim], tensor.elem_type)
 
 
 def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.bench import machine, measure
 from dmlpy.bench.measure import Benchmark, Options, line_of
-from dmlpy.bench.process import Worker
+from dmlpy.bench.process import FailedError, Worker
 from dmlpy.bench.records import Machine, Measurement, Record
 from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.subjects.cupy import LoopRunner
@@ -79,6 +79,13 @@ def test_packing_is_repeated() -> None:
     session.start("dmlpy.bench.subjects.dmlpy:Dmlpy", "numpy", 1)
     assert session.open(Case(SMALL, "FLOAT32", "forward"))["eager"]["packs"]
     assert all(value > 0 for value in session.pack("eager"))
+
+
+def test_every_request_after_the_limit_is_told(tmp_path: Path) -> None:
+    with Worker("late", tmp_path, python=sys.executable, threads=1, limit_s=0.001) as worker:
+        for _ in range(2):
+            with pytest.raises(FailedError, match=r"no answer within 0\.001 s"):
+                worker.ask("anything")
 
 
 class Impatient(Worker):

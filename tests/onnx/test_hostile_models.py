@@ -111,6 +111,32 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
     ("a function that calls itself", _functions(("f", "g"), ("g", "f")), "onnx.function", "calls itself"),
     ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.size", "nodes with those of functions"),
     (
+        "a call of too many inputs",
+        lambda built: _functions(("f", "Relu"))(built) or built.graph.node[-1].input.append("x"),
+        "onnx.count",
+        "f_2.inputs is 2, expected at most 1, as the function has",
+    ),
+    (
+        "an empty tensor of huge sizes",
+        lambda built: built.graph.initializer.add(name="e", data_type=1, dims=[0, 2**62, 2**62]),
+        "onnx.size",
+        "e.dims is [0, 4611686018427387904, 4611686018427387904], expected sizes whose product",
+    ),
+    (
+        "an empty input of huge sizes",
+        lambda built: [built.graph.input[0].type.tensor_type.shape.dim.add(dim_value=size) for size in (2**39, 2**39)],
+        "onnx.size",
+        "expected sizes whose product",
+    ),
+    (
+        "an empty sparse tensor of huge sizes",
+        lambda built: built.graph.sparse_initializer.append(
+            make_sparse_tensor(make_tensor("s", 1, [0], []), make_tensor("i", 7, [0], []), [0, 2**62, 2**62])
+        ),
+        "onnx.size",
+        "expected sizes whose product",
+    ),
+    (
         "a sparse tensor of many zeros",
         lambda built: built.graph.sparse_initializer.append(
             make_sparse_tensor(make_tensor("s", 1, [1], [1.0]), make_tensor("i", 7, [1], [0]), [2**20, 2**20])
@@ -249,7 +275,7 @@ def _survives(seed: int) -> str | None:
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(250, 20_250, 250))])
-def test_damaged_models_raise_nothing_else(first: int) -> None:
+def test_damaged_models_raise_nothing_else(first: int, walled: None) -> None:
     assert [text for seed in range(first, first + 250) if (text := _survives(seed))] == []
 
 

@@ -87,6 +87,8 @@ def normalized(x: Array, scale: Array, bias: Array, mean: Array, variance: Array
 
 ROWS = [
     # Element by element
+    Row("Shrink", [X345], {"lambd": 1.5, "bias": 0.25}, operators=["ACTIVATION_SHRINK"]),
+    Row("Shrink", [X345], {"lambd": -1.5, "bias": 0.25}, operators=["ELEMENT_WISE_IDENTITY", "ACTIVATION_SHRINK", "ELEMENT_WISE_IDENTITY"]),
     Row("Clip", [X345], {"min": -1.0, "max": 0.5}, 6, operators=["ELEMENT_WISE_CLIP"]),
     Row("Clip", [X345], constants=[np.float32(2), np.float32(-2)], expected=[np.full_like(X345, -2)]),
     Row("Clip", [np.arange(-9, 9)], constants=[np.int64(-3), None], opset=13, operators=["ELEMENT_WISE_CLIP1"]),

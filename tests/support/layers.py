@@ -10,6 +10,7 @@ LAYERS = [
         "description.json_text",
         "description.naming",
         "description.sizes",
+        "files",
         "version",
     },
     {"inspection.json_positions", "inspection.layout_picture", "inspection.render"},

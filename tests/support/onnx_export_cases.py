@@ -160,6 +160,13 @@ CASES: Mapping[str, dml.OperatorDesc] = {
         a_tensor=tensor(1, 2, 4, 3), b_tensor=tensor(1, 2, 5, 4), c_tensor=tensor(1, 2, 3, 5), trans_a="TRANSPOSE", trans_b="TRANSPOSE",
         alpha=0.5, beta=2.0, fused_activation=dml.ActivationScaledTanhDesc(alpha=0.5, beta=2.0),
     ).with_outputs(),
+    "shrink below zero": dml.ActivationShrinkDesc(input_tensor=_X, bias=0.25, threshold=-1.0).with_outputs(),
+    "shrink of halves below zero": dml.ActivationShrinkDesc(
+        input_tensor=_X.replace(data_type="FLOAT16"), bias=0.3, threshold=-0.7
+    ).with_outputs(),
+    "shrink of integers below zero": dml.ActivationShrinkDesc(
+        input_tensor=_X.replace(data_type="INT32"), bias=2.5, threshold=-1.5
+    ).with_outputs(),
     "rounding to zero": dml.ElementWiseRoundDesc(input_tensor=_X, rounding_mode="TOWARD_ZERO").with_outputs(),
     "rounding from zero": dml.ElementWiseRoundDesc(input_tensor=_X, rounding_mode="TOWARD_INFINITY").with_outputs(),
     "quantization of an axis": dml.ElementWiseQuantizeLinearDesc(

@@ -56,6 +56,8 @@ def activated(desc: Any, x: Value, rank: int) -> Value:
         rank: its number of dimensions.
     """
     name = desc.short_name().removeprefix("ACTIVATION_")
+    if name == "SHRINK" and desc.threshold < 0:
+        return _shrunk_twice(desc, x.wide()).cast(x.element)
     if name in _PLAIN:
         op_type, members = _PLAIN[name]
         return x.apply(op_type, **{own: getattr(desc, member) for own, member in members.items()})
@@ -66,6 +68,12 @@ def activated(desc: Any, x: Value, rank: int) -> Value:
         x = x if change is None else x * change.scale + change.bias
         return limited(x, desc.min, desc.max, least_first=True)
     return _COMPOSED[name](desc, x.wide()).cast(x.element)
+
+
+def _shrunk_twice(desc: Any, x: Value) -> Value:
+    """SHRINK with a negative threshold: both of its conditions hold in between, and the first one in ONNX is the last in DirectML."""
+    threshold, bias = float(desc.threshold), float(desc.bias)
+    return (x > threshold).where(x - bias, (x < -threshold).where(x + bias, 0.0))
 
 
 def _softplus(desc: Any, x: Value) -> Value:

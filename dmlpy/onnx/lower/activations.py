@@ -6,6 +6,7 @@ from math import pi, prod, sqrt
 from typing import TYPE_CHECKING
 
 from dmlpy import x
+from dmlpy.description.support import FLOATS
 from dmlpy.onnx.lower import lowers
 from dmlpy.onnx.lower.elementwise import in_four
 
@@ -68,8 +69,14 @@ def swish(node: Node) -> Expression:
 
 @lowers("Shrink")
 def shrink(node: Node) -> Expression:
-    """ACTIVATION_SHRINK."""
-    return x.activation_shrink(*in_four(node.x(0)), bias=node.attribute("bias", 0.0), threshold=node.attribute("lambd", 0.5))
+    """ACTIVATION_SHRINK; with a negative lambd of the negated input, as both conditions hold in between and ONNX looks at -lambd first."""
+    (data,), bias, threshold = in_four(node.x(0)), node.attribute("bias", 0.0), node.attribute("lambd", 0.5)
+    if not threshold < 0:
+        return x.activation_shrink(data, bias=bias, threshold=threshold)
+    if data.data_type not in FLOATS:
+        raise node.unsupported("lambd", "0 or more, where the elements are integers")
+    turned = {"Scale": -1.0, "Bias": 0.0}
+    return x.identity(x.activation_shrink(x.identity(data, scale_bias=turned), bias=bias, threshold=threshold), scale_bias=turned)
 
 
 @lowers("Mish")

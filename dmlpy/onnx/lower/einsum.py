@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy import x
 from dmlpy.graphs.views import viewed
+from dmlpy.onnx.equations import letters_of
 from dmlpy.onnx.lower import lowers
 
 if TYPE_CHECKING:
@@ -15,14 +16,11 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes import Node
     from dmlpy.x.expressions import Expression
 
-_ELLIPSIS = "0123456789"
-"""What stands for the dimensions of an ellipsis, the last digits for the last dimensions."""
-
 
 @lowers("Einsum")
 def einsum(node: Node) -> Expression:
     """GEMM or ELEMENT_WISE_MULTIPLY of one tensor after another; a letter that no later tensor and no result has is summed by REDUCE."""
-    terms, result = _parsed(node)
+    terms, result = letters_of(node)
     parts = [_diagonal(node.x(index) if term else node.x(index).reshape(1), term) for index, term in enumerate(terms)]
     found, letters = parts[0]
     for index, (other, own) in enumerate(parts[1:], 1):
@@ -30,28 +28,6 @@ def einsum(node: Node) -> Expression:
         found, letters = _product(_summed(found, letters, {*own, *later}), _summed(other, own, {*letters, *later}), later)
     found, letters = _summed(found, letters, set(result))
     return found.transpose(*(letters.index(letter) for letter in result)) if result else found
-
-
-def _parsed(node: Node) -> tuple[list[str], str]:
-    """The letters of each input and of the result."""
-    equation = node.attribute("equation").replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(node.inputs):
-        raise node.refusal("onnx.invalid", "equation", repr(equation), f"{len(node.inputs)} terms, one for each input")
-    spelled = []
-    for index, term in enumerate(terms):
-        count = node.rank(index) - len(term.replace("...", ""))
-        if count < 0 or (count and "..." not in term) or count > len(_ELLIPSIS):
-            raise node.refusal("onnx.invalid", "equation", repr(term), f"the {node.rank(index)} dimensions of input {index}")
-        spelled.append(term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :]))
-    longest = max((sum(letter.isdigit() for letter in term) for term in spelled), default=0)
-    digits = _ELLIPSIS[len(_ELLIPSIS) - longest :]
-    if arrow:
-        return spelled, right.replace("...", digits)
-    whole = "".join(term for term in spelled)
-    once = sorted(letter for letter in set(whole) if letter.isalpha() and whole.count(letter) == 1)
-    return spelled, digits + "".join(once)
 
 
 def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:

@@ -1,0 +1,125 @@
+"""Files that are read and written with care: reading never waits and never follows to what is no file, writing destroys nothing.
+
+What cannot be read or written raises OSError, whose `strerror` says why.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_MAY_BE_SPARSE = 1 << 28
+"""Files of so many bytes are read whatever the disk holds of them."""
+_MOST_HOLES = 8
+"""How many times larger a longer file may be than what the disk holds of it: file systems that compress do not do better with weights."""
+_BLOCK = 512
+"""Bytes of a block, as `stat` counts them."""
+
+
+def opened(path: Path) -> BinaryIO:
+    """Opens a regular file for reading.
+
+    Raises:
+        OSError: it cannot be opened, is a folder, a pipe or a device, or has hardly anything but holes: a few bytes of a disk would take as
+            much memory as their author likes.
+    """
+    # A pipe without a writer would be waited for without end.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        status = os.fstat(descriptor)
+        if (reason := refusal(status)) is not None:
+            raise OSError(errno.EINVAL, reason, str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def refusal(status: os.stat_result) -> str | None:
+    """Why a file is not read; None if it is."""
+    if not stat.S_ISREG(status.st_mode):
+        return f"{kind_of(status.st_mode)}, not a regular file"
+    held = getattr(status, "st_blocks", None)
+    if held is not None and status.st_size > _MAY_BE_SPARSE and held * _BLOCK * _MOST_HOLES < status.st_size:
+        return f"{status.st_size} bytes, of which the disk holds {held * _BLOCK}: the rest are holes"
+    return None
+
+
+def kind_of(mode: int) -> str:
+    """Names the kind of what is not a regular file, by the mode that `stat` gives."""
+    device, kinds = "a device", {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    kinds |= {stat.S_IFCHR: device, stat.S_IFBLK: device}
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+def read(path: Path, most: int) -> bytes:
+    """The bytes of a regular file.
+
+    Args:
+        path: the file.
+        most: the most bytes that it may have.
+
+    Raises:
+        OSError: it cannot be read, or is longer.
+    """
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"{size} bytes, of at most {most} that are read", str(path))
+        return file.read(most)
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A file that takes another one's place when it is written whole; if anything fails, it is gone and the other one is as it was.
+
+    The folders above are created. A link stays, and what it leads to is replaced. The new file has the old one's permissions. Other hard
+    links to the old one keep what it held.
+
+    Raises:
+        OSError: the file may not be written, is not a regular one, or its folder takes no other file.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    old = target.stat() if target.exists() else None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        raise OSError(errno.EINVAL, f"{kind_of(old.st_mode)}, not a regular file", str(path))
+    if old is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    unfinished = target.with_name(f".dmlpy-{secrets.token_hex(8)}.unfinished")
+    # Made here, so that what is there already is not followed, and so that the process's mask of permissions counts.
+    os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    try:
+        yield unfinished
+        if old is not None:
+            unfinished.chmod(stat.S_IMODE(old.st_mode))
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file for writing that takes the place of another one, as `beside` does."""
+    with beside(path) as unfinished, unfinished.open("wb") as file:
+        yield file
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text in UTF-8, whole or not at all; its line ends stay."""
+    write_bytes(path, text.encode("utf-8"))
