@@ -40,10 +40,8 @@ def test_a_node_gives_what_onnx_runtime_gives(operator: str, level: str) -> None
         if case.operator != operator:
             continue
         found = case.model()
-        if level == "6_4":
+        if level == "6_4":  # the host runs what needs a higher level
             assert {record.where for record in found.interpretation().records} <= {"directml", "folded"}, case.name
-        elif found.interpretation(level).problems:
-            continue
         check(case, found.compile("numpy", level)(case.given()), f"at {level}")
 
 
