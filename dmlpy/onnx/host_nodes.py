@@ -10,8 +10,9 @@ import numpy as np
 from dmlpy.onnx.host import HostProgram, runs
 from dmlpy.onnx.interpretation import SingleNode
 from dmlpy.onnx.loops import LoopRun
-from dmlpy.onnx.single_nodes import computed_wide, is_wide
+from dmlpy.onnx.single_nodes import computed, computed_wide, is_wide
 from dmlpy.onnx.unforeseen import as_error
+from dmlpy.validation.checking import LATEST
 from dmlpy.validation.problems import DeviceError, Problem
 
 if TYPE_CHECKING:
@@ -44,21 +45,30 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
     def program() -> HostProgram:
         domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
         if not runs(node.proto.op_type, node.opsets.get(domain, 1), domain):
-            problem = Problem("onnx.kernel", node.proto.name, f"{node.proto.op_type} in FLOAT64", "FLOAT32 or FLOAT16, or other attributes")
+            found = f"{node.proto.op_type} of opset {node.opsets.get(domain, 1)}"
+            expected = "an operator that DirectML's operators express, or that the host runs"
+            problem = Problem("onnx.kernel", node.proto.name, found, expected)
             raise DeviceError(target.name, [problem])
         return HostProgram([node.proto], node.opsets, list(node.reads), list(node.results))
 
     def run(values: dict[str, Any]) -> None:
         given = {name: target.on_host(values[name]) for name in node.reads}
         with as_error(target.name, node.proto.name, node.proto, DeviceError):
-            values.update(_wide(node, given, target) or program()(given))
+            values.update(_by_operators(node, given, target) or program()(given))
 
     return run
 
 
-def _wide(node: HostNode, given: dict[str, Any], target: Target) -> dict[str, Any] | None:
-    """What a node of FLOAT64 tensors gives by the definitions of the operators that it is with FLOAT32 ones; None if there are none."""
-    if any(not isinstance(array, np.ndarray) for array in given.values()) or not is_wide(node.proto, given):
+def _by_operators(node: HostNode, given: dict[str, Any], target: Target) -> dict[str, Any] | None:
+    """What a node gives by the operators that it would be; None if there are none.
+
+    A node of FLOAT64 tensors is computed by the definitions of those that it is with FLOAT32 ones, a node that needs a higher feature level
+    by NumPy's device: it gives the same at all levels.
+    """
+    wide = is_wide(node.proto, given) if all(isinstance(array, np.ndarray) for array in given.values()) else None
+    if wide is None or (not wide and target.level >= LATEST):
         return None
-    program = SingleNode.program(target.model, node.proto, node.opsets, given, wide=True)
-    return None if program is None else computed_wide(program, given)
+    program = SingleNode.program(target.model, node.proto, node.opsets, given, wide=wide)
+    if program is None:
+        return None
+    return computed_wide(program, given) if wide else computed(program, given)

@@ -368,11 +368,11 @@ class Interpretation:
         return own
 
     def _has_host(self, node: Node) -> bool:
-        """Whether the host runs a node: by ONNX's reference implementation, or in FLOAT64 by the definitions of DirectML's operators."""
+        """Whether the host runs a node: by ONNX's reference implementation, or by DirectML's operators in FLOAT64 or of a higher level."""
         elements = {value.element for value in node.inputs if value is not None}
         wide = elements & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE} == {TensorProto.DOUBLE}
         wide = wide and lowering(node.op_type, node.opset, node.domain) is not None
-        return wide or host.runs(node.op_type, node.opset, node.domain)
+        return wide or host.runs(node.op_type, node.opset, node.domain) or (self.level < LATEST and _is_lowered_at_latest(node))
 
     def _record(
         self,
@@ -411,16 +411,9 @@ class SingleNode(Interpretation):
         Raises:
             CompileError: ONNX does not allow the node.
         """
-        made = cls(model, LATEST)
-        for name, array in arrays.items():
-            own = Value.known(made.unique(name), array)
-            if own.array is not None and own.array.dtype.kind == "f" and own.array.size:
-                narrow = wide and own.element == TensorProto.DOUBLE
-                own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
-            made.inputs[name] = own
-        scope: Scope = dict(made.inputs)
-        made.take([proto], scope, "", opsets)
-        made.outputs = {name: scope[name] for name in proto.output if name}
+        made = cls._taking(model, proto, opsets, arrays, wide=wide)
+        if not wide and any(problem.code == "onnx.constant_input" for record in made.records for problem in record.problems):
+            made = cls._taking(model, proto, opsets, arrays, known=True)
         if any(record.where == "invalid" for record in made.records):
             raise CompileError(model.name, made.problems)
         if any(record.where not in ("directml", "folded") for record in made.records):
@@ -429,8 +422,40 @@ class SingleNode(Interpretation):
             return None
         return program_of(made.stages, made.outputs, made.records[-1].name if made.records else proto.name)
 
+    @classmethod
+    def _taking(
+        cls,
+        model: LoadedModel,
+        proto: NodeProto,
+        opsets: Mapping[str, int],
+        arrays: Mapping[str, Array],
+        *,
+        wide: bool = False,
+        known: bool = False,
+    ) -> Self:
+        """What becomes of the node where floating-point numbers are read in a run, or with `known` none are: some decide what it does."""
+        made = cls(model, LATEST)
+        for name, array in arrays.items():
+            own = Value.known(made.unique(name), array)
+            if own.array is not None and own.array.dtype.kind == "f" and own.array.size and not known:
+                narrow = wide and own.element == TensorProto.DOUBLE
+                own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
+            made.inputs[name] = own
+        scope: Scope = dict(made.inputs)
+        made.take([proto], scope, "", opsets)
+        made.outputs = {name: scope[name] for name in proto.output if name}
+        return made
+
     def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         return None if len(self._begun) == 1 else super()._known(node, opsets)
+
+
+def _is_lowered_at_latest(node: Node) -> bool:
+    try:
+        lowered(replace(node, level=LATEST), GraphStage(0))
+    except NotLowered:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _CONSTANTS = FeatureLevel.FL_6_2
 """The lowest level whose graphs have constants."""
+_OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
+"""Operators that give other sizes in ONNX Runtime than ONNX's inference tells: their functions know better."""
 Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
 
 
@@ -100,7 +102,9 @@ def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Express
         assert wanted is not None
         if expression.data_type is not wanted:
             expression = x.cast(expression, output_data_type=wanted)
-        sizes: Sizes = expected.sizes if expected.sizes is not None and expected.is_static else expression.sizes
+        sizes: Sizes = expression.sizes
+        if expected.sizes is not None and expected.is_static and node.op_type not in _OWN_SIZES:
+            sizes = expected.sizes
         own = Value(expected.name, element, sizes)
         yield own, expression.reshape(*own.tensor_sizes)
 

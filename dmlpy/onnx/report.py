@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from dmlpy.description.naming import plural
 from dmlpy.devices.device import show_bytes
 from dmlpy.inspection.render import Table, paragraph_html
+from dmlpy.onnx.reasons import reasons_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import graphviz
 
@@ -36,7 +37,7 @@ _PLACES: Mapping[Where, str] = {
 }
 _FALLBACKS = ("deferred", "host", "nowhere", "invalid", "refused")
 _MOST_TOLD = 50
-"""The most nodes whose reasons the text tells; `to_dict` has all."""
+"""The most reasons that the text tells; `to_dict` has all."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,10 @@ class Report:
         like: whose decisions these are: those of `dmlpy`, or those that `onnxruntime`'s DirectML provider is predicted to make.
         feature_level: the highest feature level that may be used.
         nodes: the nodes in the order in which they run, after control flow was unrolled and functions were inlined.
-        inputs: the inputs of the model, by name.
+        inputs: the inputs of the model, by name, with sizes as far as they are known.
         outputs: the outputs of the model, by name.
+        tried: the sizes that were taken for open ones, by symbol or place (`x[0]`): nodes, outputs and bytes are those of a call with them.
+            Empty where no size is open, or no size is found that the model allows, and for `onnxruntime`, which compiles such nodes anew.
         lowest_level: the lowest feature level that takes all nodes that run on DirectML at the latest level; None if there are none.
         missing_level: the nodes that run on DirectML at the latest level, but not at this one.
         partitions: the nodes that run together, in order.
@@ -63,6 +66,7 @@ class Report:
     nodes: tuple[NodeRecord, ...]
     inputs: Mapping[str, Value]
     outputs: Mapping[str, Value]
+    tried: Mapping[str, int]
     lowest_level: FeatureLevel | None
     missing_level: tuple[str, ...]
     partitions: tuple[Partition, ...]
@@ -83,11 +87,13 @@ class Report:
     def open_sizes(self) -> tuple[str, ...]:
         """The symbols for which no sizes are given, and the inputs with sizes that have no name."""
         found: dict[str, None] = {}
-        for name, value in self.inputs.items():
-            if value.kind == "tensor" and not value.is_static:
-                symbols = [size for size in value.sizes or (None,) if not isinstance(size, int)]
-                found.update(dict.fromkeys(size or name for size in symbols))
+        for name, value in self._open_inputs().items():
+            symbols = [size for size in value.sizes or (None,) if not isinstance(size, int)]
+            found.update(dict.fromkeys(size or name for size in symbols))
         return tuple(found)
+
+    def _open_inputs(self) -> dict[str, Value]:
+        return {name: value for name, value in self.inputs.items() if value.kind == "tensor" and not value.is_static}
 
     def table(self) -> Table:
         """The nodes: operator, place, DirectML's operators, lowest level, reason. Those that do not run on DirectML are marked."""
@@ -108,7 +114,10 @@ class Report:
 
     def _title(self) -> str:
         whose = "" if self.like == "dmlpy" else ", as ONNX Runtime's DirectML provider is predicted to run it"
-        return f"{self.model}{whose}, at feature level {self.feature_level}"
+        return f"{self.model}{whose}, at feature level {self.feature_level}{self._with_tried()}"
+
+    def _with_tried(self) -> str:
+        return f", with {', '.join(f'{name}={size}' for name, size in self.tried.items())}" if self.tried else ""
 
     def summary(self) -> list[str]:
         """The model as a whole, a line for each fact."""
@@ -122,7 +131,7 @@ class Report:
         if self.lowest_level is not None:
             level = f"{self.lowest_level} (DirectML {self.lowest_level.directml_version}) takes all that DirectML runs"
         lines = [
-            f"nodes        {len(self.nodes)}: {', '.join(counts)}" if self.nodes else "nodes        none",
+            f"nodes        {len(self.nodes)}: {', '.join(counts)}{self._with_tried()}" if self.nodes else "nodes        none",
             f"level        {level}",
             f"partitions   {len(self.partitions)}" + (f": {', '.join(told)}" if told else ""),
             f"weights      {show_bytes(self.weight_bytes)}",
@@ -130,19 +139,15 @@ class Report:
         if self.missing_level:
             lines.insert(2, f"             {plural(len(self.missing_level), 'node')} of them not at {self.feature_level}")
         if self.open_sizes:
-            lines.append(f"open sizes   {', '.join(self.open_sizes)}: give them to dmlpy.onnx.load, or --size to dmlpy onnx check")
+            other = "; a call with other sizes compiles the model for them" if self.tried else ""
+            lines.append(f"open sizes   {', '.join(self.open_sizes)}: give them to dmlpy.onnx.load, or --size to dmlpy onnx check{other}")
         if self.memory_bytes is not None:
             lines.append(f"memory       {show_bytes(self.memory_bytes)} between the nodes")
         return lines
 
     def reasons(self) -> list[str]:
         """Why nodes do not run on DirectML, or by themselves, with remedies."""
-        found = []
-        for node in self.nodes:
-            found += _told(node, _VERBS.get(node.where, ""), node.problems)
-            found += _told(node, "runs outside of fused graphs", node.alone)
-            found += _told(node, "fails in older releases of ONNX Runtime", node.older)
-        return found
+        return reasons_of(self.nodes, {} if self.tried else self._open_inputs())
 
     def __str__(self) -> str:
         reasons = self.reasons()
@@ -162,6 +167,7 @@ class Report:
             "memory_bytes": self.memory_bytes,
             "inputs": {name: value.summary() for name, value in self.inputs.items()},
             "outputs": {name: value.summary() for name, value in self.outputs.items()},
+            "tried_sizes": dict(self.tried),
             "partitions": [{"place": part.place, "nodes": list(part.nodes)} for part in self.partitions],
             "nodes": [_to_dict(node) for node in self.nodes],
         }
@@ -191,13 +197,6 @@ _COUNTED = {
     "invalid": "that ONNX does not allow",
     "refused": "that DirectML refuses",
 }
-_VERBS = {
-    "deferred": "is compiled when the sizes of its inputs are known",
-    "host": "falls back to the host",
-    "nowhere": "runs nowhere",
-    "invalid": "is not valid",
-    "refused": "is given to DirectML, which refuses it: the session fails with 80070057",
-}
 
 
 def _operators(node: NodeRecord) -> str:
@@ -209,11 +208,6 @@ def _operators(node: NodeRecord) -> str:
 def _first(problems: Sequence[Problem]) -> str:
     more = f"; {len(problems) - 1} more" if len(problems) > 1 else ""
     return problems[0].headline() + more if problems else ""
-
-
-def _told(node: NodeRecord, what: str, problems: Iterable[Problem]) -> list[str]:
-    lines = [f"    {line}" for problem in problems for line in (problem.headline(), *(f"    {more}" for more in problem.details()))]
-    return ["\n".join([f"node {node.name!r} ({node.op_type}) {what}", *lines])] if lines else []
 
 
 def _to_dict(node: NodeRecord) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from dmlpy.compiler import compile as compile_graph
+from dmlpy.compiler import compile_apart
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.naming import listed
 from dmlpy.graphs import ConstantNode
@@ -12,24 +12,25 @@ from dmlpy.onnx.partitions import partitions_of
 from dmlpy.onnx.prediction import Prediction
 from dmlpy.onnx.programs import GraphPart
 from dmlpy.onnx.report import Like, Report
+from dmlpy.onnx.trials import trials_of
 from dmlpy.validation.checking import LATEST
 from dmlpy.validation.problems import CompileError, DescError, DeviceError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from dmlpy.onnx.interpretation import Interpretation
     from dmlpy.onnx.model import Model
-
-
-_GRAPHS = FeatureLevel.FL_2_1
-"""The lowest level that has graphs."""
 
 
 def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
     """See `Model.report`."""
     if like not in get_args(Like):
         raise DescError("Model.report", [Problem("onnx.like", "like", repr(like), f"one of {listed(get_args(Like))}")])
+    inputs = model.inputs
+    sizes: Mapping[str, int] = {}
+    if like == "dmlpy":
+        model, sizes = _tried(model, level)  # as a call has it, which knows all sizes
 
     def found_at(level: FeatureLevel) -> Interpretation:
         return model.interpretation(level) if like == "dmlpy" else Prediction.of(model.loaded, model.given, level)
@@ -43,14 +44,25 @@ def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
         like=like,
         feature_level=level,
         nodes=tuple(found.records),
-        inputs=model.inputs,
+        inputs=inputs,
         outputs=found.outputs,
+        tried=sizes,
         lowest_level=_lowest(latest, {level: taken}, found_at),
         missing_level=tuple(name for name in _taken(latest) if name not in taken),
-        partitions=partitions_of(found.records),
+        partitions=partitions_of(found.records, level),
         weight_bytes=weights,
         memory_bytes=memory,
     )
+
+
+def _tried(model: Model, level: FeatureLevel) -> tuple[Model, Mapping[str, int]]:
+    """A model as a call would have it, with the sizes that were taken for open ones; the model itself where none are open or found."""
+    trials = trials_of(model.inputs)
+    for trial in trials:
+        found = model.with_inputs(trial.shapes)
+        if len(trials) == 1 or all(record.where != "invalid" for record in found.interpretation(level).records):
+            return found, trial.sizes
+    return model, {}
 
 
 def _taken(found: Interpretation) -> frozenset[str]:
@@ -71,8 +83,8 @@ def _lowest(
     wanted = _taken(latest)
     highest = max((record.level for record in latest.records if record.level is not None), default=None)
     if highest is None:
-        return _GRAPHS if any(record.where == "directml" for record in latest.records) else None
-    levels = [level for level in FeatureLevel if _GRAPHS <= level <= highest] or [_GRAPHS]
+        return min(FeatureLevel) if any(record.where == "directml" for record in latest.records) else None
+    levels = [level for level in FeatureLevel if level <= highest]
     low, high = 0, len(levels) - 1
     middle = high - 1  # the highest of them is needed, unless a node has another form below it
     while low < high:
@@ -93,7 +105,7 @@ def _sizes(model: Model, level: FeatureLevel) -> tuple[int, int | None]:
     weights = sum(array.nbytes for part in parts for array in part.owned.values())
     weights += sum(node.data_size for part in parts for node in part.graph.nodes if isinstance(node, ConstantNode))
     try:
-        scratch = [compile_graph(part.graph, "numpy", level).binding_properties.temporary_resource_size for part in parts]
+        scratch = [compile_apart(part.graph, "numpy", level).binding_properties.temporary_resource_size for part in parts]
     except (CompileError, DeviceError):
         return weights, None
     return weights, max(scratch, default=0)

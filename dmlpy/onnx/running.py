@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.comparison import compare
-from dmlpy.compiler import compile as compile_graph
+from dmlpy.compiler import compile_apart
 from dmlpy.onnx.deferred import taking
 from dmlpy.onnx.graph_runs import GraphRun, OnDevice
 from dmlpy.onnx.host_nodes import host_run
@@ -37,7 +37,7 @@ class Specialized:
         self._runs: list[GraphRun | _HostRun] = []
         for place, part in enumerate(program.parts):
             if isinstance(part, GraphPart):
-                graph = compile_graph(part.graph, target.device, target.level, target.flags, fuse=target.fuse)
+                graph = compile_apart(part.graph, target.device, target.level, target.flags, fuse=target.fuse)
                 self._runs.append(GraphRun(part, graph, target.device))
             else:
                 self._runs.append(_HostRun(part, target, tried=late and place == 0))

@@ -267,7 +267,7 @@ def test_members_for_onnx_runtime_and_names_that_nothing_has_are_told(tmp_path: 
 
 def test_models_are_checked_at_their_level(tmp_path: Path) -> None:
     report = check_file(write(tmp_path, join(tmp_path)))
-    assert (report.findings, str(report.lowest_feature_level)) == ((), "2_1")
+    assert (report.findings, str(report.lowest_feature_level)) == ((), "1_0")
 
 
 def test_the_time_of_a_model_is_told_for_each_size(tmp_path: Path) -> None:

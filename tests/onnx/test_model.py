@@ -114,3 +114,31 @@ def test_a_domain_may_be_imported_twice_at_one_version() -> None:
     built.opset_import.append(built.opset_import[0])
     found = onnx.load(built).compile("numpy")({"x": np.asarray([-1, 1], np.float32)})
     np.testing.assert_array_equal(found["y"], [0, 1])
+
+
+@pytest.mark.parametrize("level", ["1_0", "2_0"])
+@pytest.mark.parametrize("device", ["cpu", "numpy"])
+def test_levels_without_graphs_run_operators_one_by_one(device: str, level: str) -> None:
+    nodes = [
+        make_node("Conv", ["x", "w"], ["a"], name="conv"),
+        make_node("Relu", ["a"], ["b"], name="act"),
+        make_node("Reshape", ["b", "s"], ["c"], name="view"),
+        make_node("Split", ["c"], ["d", "e"], name="parts", axis=1, num_outputs=2),
+        make_node("Softmax", ["d"], ["f"], name="scores"),
+        make_node("Erf", ["d"], ["g"], name="late"),
+        make_node("Mul", ["f", "e"], ["y"], name="product"),
+    ]
+    rng = np.random.default_rng(5)
+    constants = {"w": rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "s": np.array([0, -1])}
+    found = onnx.load(model(nodes, {"x": ["n", 3, 5, 7]}, ["y", "g", "b"], constants=constants))
+    x = rng.standard_normal((2, 3, 5, 7)).astype(np.float32)
+    report = found.report(level)
+    assert [node.name for node in report.nodes if node.where != "directml"] == (["late"] if level == "1_0" else [])
+    assert {partition.place for partition in report.partitions} == ({"alone", "host"} if level == "1_0" else {"alone"})
+    assert report.memory_bytes is not None
+    low, latest = (found.compile(device, at)({"x": x}) for at in (level, "6_4"))
+    for name in ("y", "g", "b"):
+        np.testing.assert_allclose(low[name], latest[name], rtol=1e-5, atol=1e-6)
+    graph = onnx.load(found.loaded.proto, sizes={"n": 2}).graphs[0]
+    with pytest.raises(dml.CompileError, match="a graph at feature level"):
+        dml.compile(graph, device, level)

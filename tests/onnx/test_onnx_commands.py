@@ -46,7 +46,8 @@ def test_check_shows_the_nodes_and_the_reasons(tmp_path: Path) -> None:
     status, out, _ = dmlpy("onnx", "check", path, "--size", "n=2")
     assert (status, "ACTIVATION_RELU" in out, "1: 1 on DirectML" in out) == (0, True, True)
     status, out, _ = dmlpy("onnx", "check", path)
-    assert (status, "give sizes for 'n'" in out, "open sizes   n" in out) == (1, True, True)
+    assert (status, "1: 1 on DirectML, with n=1" in out, "open sizes   n" in out) == (0, True, True)
+    assert json.loads(dmlpy("onnx", "check", path, "--json")[1])["files"][0]["tried_sizes"] == {"n": 1}
     status, out, _ = dmlpy("onnx", "check", written(tmp_path, mixed(), "mixed.onnx"))
     assert (status, "node 'unique' (Unique) falls back to the host" in out) == (1, True)
     assert dmlpy("onnx", "check", path, "--like", "onnxruntime", "--size", "x=2,3")[0] == 0
@@ -83,7 +84,7 @@ def test_dmlpy_check_takes_onnx_models(tmp_path: Path) -> None:
     status, out, _ = dmlpy("check", written(tmp_path, mixed()))
     assert (status, "node 'unique' (Unique): 1 problem" in out or "node 'unique' (Unique)" in out) == (1, True)
     plain = written(tmp_path, model([make_node("Abs", ["x"], ["y"])], {"x": [2]}, ["y"]), "plain.onnx")
-    assert dmlpy("check", plain)[:2] == (0, f"{plain}: no problems; needs feature level 2_1 (DirectML 1.2.0)\n")
+    assert dmlpy("check", plain)[:2] == (0, f"{plain}: no problems; needs feature level 1_0 (DirectML 1.0.0)\n")
 
 
 def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:

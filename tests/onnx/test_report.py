@@ -220,7 +220,7 @@ def test_the_report_of_a_model() -> None:
     ]
     assert [node.name for node in report.fallbacks] == ["unique", "scale"]
     assert report.problems[0].path == "unique"
-    assert report.lowest_level is dml.FeatureLevel.FL_2_1
+    assert report.lowest_level is dml.FeatureLevel.FL_1_0
     assert (report.weight_bytes, report.missing_level) == (60, ())
     assert report.open_sizes == ()
     assert mixed("n").report().open_sizes == ("n",)
@@ -230,6 +230,80 @@ def test_the_report_of_a_model() -> None:
     json.dumps(report.to_dict())
     assert report.to_dict()["nodes"][2]["problems"][0]["code"] == "onnx.kernel"
     assert "<table>" in report._repr_html_()
+
+
+def convolution(sizes: list[int | str], window: int = 3) -> ModelProto:
+    nodes = [make_node("Conv", ["x", "w"], ["a"], name="conv"), make_node("GlobalAveragePool", ["a"], ["y"], name="mean")]
+    return model(nodes, {"x": sizes}, ["y"], constants={"w": ones(2, 3, window, window)})
+
+
+@pytest.mark.parametrize(
+    ("built", "sizes", "places"),
+    [
+        (convolution(["n", 3, 8, 8]), {"n": 1}, ["directml", "directml"]),
+        (convolution(["n", 3, "h", "w"]), {"n": 1, "h": 16, "w": 16}, ["directml", "directml"]),
+        (convolution(["n", 3, "h", "h"], 20), {"n": 1, "h": 64}, ["directml", "directml"]),
+        (convolution([2, 3, "", 8]), {"x[2]": 16}, ["directml", "directml"]),
+        (convolution([2, 3, 8, 8]), {}, ["directml", "directml"]),
+        (convolution(["n", 4, 8, 8]), {"n": 1}, ["invalid", "directml"]),
+        # Other sizes than those that are tried may be allowed: the nodes wait for them.
+        (convolution(["n", 4, "h", 8]), {}, ["deferred", "deferred"]),
+        (model([make_node("Relu", ["x"], ["y"])], {"x": None}, ["y"]), {}, ["deferred"]),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_a_report_on_open_sizes_is_that_of_a_call(built: ModelProto, sizes: dict[str, int], places: list[str]) -> None:
+    loaded = onnx.load(built)
+    report = loaded.report()
+    assert (dict(report.tried), [node.where for node in report.nodes]) == (sizes, places)
+    text = ", with " + ", ".join(f"{name}={size}" for name, size in sizes.items())
+    assert (text in report.summary()[0], text in str(report).splitlines()[0]) == (bool(sizes), bool(sizes))
+    if sizes and "invalid" not in places:
+        shape = [sizes.get(str(size or f"x[{axis}]"), size) for axis, size in enumerate(loaded.inputs["x"].sizes or ())]
+        again = onnx.load(built, sizes={"x": shape}).report()
+        assert [node.operators for node in report.nodes] == [node.operators for node in again.nodes]
+        assert (report.lowest_level, report.partitions) == (again.lowest_level, again.partitions)
+        assert (report.weight_bytes, report.memory_bytes) == (again.weight_bytes, again.memory_bytes)
+        plan = loaded.compile("numpy").explain_plan({"x": shape})
+        assert len(plan.parts) == len(report.partitions) == 1
+
+
+def test_the_inputs_of_one_symbol_have_one_size() -> None:
+    nodes = [make_node("MatMul", ["x", "z"], ["a"]), make_node("Softmax", ["a"], ["y"])]
+    report = onnx.load(model(nodes, {"x": ["n", 3, "k"], "z": ["n", "k", 5]}, ["y"])).report()
+    assert dict(report.tried) == {"n": 1, "k": 1}
+    assert not report.fallbacks
+
+
+def waiting(sizes: list[int | str]) -> onnx.Model:
+    nodes = [
+        make_node("NonZero", ["x"], ["i"], name="where"),
+        make_node("Cast", ["i"], ["c"], name="real", to=TensorProto.FLOAT),
+        *(make_node("Relu", ["c"], [f"r{index}"], name=f"relu{index}") for index in range(5)),
+        make_node("Sum", ["r0", "r1", "r2", "r3", "r4"], ["y"], name="sum"),
+        make_node("Unique", ["x"], ["u"], name="first"),
+        make_node("Unique", ["x"], ["v"], name="second"),
+    ]
+    return onnx.load(model(nodes, {"x": sizes}, ["y", "u", "v"]))
+
+
+@pytest.mark.parametrize("sizes", [[2, 3], ["n", 3]])
+def test_what_holds_for_many_nodes_is_told_once(sizes: list[int | str]) -> None:
+    produced, late, host = waiting(sizes).report().reasons()
+    assert produced.startswith("node 'where' (NonZero) is compiled when")
+    assert late.splitlines()[0].endswith(": 'real' (Cast), 'relu0' (Relu), 'relu1' (Relu), 'relu2' (Relu) and 3 more")
+    assert late.startswith("7 nodes are compiled when the sizes of their inputs are known")
+    assert late.splitlines()[1:] == ["    they need the sizes of what 'where' (NonZero) gives"]
+    assert host.splitlines()[0] == "2 nodes fall back to the host: 'first' (Unique), 'second' (Unique)"
+    assert "Unique of opset 21" in host
+
+
+def test_open_sizes_that_many_nodes_need_are_told_once() -> None:
+    nodes = [make_node("Relu", ["x"], ["a"], name="act"), *(make_node("Neg", ["a"], [f"y{i}"], name=f"neg{i}") for i in range(5))]
+    built = model(nodes, {"x": ["n", 3, "k"]}, [f"y{i}" for i in range(5)])
+    (reason,) = onnx.load(built).report(like="onnxruntime").reasons()
+    assert reason.startswith("6 nodes run outside of fused graphs: 'act' (Relu), 'neg0' (Neg)")
+    assert reason.splitlines()[1:] == ["    they need a size for 'n'", "    they need a size for 'k'"]
 
 
 def test_the_memory_between_nodes_is_told() -> None:

@@ -61,16 +61,22 @@ class StoredNode:
         return {f"x{index}": np.array(array) for index, array in self.inputs.items() if index not in self.known}
 
 
-NODES = [
-    StoredNode(
-        entry["case"],
-        entry["operator"],
-        entry["attributes"]["domain"],
-        entry["attributes"]["opset"],
-        tuple(entry["attributes"]["known"]),
-        entry["attributes"]["attributes"],
-        {int(index): array for index, array in inputs.items()},
-        {int(index): array for index, array in outputs.items()},
-    )
-    for entry, inputs, outputs in stored("onnx_nodes")
-]
+def stored_nodes(file: str) -> list[StoredNode]:
+    """The nodes of a file in order."""
+    return [
+        StoredNode(
+            entry["case"],
+            entry["operator"],
+            entry["attributes"]["domain"],
+            entry["attributes"]["opset"],
+            tuple(entry["attributes"]["known"]),
+            entry["attributes"]["attributes"],
+            {int(index): array.astype(bool) if int(index) in booleans else array for index, array in inputs.items()},
+            {int(index): array for index, array in outputs.items()},
+        )
+        for entry, inputs, outputs in stored(file)
+        for booleans in [entry["attributes"].get("booleans", ())]
+    ]
+
+
+NODES = stored_nodes("onnx_nodes")

@@ -43,7 +43,6 @@ _UNARY: dict[str, Callable[[Expression], Expression]] = {
     "Not": x.logical_not,
     "Reciprocal": x.recip,
     "Round": x.round,
-    "Sign": x.sign,
     "Sin": x.sin,
     "Sinh": x.sinh,
     "Sqrt": x.sqrt,
@@ -135,6 +134,15 @@ def negate(node: Node) -> Expression:
     (data,) = in_four(node.x(0))
     scaled = node.level < FeatureLevel.FL_5_0 and data.data_type in FLOATS
     return x.identity(data, scale_bias={"Scale": -1.0, "Bias": -0.0}) if scaled else x.negate(data)
+
+
+@lowers("Sign")
+def sign(node: Node) -> Expression:
+    """ELEMENT_WISE_SIGN; NaN, of which it makes 0, stays."""
+    (data,) = in_four(node.x(0))
+    if data.data_type not in FLOATS:
+        return x.sign(data)
+    return x.if_(x.logical_equals(data, data, output_data_type="UINT8"), x.sign(data), data)
 
 
 @lowers("Pow")

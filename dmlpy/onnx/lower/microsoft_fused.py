@@ -92,7 +92,8 @@ def skip_normalization(node: Node) -> tuple[Expression | None, ...]:
     is_simplified = node.op_type.startswith("SkipSimplified")
     bias = 3 if is_simplified else 4
     total = node.x(0) + node.x(1)
-    total = total + node.x(bias) if node.has(bias) else total
+    if node.has(bias):  # FLOAT16 is rounded once, when all is added
+        total = _like(_single(node.x(0)) + _single(node.x(1)) + _single(node.x(bias)), node.data_type(0))
     rank = len(total.sizes)
     axes, epsilon = range(rank - 1, rank), float(node.attribute("epsilon", 1e-12 if not is_simplified else 1e-6))
     if is_simplified:

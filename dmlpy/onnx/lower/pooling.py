@@ -29,11 +29,12 @@ def average(node: Node) -> Expression:
     fitted = _fitted(node, slid)
     if counts and fitted.end != slid.end:
         data = x.padding(data, start_padding=[0, 0, *slid.start], end_padding=[0, 0, *slid.end])
-        inside = [replace(window, size=window.padded, start=0, end=0) for window in slid.windows]
-        fitted, counts = _fitted(node, Sliding(tuple(inside), slid.added)), False
+        pairs = zip(slid.windows, fitted.windows, strict=True)
+        inside = [replace(window, size=window.padded, start=0, end=whole.end - window.end) for window, whole in pairs]
+        fitted, counts = Sliding(tuple(inside), slid.added), False
     if max(fitted.dilations) > 1:
-        return x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts)
-    return x.average_pooling(data, **_members(fitted), include_padding=counts)
+        return slid.restored(x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts))
+    return slid.restored(x.average_pooling(data, **_members(fitted), include_padding=counts))
 
 
 @lowers("LpPool")
@@ -42,8 +43,8 @@ def norm(node: Node) -> Expression:
     fitted = _fitted(node, slid := _pooling(node))
     p = node.attribute("p", 2)
     if max(fitted.dilations) > 1:
-        return x.lp_pooling1(slid.placed(node.x(0)), **_members(fitted), dilations=fitted.dilations, p=p)
-    return x.lp_pooling(slid.placed(node.x(0)), **_members(fitted), p=p)
+        return slid.restored(x.lp_pooling1(slid.placed(node.x(0)), **_members(fitted), dilations=fitted.dilations, p=p))
+    return slid.restored(x.lp_pooling(slid.placed(node.x(0)), **_members(fitted), p=p))
 
 
 @lowers("MaxPool")
@@ -52,11 +53,12 @@ def maximum(node: Node) -> tuple[Expression, ...]:
     fitted = _fitted(node, slid := _pooling(node))
     data = slid.placed(node.x(0))
     if not node.wants(1) and max(fitted.dilations) == 1:
-        return (x.max_pooling(data, **_members(fitted)),)
+        return (slid.restored(x.max_pooling(data, **_members(fitted))),)
     found = x.max_pooling2(data, **_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
     if not node.wants(1):
-        return (found.values,)
-    return found.values, _by_column(found.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else found.indices
+        return (slid.restored(found.values),)
+    indices = _by_column(found.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else found.indices
+    return slid.restored(found.values), slid.restored(indices)
 
 
 def _by_column(indices: Expression, spatial: tuple[int, ...]) -> Expression:

@@ -23,20 +23,26 @@ _NIBBLES = (DataType.UINT4, DataType.INT4)
 @lowers("QuantizeLinear", since=10)
 @lowers("QuantizeLinear", domain=MICROSOFT)
 def quantize(node: Node) -> Expression:
-    """ELEMENT_WISE_QUANTIZE_LINEAR; QUANTIZE for blocks and 4 bits; 16 bits are divided, rounded, clipped and cast."""
+    """ELEMENT_WISE_QUANTIZE_LINEAR; QUANTIZE for blocks and 4 bits; 16 bits and divisions in FLOAT16 are a node for each step."""
     data_type = _quantized_type(node)
     data, scale = node.x(0), _parameter(node, 1)
+    precision = _precision(node)
     zero_point = _parameter(node, 2) if node.has(2) else None
     if data.data_type is not scale.data_type and not (data.data_type is DataType.INT32 and data_type in BYTES):
         data = x.cast(data, output_data_type=scale.data_type)
-    if data_type in BYTES and not _is_blocked(node):
+    if precision is not None and data.data_type is not precision:
+        data, scale = (x.cast(tensor, output_data_type=precision) for tensor in (data, scale))
+    stepwise = precision is DataType.FLOAT16
+    if data_type in BYTES and not _is_blocked(node) and not stepwise:
         found = x.quantize_linear(*in_four(data, scale, *_zero_point(node, zero_point, data_type)), output_data_type=data_type)
         return found.reshape(*data.sizes)
-    if data_type in (*BYTES, *_NIBBLES) and _blocks_are_whole(node):
+    if data_type in (*BYTES, *_NIBBLES) and _blocks_are_whole(node) and not stepwise:
         return x.quantize(data, **quantization(scale, zero_point, data_type), output_data_type=data_type)
     if data_type in _NIBBLES:
         raise _ragged(node)
     result = x.round(x.divide(data, _spread(node, scale)))
+    if stepwise:  # zero points of 16 bits are no numbers of FLOAT16
+        result = x.cast(result, output_data_type="FLOAT32")
     if zero_point is not None:
         result = result + x.cast(_spread(node, zero_point), output_data_type=result.data_type)
     least, most = data_type.limits
@@ -60,8 +66,14 @@ def dequantize(node: Node) -> Expression:
 
 @lowers("DynamicQuantizeLinear")
 def dynamic_quantize(node: Node) -> tuple[Expression, ...]:
-    """DYNAMIC_QUANTIZE_LINEAR."""
-    return tuple(x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8))
+    """DYNAMIC_QUANTIZE_LINEAR; the scale of a tensor of zeros is 1, as ONNX Runtime has it, which keeps divisions by it finite."""
+    found = x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8)
+    quantized, scale, zero_point = found
+    if node.wants(1):
+        (given,) = in_four(scale)
+        one, zero = (x.fill_value_constant(value_data_type="FLOAT32", value=value, output_sizes=given.sizes) for value in (1.0, 0.0))
+        scale = x.if_(x.logical_equals(given, zero, output_data_type="UINT8"), one, given)
+    return quantized, scale, zero_point
 
 
 def _quantized_type(node: Node) -> DataType:
@@ -69,6 +81,13 @@ def _quantized_type(node: Node) -> DataType:
     if node.has(2):
         return node.data_type(2)
     return data_type_of(node.attribute("output_dtype", 0)) or DataType.UINT8
+
+
+def _precision(node: Node) -> DataType | None:
+    """The type in which opset 23 and newer divide: what `precision` says, or that of the scale; None where it is not told."""
+    if node.domain or node.opset < 23:
+        return None
+    return data_type_of(node.attribute("precision", 0)) or node.data_type(1)
 
 
 def _zero_point(node: Node, given: Expression | None, data_type: DataType) -> list[Expression]:

@@ -13,9 +13,14 @@ from dmlpy.onnx.lower import lowers
 from dmlpy.onnx.lower.sampling import as_float32, number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.values import Array
     from dmlpy.x.expressions import Expression
 
+_ROUNDING = 2.0**-22
+"""More than adding 1 to a place in FLOAT rounds by, relative to the place."""
 _MOST_SAMPLES = (1 << 32) - 1
 """As many samples as a region has pixels for an output."""
 
@@ -34,9 +39,12 @@ def region(node: Node) -> Expression:
     count, sizes = node.sizes(1)[0], node.sizes(0)
     height, width = node.attribute("output_height", 1), node.attribute("output_width", 1)
     scale = node.attribute("spatial_scale", 1.0)
-    return x.roi_align1(
+    boxes = node.x(1)
+    if not moved:
+        boxes, scale = _widened(node), 1.0
+    found = x.roi_align1(
         node.x(0),
-        node.x(1).with_leading_ones(4),
+        boxes.with_leading_ones(4),
         x.cast(node.x(2), output_data_type="UINT32").with_leading_ones(4),
         reduction_function="AVERAGE",
         interpolation_mode="LINEAR",
@@ -49,24 +57,28 @@ def region(node: Node) -> Expression:
         align_regions_to_corners=False,
         output_sizes=[count, sizes[1], height, width],
     )
+    if samples or not moved:
+        return found
+    sides = boxes[:, 2:] - boxes[:, :2]
+    empty = x.logical_less_than_or_equal(x.reduce(sides, function="MIN", axes=[1]), number(sides, 0.0), output_data_type="UINT8")
+    return x.if_(empty.reshape(count, 1, 1, 1), number(found, 0.0), found)  # no sample, where DirectML takes one
+
+
+def _widened(node: Node) -> Expression:
+    """Boxes in the image's pixels, at least one pixel wide and high: by a last bit less, so that one sample does not become two."""
+    boxes = as_float32(node.x(1)) * node.attribute("spatial_scale", 1.0)
+    start, end = boxes[:, :2], boxes[:, 2:]
+    found = x.join([start, x.max(end, start + 1.0 - x.abs(start) * _ROUNDING)], axis=1)
+    return found if node.data_type(1) is found.data_type else x.cast(found, output_data_type=node.data_type(1))
 
 
 def _largest(node: Node, *, moved: bool) -> Expression:
     """The largest product of a pixel and its weight among all samples of each output."""
-    samples = node.attribute("sampling_ratio", 0)
-    if samples < 1:
-        why = "how many samples a box has follows from its size"
-        raise node.refusal("onnx.dynamic", "sampling_ratio", str(samples), "the number of samples, at least 1: for mode 'max'", why)
     count, (batch, channels, *spatial) = node.sizes(1)[0], node.sizes(0)
-    boxes = as_float32(node.x(1)) * node.attribute("spatial_scale", 1.0) - (0.5 if moved else 0.0)
     outputs = [node.attribute("output_height", 1), node.attribute("output_width", 1)]
-    axes = []
-    for axis, (size, places) in enumerate(zip(spatial, outputs, strict=True)):
-        start, end = boxes[:, 1 - axis].reshape(count, 1), boxes[:, 3 - axis].reshape(count, 1)
-        length = end - start if moved else x.max(end - start, number(end, 1.0))
-        steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
-        axes.append(_corners(x.add(start, x.multiply(length, node.known(f"steps{axis}", steps).reshape(1, -1))), size))
-    first, second = (places * samples for places in outputs)
+    places, present = _sampled(node, outputs, moved=moved)
+    axes = [_corners(own, size) for own, size in zip(places, spatial, strict=True)]
+    first, second = (own.sizes[-1] for own in places)
     data = node.x(0).reshape(batch, channels, prod(spatial)).transpose(0, 2, 1).packed()
     images = x.cast(node.x(2), output_data_type="UINT32").reshape(count, 1, 1).broadcast(count, first, second)
     largest: Expression | None = None
@@ -84,8 +96,41 @@ def _largest(node: Node, *, moved: bool) -> Expression:
         found = x.multiply(as_float32(picked).reshape(-1, channels), weight)
         largest = found if largest is None else x.max(largest, found)
     assert largest is not None
-    parts = largest.reshape(count, outputs[0], samples, outputs[1], samples, channels)
-    return x.reduce(parts, function="MAX", axes=[2, 4]).reshape(count, *outputs, channels).transpose(0, 3, 1, 2)
+    parts = largest.reshape(count, outputs[0], first // outputs[0], outputs[1], second // outputs[1], channels)
+    found = x.reduce(parts, function="MAX", axes=[2, 4]).reshape(count, *outputs, channels).transpose(0, 3, 1, 2)
+    if present is not None:
+        found = x.if_(node.known("present", present).reshape(count, 1, 1, 1), found, number(found, 0.0))
+    return found
+
+
+def _sampled(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Expression], Array | None]:
+    """The places of the samples of each box along both dimensions, [boxes, outputs * samples], and which boxes have any: None for all.
+
+    Without a `sampling_ratio` the size of a box tells how many it has: then boxes have to be known, and those with fewer samples than the
+    largest has repeat their last one, which leaves the maximum as it is.
+    """
+    samples, scale = node.attribute("sampling_ratio", 0), node.attribute("spatial_scale", 1.0)
+    offset, least, count = (0.5, -np.inf, node.sizes(1)[0]) if moved else (0.0, 1.0, node.sizes(1)[0])
+    found: list[Expression] = []
+    if samples > 0:
+        boxes = as_float32(node.x(1)) * scale - offset
+        for axis, places in enumerate(outputs):
+            start, end = boxes[:, 1 - axis].reshape(count, 1), boxes[:, 3 - axis].reshape(count, 1)
+            length = end - start if moved else x.max(end - start, number(end, least))
+            steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
+            found.append(x.add(start, x.multiply(length, node.known(f"steps{axis}", steps).reshape(1, -1))))
+        return found, None
+    known = node.array(1).astype(np.float32) * np.float32(scale) - np.float32(offset)
+    present = np.ones(count, np.uint8)
+    for axis, places in enumerate(outputs):
+        start, step = known[:, 1 - axis], np.maximum(known[:, 3 - axis] - known[:, 1 - axis], least).astype(np.float32) / places
+        counts = np.ceil(step).astype(np.int64)
+        present[counts < 1] = 0
+        counts = counts.clip(1)[:, None]
+        parts = (np.minimum(np.arange(counts.max()), counts - 1) + 0.5) / counts
+        whole = start[:, None, None] + step[:, None, None] * (np.arange(places)[:, None] + parts[:, None, :])
+        found.append(node.known(f"places{axis}", whole.reshape(count, -1).astype(np.float32)))
+    return found, None if present.all() else present
 
 
 def _corners(place: Expression, size: int) -> list[tuple[Expression, Expression]]:

@@ -77,10 +77,10 @@ def upsampled(node: Node) -> Expression:
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
     if mode not in ("nearest", "linear"):
         raise node.invalid("mode", "nearest", "linear")
-    axes = [
-        Axis(place, size, int(size * scale), scale, 1 / scale, 0.0)
-        for place, (size, scale) in enumerate(zip(data.sizes, scales, strict=True))
-    ]
+    axes = []
+    for place, (size, scale) in enumerate(zip(data.sizes, scales, strict=True)):
+        output, exact = _scaled(size, scale)
+        axes.append(Axis(place, size, output, exact, 1 / exact, 0.0))
     return _resized(node, data, axes, Filter(mode))
 
 
@@ -131,7 +131,7 @@ def _axes(node: Node) -> list[Axis]:
                 outputs[axis], scales[axis] = int(common * sizes[axis] + 0.5), common
     else:
         for axis, scale in zip(named, np.ravel(node.array(2)), strict=True):
-            outputs[axis], scales[axis] = int(float(scale) * sizes[axis]), float(scale)
+            outputs[axis], scales[axis] = _scaled(sizes[axis], float(scale))
     if min(outputs) < 1:
         raise node.refusal("onnx.empty", "sizes", str(outputs), "at least one element along each dimension: no tensor is empty")
     region = [0.0] * rank + [1.0] * rank
@@ -145,25 +145,37 @@ def _axes(node: Node) -> list[Axis]:
     ]
 
 
+def _scaled(size: int, scale: float) -> tuple[int, float]:
+    """The elements of a result, and the scale: the ratio of the sizes, where it is that but for FLOAT's rounding.
+
+    The product is rounded to FLOAT before it is cut off, so that 10 elements by 0.7 are 7 (ONNX Runtime 1.32.0).
+    """
+    output = int(np.float32(scale) * np.float32(size))
+    return output, output / size if isclose(output / size, scale, rel_tol=2**-23) else scale
+
+
 def _placed(node: Node, size: int, output: int, scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
-    """Slope and offset of the coordinates in one dimension."""
+    """Slope and offset of the coordinates in one dimension.
+
+    Where the length of the result counts, it is that of whole elements, as in ONNX Runtime 1.32.0 and PyTorch 2.13.0, whose exporters write
+    Resize by scales; ONNX's reference implementation and two of its node tests take scale times size, though no such result exists.
+    """
     mode = node.attribute("coordinate_transformation_mode", "half_pixel")
-    exact = scale * size  # ONNX places by it, though the output has whole elements only
-    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and exact != 1):
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and output > 1):
         return 1 / scale, 0.5 / scale - 0.5
     if mode == "pytorch_half_pixel":
-        return 0.0, -0.5
+        return 0.0, 0.0
     if mode == "asymmetric":
         return 1 / scale, 0.0
     if mode == "tf_half_pixel_for_nn" and node.opset < 13:  # later opsets lack it
         return 1 / scale, 0.5 / scale
     if mode == "align_corners":
-        return (0.0 if exact == 1 else (size - 1) / (exact - 1)), 0.0
+        return (0.0 if output == 1 else (size - 1) / (output - 1)), 0.0
     if mode == "half_pixel_symmetric":
-        return 1 / scale, size / 2 * (1 - output / exact) + 0.5 / scale - 0.5
+        return 1 / scale, size / 2 * (1 - output / (scale * size)) + 0.5 / scale - 0.5
     if mode == "tf_crop_and_resize":
         start, length = bounds[0] * (size - 1), (bounds[1] - bounds[0]) * (size - 1)
-        return (0.0, start + length / 2) if exact == 1 else (length / (exact - 1), start)
+        return (0.0, start + length / 2) if output == 1 else (length / (output - 1), start)
     modes = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
     raise node.invalid("coordinate_transformation_mode", *modes)
 
@@ -233,11 +245,13 @@ def _offsets(axis: Axis) -> tuple[float, float]:
 
 def _gathered(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The nearest elements along one axis."""
-    places = axis.coordinates
+    places = axis.coordinates.round(9)  # ties and whole numbers are not missed by a last bit
     rounded = {"floor": np.floor(places), "ceil": np.ceil(places), "round_prefer_ceil": np.floor(places + 0.5)}
     indices = rounded.get(chosen.rounding, np.ceil(places - 0.5)).clip(0, axis.size - 1).astype(np.uint32)
-    rows = node.known(f"indices_{axis.place}", indices).with_leading_ones(len(data.sizes))
-    return x.gather(data, rows, axis=axis.place, index_dimensions=1)
+    before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
+    rows = node.known(f"indices_{axis.place}", indices).with_leading_ones(4)
+    found = x.gather(data.reshape(1, prod(before), axis.size, prod(behind)), rows, axis=2, index_dimensions=1)
+    return found.reshape(*before, axis.output, *behind)
 
 
 def _weighed(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:

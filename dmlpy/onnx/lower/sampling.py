@@ -41,7 +41,9 @@ def grid_sample(node: Node) -> Expression:
         own = grid[:, :, len(spatial) - 1 - axis].reshape(sizes[0], count, 1) + 1.0
         place = own * ((size - 1) / 2) if align else own * (size / 2) - 0.5
         place = x.round(place) if mode == "nearest" else place
-        axes.append(_taps(_inside(place, size, padding, align), mode))
+        # A cubic looks at the border's elements by where the place is, not by where the border is.
+        stays = mode == "cubic" and padding == "border"
+        axes.append(_taps(place if stays else _inside(place, size, padding, align), mode))
     return _sampled(data, axes, spatial, padding, align).transpose(0, 2, 1).reshape(*sizes[:2], *places)
 
 

@@ -55,6 +55,10 @@ class Sliding:
         """A tensor [a, b, *spatial] with the spatial dimensions that were added."""
         return tensor.reshape(*tensor.sizes[:2], *[1] * self.added, *tensor.sizes[2:])
 
+    def restored(self, tensor: Expression) -> Expression:
+        """A tensor [a, b, *spatial] without the spatial dimensions that were added."""
+        return tensor.reshape(*tensor.sizes[:2], *tensor.sizes[2 + self.added :])
+
 
 def sliding(node: Node, sizes: Sequence[int], lengths: Sequence[int]) -> Sliding:
     """The windows of a convolution or a pooling.

@@ -27,12 +27,14 @@ ONNX_ACTIVATIONS: Mapping[str, tuple[type[ActivationDesc], Mapping[str, float]]]
     "Softplus": (ActivationSoftplusDesc, {}),
     "Elu": (ActivationEluDesc, {"alpha": 1.0}),
     "LeakyRelu": (ActivationLeakyReluDesc, {"alpha": 0.01}),
-    "ThresholdedRelu": (ActivationThresholdedReluDesc, {"alpha": 1.0}),
+    "ThresholdedRelu": (ActivationThresholdedReluDesc, {"alpha": 0.0}),
     "HardSigmoid": (ActivationHardSigmoidDesc, {"alpha": 0.2, "beta": 0.5}),
-    "ScaledTanh": (ActivationScaledTanhDesc, {"alpha": 1.0, "beta": 1.0}),
-    "Affine": (ActivationLinearDesc, {"alpha": 1.0, "beta": 0.0}),
+    "ScaledTanh": (ActivationScaledTanhDesc, {"alpha": 0.0, "beta": 0.0}),
+    "Affine": (ActivationLinearDesc, {"alpha": 0.0, "beta": 0.0}),
 }
-"""The activations, with the attributes that take a node's activation_alpha and activation_beta, and their defaults."""
+"""The activations, with the attributes that take a node's activation_alpha and activation_beta, and the defaults of ONNX Runtime 1.32.0.
+
+ONNX points to the operators of these names. It has no ScaledTanh and no Affine any more; its ThresholdedRelu has an alpha of 1."""
 ONNX_DEFAULTS: Mapping[str, tuple[str, ...]] = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 """The activations of one direction of a node that names none."""
 

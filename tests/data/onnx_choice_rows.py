@@ -1,0 +1,165 @@
+"""Nodes of which ONNX's text, its reference implementation and ONNX Runtime say different things, or which are easily guessed wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto
+from onnx_operators import F16, F32, I8, I64, U8, compute, normal, scalar, whole  # type: ignore[import-not-found, unused-ignore]
+from operator_cases import Array, Cases  # type: ignore[import-not-found, unused-ignore]
+
+CASES = Cases(f"ONNX Runtime {onnxruntime.__version__}", "onnx_choices")
+NAN = float("nan")
+
+
+def node(
+    operator: str,
+    given: Sequence[Array | None],
+    outputs: Sequence[int] = (0,),
+    *,
+    known: Sequence[int] = (),
+    domain: str = "",
+    opset: int = 21,
+    **attributes: Any,
+) -> None:
+    """Computes and adds a node.
+
+    Args:
+        operator: its operator.
+        given: its inputs; None for one that is left out.
+        outputs: which outputs are compared.
+        known: which inputs are initializers.
+        domain: the operator's domain.
+        opset: the version of ONNX's own.
+        **attributes: the operator's.
+    """
+    found = compute(operator, given, max(outputs) + 1, domain=domain, opset=opset, **attributes)
+    inputs = {str(index): array for index, array in enumerate(given) if array is not None}
+    told: dict[str, Any] = {"domain": domain, "opset": opset, "known": list(known), "attributes": attributes}
+    told |= {"booleans": [index for index, array in enumerate(given) if array is not None and array.dtype == bool]}
+    CASES.add(operator, operator, inputs, {str(index): found[index] for index in outputs}, told)
+
+
+def resized() -> None:
+    line = np.arange(0, 50, 10, dtype=F32).reshape(1, 1, 5)
+    image = normal("resized", 1, 2, 5, 10)
+    for mode in ("linear", "cubic"):
+        for how in ("align_corners", "pytorch_half_pixel", "half_pixel", "half_pixel_symmetric", "asymmetric"):
+            for scales in ((1.3, 0.7), (0.25, 1.9)):
+                options = {"mode": mode, "coordinate_transformation_mode": how}
+                node("Resize", [image, None, np.array([1, 1, *scales], F32)], known=[2], opset=19, **options)
+    node(
+        "Resize",
+        [line, None, np.array([1, 1, 1.3], F32)],
+        known=[2],
+        opset=13,
+        mode="linear",
+        coordinate_transformation_mode="align_corners",
+    )
+    region = np.array([0, 0, 0.1, 0.2, 1, 1, 0.8, 0.9], F32)
+    crop = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    node("Resize", [image, region, np.array([1, 1, 1.3, 0.7], F32)], known=[1, 2], opset=13, **crop)
+    for size, scale in ((10, 0.7), (5, 1.4), (7, 3 / 7), (3, 5 / 3)):  # the product in FLOAT is whole
+        for mode in ("nearest", "linear"):
+            node("Resize", [normal("whole", 1, 1, size), None, np.array([1, 1, scale], F32)], known=[2], opset=18, mode=mode)
+        if scale > 1:
+            node("Upsample", [normal("whole", 1, 1, size), np.array([1, 1, scale], F32)], known=[1], opset=9)
+    for opset in (11, 12):
+        how = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+        node("Resize", [image, np.empty(0, F32), np.array([1, 1, 1.6, 0.7], F32)], known=[1, 2], opset=opset, **how)
+
+
+def sampled() -> None:
+    image = normal("sampled", 1, 2, 4, 5)
+    grid = np.array([[[[-1.3, -0.2], [0.9, 1.4], [0.1, 0.3], [1.05, -1.1], [-4, 5]]]], F32)
+    for padding in ("border", "zeros", "reflection"):
+        for align in (0, 1):
+            node("GridSample", [image, grid], opset=20, mode="cubic", padding_mode=padding, align_corners=align)
+
+
+def regions() -> None:
+    image, which = normal("regions", 2, 3, 5, 4), np.array([0, 1] * 4, I64)
+    boxes = [[0, 0, 0.5, 0.5], [1, 1, 1.2, 3], [0, 0, 3, 3], [2, 2, 1, 1], [3, 1, 1, 2], [-3, -3, -2, -2], [2.2, 3.1, 9, 9], [1, 2, 1, 2]]
+    given = [image, np.array(boxes, F32), which]
+    for mode in ("avg", "max"):
+        for samples in (0, 2):
+            options = {"output_height": 2, "output_width": 3, "sampling_ratio": samples, "mode": mode, "spatial_scale": 0.75}
+            known = [1] if mode == "max" and not samples else []
+            node("RoiAlign", given, known=known, opset=10, **options)
+            for how in ("half_pixel", "output_half_pixel"):
+                node("RoiAlign", given, known=known, opset=16, coordinate_transformation_mode=how, **options)
+
+
+def quantized() -> None:
+    wide = normal("halves", 400, scale=3.0)
+    for opset in (19, 21, 23):
+        node("QuantizeLinear", [np.array([0.25], F16), scalar(0.1, F16)], opset=opset)
+        node("QuantizeLinear", [wide.astype(F16), scalar(0.1, F16), scalar(3, I8)], opset=opset)
+    rows = np.array([0.1, 0.3], F16)
+    node("QuantizeLinear", [wide.reshape(2, 200).astype(F16), rows, np.array([1, -2], np.int16)], opset=23, axis=0)
+    blocks = [wide.reshape(2, 200).astype(F16), np.tile(rows[:, None], (1, 100)), whole("zeros", 0, 9, 2, 100, dtype=U8)]
+    node("QuantizeLinear", blocks, opset=23, axis=1, block_size=2)
+    node("QuantizeLinear", [wide, scalar(0.1, F32)], opset=23)
+    node("QuantizeLinear", [wide, scalar(0.1, F32)], opset=23, precision=TensorProto.FLOAT16)
+    node("QuantizeLinear", [wide.astype(F16), scalar(0.1, F16)], opset=23, precision=TensorProto.FLOAT)
+    for values in ([[0, 0, 0], [0, 0, 0]], [[0, 0, 1]], [[-1, -2]], [[5, 9]]):
+        node("DynamicQuantizeLinear", [np.array(values, F32)], (0, 1, 2))
+
+
+def pooled() -> None:
+    image = normal("pooled", 1, 2, 5, 6)
+    windows = (([2, 2], [3, 3], [1, 1, 1, 1]), ([3, 2], [2, 3], [0, 0, 1, 1]), ([2, 2], [2, 2], [0, 0, 1, 1]))
+    for opset in (11, 21, 22):
+        for shape, strides, pads in windows:
+            options = {"kernel_shape": shape, "strides": strides, "pads": pads, "ceil_mode": 1}
+            node("MaxPool", [image], opset=opset, **options)
+            node("AveragePool", [image], opset=opset, **options)
+            node("AveragePool", [image], opset=opset, count_include_pad=1, **options)
+            if opset > 11:
+                node("LpPool", [image], opset=opset, **options)
+    node("MaxPool", [image[0]], opset=12, kernel_shape=[2], strides=[5], pads=[1, 1], ceil_mode=1)
+
+
+def numbers() -> None:
+    node("Sign", [np.array([NAN, -2, 0, 3, -0.0, np.inf], F32)])
+    for p in (1, 2):
+        node("LpNormalization", [np.array([[0, 0], [3, -4]], F32)], axis=1, p=p)
+    mask = np.array([[True, True, True], [False, False, False], [True, False, True]])
+    query, key, value = (normal(f"masked {name}", 1, 2, 3, 4) for name in ("query", "key", "value"))
+    node("Attention", [query, key, value, mask], known=[3], opset=23)
+    for first, second, step in ((0, 0.3, 0.1), (1, 0, -0.1), (0, 1, 0.3)):
+        node("Range", [scalar(first, F32), scalar(second, F32), scalar(step, F32)], known=[0, 1, 2])
+
+
+def transposed() -> None:
+    line = normal("transposed", 1, 1, 4)
+    shapes = [(size, "NOTSET") for size in (7, 8, 9, 10)] + [(8, "SAME_UPPER"), (7, "SAME_UPPER"), (8, "SAME_LOWER")]
+    for length in (3, 4):
+        weights = normal(f"transposed {length}", 1, 1, length)
+        for opset in (1, 11):
+            for size, mode in shapes:
+                node("ConvTranspose", [line, weights], opset=opset, output_shape=[size], strides=[2], auto_pad=mode)
+
+
+def added() -> None:
+    data, skip = (normal(f"added {name}", 2, 3, 64).astype(F16) for name in ("data", "skip"))
+    gamma, beta, bias = (normal(f"added {name}", 64).astype(F16) for name in ("gamma", "beta", "bias"))
+    node("SkipLayerNormalization", [data, skip, gamma, beta, bias], (3,), domain="com.microsoft")
+    node("SkipSimplifiedLayerNormalization", [data, skip, gamma, bias], (3,), domain="com.microsoft")
+
+
+def recurrent() -> None:
+    steps = normal("steps", 3, 2, 3)
+    for operator, gates, before in (("RNN", 1, []), ("GRU", 3, ["Sigmoid"]), ("LSTM", 4, ["Sigmoid", "Tanh"])):
+        weights = [normal(f"defaults {operator} {name}", 1, 2 * gates, size) for name, size in (("w", 3), ("r", 2))]
+        for activation in ("ScaledTanh", "Affine", "ThresholdedRelu", "LeakyRelu", "HardSigmoid", "Elu", "Softplus", "Softsign"):
+            node(operator, [steps, *weights], opset=14, hidden_size=2, activations=[*before, activation])
+        node(operator, [steps, *weights], opset=14, hidden_size=2, activations=[*before, "ScaledTanh"], activation_alpha=[0.7])
+        both = {"activation_alpha": [0.7], "activation_beta": [1.3]}
+        node(operator, [steps, *weights], opset=14, hidden_size=2, activations=[*before, "ScaledTanh"], **both)
+
+
+ROWS = (resized, sampled, regions, quantized, pooled, numbers, transposed, added, recurrent)

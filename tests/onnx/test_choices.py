@@ -1,0 +1,90 @@
+"""Nodes of which ONNX's text, its reference implementation and ONNX Runtime say different things: dmlpy gives what ONNX Runtime gives.
+
+It does so whether their sizes are known, come late, or all is known before the model runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto
+from onnx.helper import make_node
+
+from dmlpy import onnx
+from tests.support.onnx_hidden_sizes import as_initializers, behind_compress
+from tests.support.onnx_models import model
+from tests.support.onnx_stored_nodes import StoredNode, stored_nodes
+from tests.support.tolerance import assert_close
+
+CASES = stored_nodes("onnx_choices")
+OPERATORS = sorted({case.operator for case in CASES})
+
+
+def check(case: StoredNode, found: Mapping[str, Any], way: str) -> None:
+    for index, expected in case.outputs.items():
+        own, what = found[f"y{index}"], f"{case}, output {index}, {way}"
+        assert (own.dtype, own.shape) == (expected.dtype, expected.shape), what
+        if expected.dtype.kind == "f":
+            assert_close(own, expected, expected.dtype, terms=64, what=what)
+        else:
+            np.testing.assert_array_equal(own, expected, err_msg=what)
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("level", ["6_4", "3_0"])
+def test_a_node_gives_what_onnx_runtime_gives(operator: str, level: str) -> None:
+    for case in CASES:
+        if case.operator != operator:
+            continue
+        found = case.model()
+        if level == "6_4":  # the host runs what needs a higher level
+            assert {record.where for record in found.interpretation().records} <= {"directml", "folded"}, case.name
+        check(case, found.compile("numpy", level)(case.given()), f"at {level}")
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_when_sizes_are_known_makes_no_difference(operator: str) -> None:
+    for case in CASES:
+        if case.operator != operator:
+            continue
+        proto, given = case.model().loaded.proto, case.given()
+        for way in (behind_compress, as_initializers) if proto.opset_import[0].version > 8 else (as_initializers,):
+            own = ModelProto()
+            own.CopyFrom(proto)
+            hidden, inputs = way(own, given)
+            check(case, onnx.load(hidden).compile("numpy")(inputs), way.__name__)
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("opset", [11, 21])
+def test_a_window_that_begins_in_the_padding_counts_nowhere(operator: str, opset: int) -> None:
+    """Up to opset 21 ONNX's inference counts it; what is made from the sizes has to know that it is left out."""
+    nodes = [
+        make_node(operator, ["x"], ["a"], name="pool", kernel_shape=[2], strides=[2], pads=[0, 1], ceil_mode=1),
+        make_node("Shape", ["a"], ["s"], name="shape"),
+        make_node("ConstantOfShape", ["s"], ["z"], name="zeros"),
+        make_node("Add", ["a", "z"], ["y"], name="sum"),
+    ]
+    x = np.arange(6, dtype=np.float32).reshape(1, 1, 6)
+    found = onnx.load(model(nodes, {"x": [1, 1, 6]}, ["y", "s"], opset=opset, types={"s": TensorProto.INT64}))
+    assert not found.report().fallbacks
+    result = found.compile("numpy")({"x": x})
+    np.testing.assert_array_equal(result["s"], [1, 1, 3])
+    np.testing.assert_array_equal(result["y"], [[[1, 3, 5]]] if operator == "MaxPool" else [[[0.5, 2.5, 4.5]]])
+
+
+def test_a_resized_tensor_has_the_sizes_that_others_read() -> None:
+    """ONNX's inference takes 10 by 0.7 as 6 elements; PyTorch's exporter writes 7 beside it, and ONNX Runtime makes 7."""
+    nodes = [
+        make_node("Resize", ["x", "", "scales"], ["a"], name="resize", mode="linear"),
+        make_node("Shape", ["a"], ["s"], name="shape"),
+        make_node("Reshape", ["a", "s"], ["b"], name="view"),
+        make_node("MatMul", ["b", "w"], ["y"], name="product"),
+    ]
+    w = np.random.default_rng(2).standard_normal((7, 3)).astype(np.float32)
+    constants = {"scales": np.array([1, 1, 0.7], np.float32), "w": w}
+    found = onnx.load(model(nodes, {"x": ["n", 2, 10]}, ["y"], opset=18, constants=constants)).compile("numpy")
+    assert found({"x": np.ones((3, 2, 10), np.float32)})["y"].shape == (3, 2, 3)
