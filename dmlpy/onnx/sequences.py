@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.scopes import Values, Walk
 
+_FOR_EACH = 8
+"""The bytes that a list takes for each of its tensors."""
+
 
 def treated(walk: Walk, node: Node) -> Values | None:
     """The outputs of a node that makes or reads sequences or optionals; None for every other node.
@@ -25,6 +28,14 @@ def treated(walk: Walk, node: Node) -> Values | None:
     """
     function = _TREATED.get(node.op_type) if node.domain == "" else None
     return function(walk, node) if function else None
+
+
+def _check_room(walk: Walk, node: Node, count: int) -> None:
+    """Refuses a sequence of so many tensors if the model holds too many already: each node that changes one has a list of its own."""
+    if not walk.budget.holds(_FOR_EACH * count):
+        found = f"a sequence of {count} tensors"
+        why = (f"{walk.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits",)
+        raise node.refusal("onnx.limit", "", found, "fewer in all sequences that are known ahead", *why)
 
 
 def _sequence(node: Node, items: tuple[Value, ...], element: int | None = None) -> Values:
@@ -56,7 +67,8 @@ def _empty(_: Walk, node: Node) -> Values:
     return _sequence(node, (), int(node.attribute("dtype", TensorProto.FLOAT)))
 
 
-def _insert(_: Walk, node: Node) -> Values:
+def _insert(walk: Walk, node: Node) -> Values:
+    _check_room(walk, node, len(_items(node)) + 1)
     items = list(_items(node))
     count = len(items)
     given = int(np.ravel(node.array(2))[0]) if node.has(2) else count
@@ -67,7 +79,8 @@ def _insert(_: Walk, node: Node) -> Values:
     return _sequence(node, tuple(items), node.value(0).element)
 
 
-def _erase(_: Walk, node: Node) -> Values:
+def _erase(walk: Walk, node: Node) -> Values:
+    _check_room(walk, node, len(_items(node)))
     items = list(_items(node))
     del items[_place(node, 1, len(items), -1)]
     return _sequence(node, tuple(items), node.value(0).element)
