@@ -18,7 +18,10 @@ LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
     "resources, dispatchables or commands of a model": (gathering.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
-    "sizes in which a model's dispatches run one ONNX model": (onnx_dispatchables.MAX_SIZED,),
+    "sizes in which a model's dispatches run one ONNX model; these times its nodes, where it runs in several": (
+        onnx_dispatchables.MAX_SIZED,
+        onnx_dispatchables.MAX_SIZED_NODES,
+    ),
     "nodes of an ONNX model; for a file of few, and for each more": (limits._MOST_NODES, limits._NODES, limits._NODES_FOR_EACH),
     "nodes that all loops of an ONNX model become; longer ones run step by step": (ONNX.unrolled,),
     "bytes that an ONNX model holds beside its own; for each of its own": (limits._BYTES, limits._BYTES_FOR_EACH),

@@ -45,6 +45,7 @@ _INEXPRESSIBLE = frozenset(
         "onnx.empty",
         "onnx.input",
         "onnx.kernel",
+        "onnx.limit",
         "onnx.output",
         "onnx.sizes",
         "onnx.type",
@@ -55,7 +56,7 @@ _INEXPRESSIBLE = frozenset(
 """The problems of a node that ONNX allows, and DirectML's operators do not express. What else is wrong with a node contradicts ONNX."""
 _COMPUTED = 2
 """A node that is computed ahead by DirectML's operators takes as long as this number of nodes more."""
-_WAITING = frozenset({"onnx.dynamic", "onnx.limit", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
+_WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
 """The problems of a node that are gone when all that it reads has come."""
 
 
@@ -195,7 +196,7 @@ class Interpretation:
         own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]
         found = inferred(own, domain, opsets, inputs, {} if prefix else self.model.types, proto.output)
         outputs = tuple(value and self._seen(value) for value in found)
-        return Node(name, own, domain, opsets.get(domain, 1), inputs, outputs, self.level, _unread)
+        return Node(name, own, domain, opsets.get(domain, 1), inputs, outputs, self.level, _unread, self.budget)
 
     def _seen(self, value: Value) -> Value:
         """A value as nodes see it: known if it has no elements, which no tensor of DirectML could hold."""

@@ -161,6 +161,11 @@ class Budget:
         return self.computes(0, count)
 
     @property
+    def nodes_left(self) -> int:
+        """How many nodes may still be looked at."""
+        return self.unrolled_left if self._loops else max(self.nodes - self._seen, 0)
+
+    @property
     def unrolled_left(self) -> int:
         """How many nodes loops may still become."""
         return max(self.unrolled - self._unrolled, 0)

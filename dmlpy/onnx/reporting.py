@@ -8,6 +8,8 @@ from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.naming import listed
 from dmlpy.graphs import ConstantNode
+from dmlpy.onnx import tensors
+from dmlpy.onnx.interpretation import Interpretation
 from dmlpy.onnx.partitions import partitions_of
 from dmlpy.onnx.prediction import Prediction
 from dmlpy.onnx.programs import GraphPart
@@ -18,7 +20,6 @@ from dmlpy.validation.problems import CompileError, DescError, DeviceError, Prob
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.onnx.interpretation import Interpretation
     from dmlpy.onnx.model import Model
 
 
@@ -32,9 +33,10 @@ def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
         raise DescError("Model.report", [Problem("onnx.like", "like", repr(like), f"one of {listed(get_args(Like))}")])
 
     def found_at(level: FeatureLevel) -> Interpretation:
-        return model.interpretation(level) if like == "dmlpy" else Prediction.of(model.loaded, model.given, level)
+        kind = Interpretation if like == "dmlpy" else Prediction
+        return kind.of(model.loaded, model.given, level)  # not kept: it may hold much
 
-    found = found_at(level)
+    found = model.interpretation(level) if like == "dmlpy" else found_at(level)
     latest = found if level >= LATEST else found_at(LATEST)
     taken = _taken(latest)
     weights, memory = _sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
@@ -84,7 +86,7 @@ def _lowest(
 
 
 def _initializer_bytes(model: Model) -> int:
-    return sum(array.nbytes for array in (model.loaded.array(tensor) for tensor in model.loaded.proto.graph.initializer))
+    return sum(map(tensors.bytes_of, model.loaded.proto.graph.initializer))
 
 
 def _sizes(model: Model, level: FeatureLevel) -> tuple[int, int | None]:

@@ -196,8 +196,10 @@ class _Graphs:
         values += sum(len(node.input) + len(node.output) for node in graph.node)
         self.nodes += len(graph.node) + max(values // OPERANDS - len(graph.node), 0)
         if self.nodes > self.most:
-            found = f"{len(graph.node)} nodes and {values} values" if depth == 0 else f"node {self.nodes}"
-            yield exceeded("nodes", place.rstrip("/"), found, self.most, f"nodes, of which each may read and make {OPERANDS} values")
+            found = f"{plural(len(graph.node), 'node')} and {values} values" if depth == 0 else f"node {self.nodes}"
+            yield exceeded(
+                "nodes", place.rstrip("/") or "graph", found, self.most, f"nodes, of which each may read and make {OPERANDS} values"
+            )
             return
         if too_long := _long_names(graph):
             yield Problem(

@@ -259,7 +259,7 @@ FILES: Mapping[str, Maker] = {
     "a loop of 2^62": lambda _: loops(1, 2**62),
     "a loop of 2^62 with a condition": lambda _: counted_loop(2**62),
     "100 loops of 4000": lambda _: loops(100, 4000),
-    "100 loops of 20": lambda _: loops(100, 20),
+    "100 loops of 10": lambda _: loops(100, 10),
     "3 loops within each other": lambda _: nested_loops(3, 4000),
     "4 short loops within each other": lambda _: nested_loops(4, 10),
     "a scan of 4000": lambda _: scans(1, 4000),

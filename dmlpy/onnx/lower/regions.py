@@ -64,6 +64,7 @@ def _largest(node: Node, *, moved: bool) -> Expression:
     for axis, (size, places) in enumerate(zip(spatial, outputs, strict=True)):
         start, end = boxes[:, 1 - axis].reshape(count, 1), boxes[:, 3 - axis].reshape(count, 1)
         length = end - start if moved else x.max(end - start, number(end, 1.0))
+        node.makes(places, samples)
         steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
         axes.append(_corners(x.add(start, x.multiply(length, node.known(f"steps{axis}", steps).reshape(1, -1))), size))
     first, second = (places * samples for places in outputs)
