@@ -145,7 +145,12 @@ def test_external_data_is_read_once_and_when_it_is_needed(tmp_path: Path, monkey
     path.write_bytes(_outside(tmp_path, ["a", "b", "unread"], offset).SerializeToString())
     seen: list[str] = []
     array_of = tensors.array_of
-    monkeypatch.setattr(tensors, "array_of", lambda tensor, folder: (seen.append(tensor.name), array_of(tensor, folder))[1])
+
+    def watched(tensor: TensorProto, folder: Path | None) -> Any:
+        seen.append(tensor.name)
+        return array_of(tensor, folder)
+
+    monkeypatch.setattr(tensors, "array_of", watched)
     found = onnx.load(path)
     assert seen == []
     found.report()
