@@ -112,6 +112,14 @@ def predicted(path: Path) -> str:
     return modelled(path, "onnxruntime")
 
 
+def compiled(path: Path) -> str:
+    """An ONNX model, compiled for NumPy, as far as its sizes are known."""
+    from dmlpy import onnx
+
+    onnx.load(path).compile("numpy")
+    return "accepted"
+
+
 def recorded(path: Path) -> str:
     """A record of `dmlpy bench`."""
     from dmlpy.bench.records import Record
@@ -132,10 +140,15 @@ TRIES: dict[str, Callable[[Path], str]] = {
     "onnx": imported,
     "model": modelled,
     "prediction": predicted,
+    "generated": modelled,
+    "generated prediction": predicted,
+    "generated compiled": compiled,
     "record": recorded,
 }
 """What is done with a file, by kind."""
-SUFFIXES = {"npz": "npy", "model": "onnx", "prediction": "onnx", "record": "json", "raw": "dat"}
+GENERATED = ("generated", "generated prediction", "generated compiled")
+"""The kinds whose files are made from the schemas of ONNX's operators."""
+SUFFIXES = {"npz": "npy", **dict.fromkeys(("model", "prediction", *GENERATED), "onnx"), "record": "json", "raw": "dat"}
 """Of kinds whose files have another suffix than the kind's name."""
 
 

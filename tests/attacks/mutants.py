@@ -252,6 +252,12 @@ def _model(chance: random.Random) -> bytes:
     return onnx_mutants.mutant(chance)
 
 
+def _generated(chance: random.Random) -> bytes:
+    from tests.attacks import generated_models  # needs the package onnx
+
+    return generated_models.generated(chance)
+
+
 def _record(chance: random.Random) -> bytes:
     data = json.loads((ROOT / "dmlpy" / "bench" / "records" / "cpu.json").read_text(encoding="utf-8"))
     text = json.dumps(changed(data, chance)).encode()
@@ -270,5 +276,6 @@ MAKERS: dict[str, Callable[[random.Random], bytes]] = {
     "onnx": lambda chance: damaged(chance.choice(_nodes()), chance),
     "model": _model,
     "prediction": _model,
+    **dict.fromkeys(("generated", "generated prediction", "generated compiled"), _generated),
     "record": _record,
 }
