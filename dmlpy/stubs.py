@@ -91,6 +91,7 @@ ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.compiled": ("CompiledModel",),
     "dmlpy.onnx.exporting": ("export",),
     "dmlpy.onnx.interpretation": ("NodeRecord",),
+    "dmlpy.onnx.limits": ("Limits",),
     "dmlpy.onnx.model": ("Model", "load"),
     "dmlpy.onnx.partitions": ("Partition",),
     "dmlpy.onnx.plans": ("ModelComparison", "ModelPlan"),

@@ -10,12 +10,27 @@ from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.dxdispatch import entries, gathering, onnx_dispatchables, pictures, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving
+from dmlpy.onnx import limits as onnx_limits
+
+ONNX = onnx_limits.Limits()
 
 LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
     "resources, dispatchables or commands of a model": (gathering.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
-    "sizes in which a model's dispatches run one ONNX model": (onnx_dispatchables.MAX_SIZED,),
+    "sizes in which a model's dispatches run one ONNX model; these times its nodes, where it runs in several": (
+        onnx_dispatchables.MAX_SIZED,
+        onnx_dispatchables.MAX_SIZED_NODES,
+    ),
+    "nodes of an ONNX model; for a file of few, and for each more": (
+        onnx_limits._MOST_NODES,
+        onnx_limits._NODES,
+        onnx_limits._NODES_FOR_EACH,
+    ),
+    "nodes that all loops of an ONNX model become; longer ones run step by step": (ONNX.unrolled,),
+    "bytes that an ONNX model holds beside its own; for each of its own": (onnx_limits._BYTES, onnx_limits._BYTES_FOR_EACH),
+    "characters of an ONNX model's names, in all and in each": (ONNX.characters, onnx_limits.MAX_NAME),
+    "messages in the file of an ONNX model": (ONNX.messages,),
     "members of a struct": (MAX_MEMBERS,),
     "nodes of a graph's dump; its bytes": (serialized.MAX_NODES, flatbuffer.MAX_BYTES),
     "pixels of a picture; scans of a JPEG": (pictures.MAX_PIXELS, pictures._MAX_SCANS),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 MAX_SIZED = 100
 """The most sizes in which a file's dispatches run one ONNX model: each is compiled on its own, which takes far longer than reading it."""
+MAX_SIZED_NODES = 20_000
+"""The most nodes that these make of the model in all: sizes times nodes of its file."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +172,9 @@ def resolve_onnx(
     if problems:
         return None, problems[:MAX_TOLD]
     sized = dispatchable.with_sizes(sizes)
-    if len(dispatchable.sized) > MAX_SIZED:
-        found = f"dispatched in more than {MAX_SIZED} sizes of its inputs"
+    most = min(MAX_SIZED, max(MAX_SIZED_NODES // max(dispatchable.model.loaded.stated.nodes, 1), 1))
+    if len(dispatchable.sized) > most:
+        found = f"dispatched in more than {most} sizes of its inputs"
         return None, [Problem("file.parts", f"dispatchable {dispatchable.name!r}", found, "fewer: each is compiled on its own")]
     try:
         interpretation = sized.interpretation(dispatchable.level)

@@ -2,6 +2,7 @@
 from .compiled import CompiledModel as CompiledModel
 from .exporting import export as export
 from .interpretation import NodeRecord as NodeRecord
+from .limits import Limits as Limits
 from .model import Model as Model
 from .model import load as load
 from .partitions import Partition as Partition
@@ -11,6 +12,7 @@ from .report import Report as Report
 from .values import Value as Value
 __all__ = [
     "CompiledModel",
+    "Limits",
     "Model",
     "ModelComparison",
     "ModelPlan",

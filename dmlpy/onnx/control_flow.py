@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.onnx.nodes import NotLowered
 from dmlpy.onnx.pieces import piece, stacked
+from dmlpy.onnx.stated import nodes_in
 from dmlpy.onnx.values import Value, of_proto
 
 if TYPE_CHECKING:
@@ -18,11 +20,10 @@ if TYPE_CHECKING:
 
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.scopes import Scope, Values, Walk
-
-MAX_ITERATIONS = 4096
-"""The most iterations that are unrolled; a longer loop runs on the host."""
-MAX_NODES = 1 << 13
-"""The most nodes that one loop becomes, those of loops within it included."""
+_NAMES = 3
+"""The names that a node and its values have, each of which begins with that of the loop."""
+_SHORT = 4096
+"""The bytes of a node of which copies do not matter."""
 
 
 def is_control_flow(node: Node) -> bool:
@@ -38,11 +39,12 @@ def unrolled(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) ->
     """
     if node.op_type == "If":
         return _chosen(walk, node, scope, opsets)
-    if node.op_type == "Loop":
-        return _looped(walk, node, scope, opsets)
-    if node.opset >= 9:
-        return _scanned(walk, node, node.inputs, scope, opsets, f"{node.name}/")
-    return _scanned_batch(walk, node, scope, opsets)
+    with walk.budget.unrolling():
+        if node.op_type == "Loop":
+            return _looped(walk, node, scope, opsets)
+        if node.opset >= 9:
+            return _scanned(walk, node, node.inputs, scope, opsets, f"{node.name}/")
+        return _scanned_batch(walk, node, scope, opsets)
 
 
 def _chosen(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
@@ -60,10 +62,11 @@ def _looped(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) -> 
     goes_on = bool(_scalar(node, 1)) if node.has(1) else True
     states = list(node.inputs[2:])
     rows: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
+    _check_room(walk, node, (inf if count is None else count) if _goes_on(body) else 1)
     around = _constants(walk, node, body, scope, opsets)
     step = 0
     while goes_on and (count is None or step < count):
-        _check_length(walk, node, step)
+        _check_room(walk, node, 1)
         prefix = f"{node.name}/{step}/"
         known = [np.asarray(step, np.int64), np.asarray(True)]
         given = [Value.known(walk.unique(prefix + item.name), array) for item, array in zip(body.input, known, strict=False)]
@@ -109,9 +112,10 @@ def _scanned(
     axes = [node.axis(axis, len(value.static_sizes)) for axis, value in zip(axes, values, strict=True)]
     length = values[0].static_sizes[axes[0]]
     rows: list[list[Value]] = [[] for _ in range(outputs)]
+    _check_room(walk, node, length)
     around = _constants(walk, node, body, scope, opsets)
     for step in range(length):
-        _check_length(walk, node, step)
+        _check_room(walk, node, 1)
         own = f"{prefix}{step}/"
         parts = [
             piece(walk, value, axis, length - 1 - step if back else step, own)
@@ -135,6 +139,7 @@ def _scanned_batch(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, in
         raise node.refusal("onnx.input", node.input_label(0), "given", "left out: all sequences have the same length")
     values = [_sized(node, value, index) for index, value in enumerate(node.inputs) if index]
     batches: list[Values] = []
+    _check_room(walk, node, values[0].static_sizes[0])
     for entry in range(values[0].static_sizes[0]):
         prefix = f"{node.name}/{entry}/"
         own = [piece(walk, value, 0, entry, prefix) for value in values]
@@ -175,11 +180,40 @@ def _scalar(node: Node, index: int) -> Any:
     return array.item()
 
 
-def _check_length(walk: Walk, node: Node, step: int) -> None:
-    if step >= MAX_ITERATIONS:
-        raise node.refusal("onnx.unroll", "", f"more than {MAX_ITERATIONS} iterations", "fewer: each becomes nodes of its own")
-    if walk.taken_since(node) > MAX_NODES:
-        raise node.refusal("onnx.unroll", "", f"more than {MAX_NODES} nodes after {step} iterations", "fewer: a loop is unrolled")
+def _check_room(walk: Walk, node: Node, iterations: float) -> None:
+    """Refuses iterations for which the budget of all loops has no room: they run when the model runs."""
+    body: GraphProto = node.attribute("body")
+    nodes = max(_unrolled_nodes(body), 1)
+    for each, left, what in (
+        (nodes, walk.budget.unrolled_left, "nodes"),
+        (nodes * _NAMES * len(node.name), walk.budget.characters_left, "characters of names"),
+        (_unrolled_bytes(body), walk.budget.bytes, "bytes of attributes"),
+    ):
+        if iterations * each > left:
+            found = f"{iterations} iterations of {each} {what} each"
+            why = (f"{walk.budget.unrolled} nodes are the limit 'unrolled' of dmlpy.onnx.Limits, for all loops of the model",)
+            raise node.refusal("onnx.unroll", "", found, f"at most {left} {what}: each iteration becomes nodes of its own", *why)
+
+
+def _unrolled_nodes(body: GraphProto) -> int:
+    """The nodes that one iteration becomes, at least."""
+    rows = max(len(body.output) - len(body.input), 0)  # each is put in its place by a node
+    return nodes_in(proto for proto in body.node if not _is_constant(proto.op_type, proto.input)) + rows
+
+
+def _unrolled_bytes(body: GraphProto) -> int:
+    """The bytes of the nodes of one iteration that are more than a few."""
+    sizes = (proto.ByteSize() for proto in body.node if not _is_constant(proto.op_type, proto.input))
+    return sum(size for size in sizes if size > _SHORT)
+
+
+def _goes_on(body: GraphProto) -> bool:
+    """Whether the condition of a Loop is what it was, or a constant: then the number of iterations is known from the start."""
+    makers = {name: proto for proto in body.node for name in proto.output}
+    name = body.output[0].name
+    while name in makers and makers[name].op_type == "Identity" and makers[name].input:
+        name = makers[name].input[0]
+    return name not in makers or makers[name].op_type == "Constant"
 
 
 def _sized(node: Node, value: Value | None, index: int) -> Value:

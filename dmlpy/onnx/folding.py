@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import helper
 
-from dmlpy.onnx import host
+from dmlpy.onnx import host, tensors
+from dmlpy.onnx.costs import cost_of
 from dmlpy.onnx.elements import dtype_of, sizes_problem
 from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dmlpy.onnx.limits import Budget
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.values import Array, Value
 
-MAX_BYTES = 1 << 28
-"""The most bytes that a folded result has: a node that makes more of small inputs runs with the model."""
-MAX_HELD = 1 << 30
-"""The most bytes of folded results that a model holds."""
-_GROWS = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "EyeLike", "Pad", "Resize", "Upsample", "MaxUnpool"})
+_LOOPS = 200
+"""How much longer the reference implementation takes for an element where it may loop over them."""
 _NEVER = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"})
 
 
@@ -46,18 +45,21 @@ def empty(node: Node) -> dict[str, Array] | None:
 
 
 def folded(
-    node: Node, opsets: Mapping[str, int], computed: Callable[[Node, Mapping[str, int]], dict[str, Array] | None]
+    node: Node, opsets: Mapping[str, int], budget: Budget, computed: Callable[[Node, Mapping[str, int]], dict[str, Array] | None]
 ) -> dict[str, Array] | None:
     """The outputs of a node by name where they are known before the model runs, else None.
 
     Args:
         node: the node.
         opsets: the versions of the domains.
+        budget: what may be computed and held ahead.
         computed: computes a node whose inputs are known by DirectML's operators, as they would when the model runs; None where there are
             none for it.
     """
     if node.domain == "" and node.op_type in ("Shape", "Size") and node.inputs[0] is not None and node.inputs[0].is_static:
         return {node.proto.output[0]: _of_shape(node)}
+    if node.domain == "" and node.op_type == "Constant" and (stored := _stored(node)) is not None:
+        return {node.proto.output[0]: stored}
     given = [value for value in node.inputs if value is not None]
     proto = node.proto
     if node.domain == "" and node.op_type == "CastLike" and node.outputs[0] is not None and node.outputs[0].element:
@@ -66,10 +68,14 @@ def folded(
         proto, given = cast, given[:1]
     if any(value.array is None for value in given) or not _is_folded(node):
         return None
+    elements, held = cost_of(node)
+    if not budget.computes(elements, held):
+        return None
+    is_quick = host.is_quick(node.op_type, node.opset)
     try:
-        if not host.is_quick(node.op_type, node.opset) and (found := computed(node, opsets)) is not None:
+        if not is_quick and (found := computed(node, opsets)) is not None:
             return found
-        if not host.runs(node.op_type, node.opset, node.domain):
+        if not host.runs(node.op_type, node.opset, node.domain) or not (is_quick or budget.computes(_LOOPS * elements, 0)):
             return None
         found = host.evaluate(proto, opsets, {value.name: value.array for value in given if value.array is not None})
     except (DmlError, MemoryError):
@@ -80,16 +86,17 @@ def folded(
 def _is_folded(node: Node) -> bool:
     if node.domain != "" or node.op_type in _NEVER:
         return False
-    if any(item.HasField("g") or item.graphs for item in node.proto.attribute):
-        return False
-    sizes = [_bytes(value) for value in node.outputs if value is not None]
-    return all(size <= MAX_BYTES or (size == inf and node.op_type not in _GROWS) for size in sizes)
+    return not any(item.HasField("g") or item.graphs for item in node.proto.attribute)
 
 
-def _bytes(value: Value) -> float:
-    if value.element is None or not value.is_static:
-        return inf
-    return prod(value.tensor_sizes) * dtype_of(value.element).itemsize
+def _stored(node: Node) -> Array | None:
+    """The elements of a Constant that is a tensor or texts."""
+    for item in node.proto.attribute:
+        if item.name == "value" and item.HasField("t"):
+            return tensors.array_of(item.t, None)
+        if item.name == "value_strings" and all(map(tensors.is_text, item.strings)):
+            return tensors.texts_of(item.strings)
+    return None
 
 
 def _of_shape(node: Node) -> Array:

@@ -10,12 +10,14 @@ from onnx.helper import make_node
 
 from dmlpy.onnx import bodies, control_flow, folding, functions, host, rules, sequences
 from dmlpy.onnx.inference import inferred
+from dmlpy.onnx.limits import OPERANDS
 from dmlpy.onnx.lower import lowering
 from dmlpy.onnx.node_lowering import lowered
 from dmlpy.onnx.nodes import Node, NotLowered
 from dmlpy.onnx.programs import program_of
 from dmlpy.onnx.single_nodes import computed
 from dmlpy.onnx.stages import GraphStage, HostStage, Stage
+from dmlpy.onnx.stated import nodes_in
 from dmlpy.onnx.unforeseen import as_error, as_reason
 from dmlpy.onnx.values import Value
 from dmlpy.validation.checking import LATEST, lowest_level
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.limits import Budget
     from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.programs import Program
     from dmlpy.onnx.scopes import Scope, Values
@@ -43,6 +46,7 @@ _INEXPRESSIBLE = frozenset(
         "onnx.empty",
         "onnx.input",
         "onnx.kernel",
+        "onnx.limit",
         "onnx.output",
         "onnx.sizes",
         "onnx.type",
@@ -51,6 +55,8 @@ _INEXPRESSIBLE = frozenset(
     }
 )
 """The problems of a node that ONNX allows, and DirectML's operators do not express. What else is wrong with a node contradicts ONNX."""
+_COMPUTED = 2
+"""A node that is computed ahead by DirectML's operators takes as long as this number of nodes more."""
 _WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
 """The problems of a node that are gone when all that it reads has come."""
 
@@ -101,6 +107,7 @@ class Interpretation:
         records: what became of each node, in the order in which they run.
         inputs: the inputs of the model, by name.
         outputs: the outputs of the model, by the model's names.
+        budget: what of the model's limits is left.
     """
 
     model: LoadedModel
@@ -113,7 +120,10 @@ class Interpretation:
     _begun: dict[str, int] = field(default_factory=dict)
     _changed: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
     """How much each stage held before it was changed, in order; None before it was there."""
-    _held: int = 0
+    budget: Budget = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.budget = self.model.budget()
 
     @classmethod
     def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Self:
@@ -140,9 +150,11 @@ class Interpretation:
 
     def unique(self, name: str) -> str:
         """The name, with a number behind it if it is taken."""
+        self.budget.write(name)
         while name in self._taken:
             self._taken[name] += 1
             name = f"{name}_{self._taken[name]}"
+            self.budget.write(name)
         self._taken[name] = 0
         return name
 
@@ -162,8 +174,9 @@ class Interpretation:
         """Takes the initializers of a graph, as `walk` does."""
         named = [(tensor.name, tensor) for tensor in graph.initializer]
         sparse = [(tensor.values.name, tensor) for tensor in graph.sparse_initializer]
+        read = None if all(tensor.data_location == TensorProto.DEFAULT for tensor in graph.initializer) else _read_in(graph)
         for name, tensor in (*named, *sparse):
-            if name not in scope or prefix:
+            if (name not in scope or prefix) and (read is None or name in read):
                 scope[name] = Value.known(self.unique(prefix + name), self.model.array(tensor))
 
     def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
@@ -179,6 +192,7 @@ class Interpretation:
 
     def _node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
         """The node with unique names, and with what is known of its outputs."""
+        self.budget.visit(name, 1 + (len(proto.input) + len(proto.output)) // OPERANDS)
         own = NodeProto()
         own.CopyFrom(proto)
         own.name = name
@@ -189,7 +203,7 @@ class Interpretation:
         inputs = tuple(self._seen(scope[given]) if given else None for given in proto.input)
         own.input[:] = [value.name if value else "" for value in inputs]
         own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]
-        node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _unread)
+        node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _unread, self.budget)
         node = replace(node, problems=tuple(self._broken_rules(node)))
         found = inferred(node, opsets, {} if prefix else self.model.types, proto.output)
         node = replace(node, outputs=tuple(value and self._seen(value) for value in found))
@@ -249,10 +263,6 @@ class Interpretation:
 
     # What fails halfway leaves no trace
 
-    def taken_since(self, node: Node) -> int:
-        """How many nodes were taken since one was that is not placed yet."""
-        return len(self.records) - self._begun[node.name]
-
     def _asked_of(self, node: Node, record: NodeRecord) -> list[Problem]:
         """What a node of a definition wants to know, asked of the inputs of the node that the definition stands for."""
         if all(problem.code != "onnx.constant_input" for problem in record.problems):
@@ -289,14 +299,13 @@ class Interpretation:
 
     def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node by name where they are known before the model runs; None also when too much of that is held already."""
-        found = folding.folded(node, opsets, self._computed) if self._held <= folding.MAX_HELD else None
-        self._held += sum(array.nbytes for array in (found or {}).values())
-        return found
+        return folding.folded(node, opsets, self.budget, self._computed)
 
     def _computed(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node whose inputs are known, by DirectML's operators; None if they do not express it."""
         arrays = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
-        program = SingleNode.program(self.model, node.proto, opsets, arrays)
+        self.budget.visit(node.name, _COMPUTED)
+        program = SingleNode.program(self.model, node.proto, opsets, arrays, self.budget)
         return None if program is None else computed(program, arrays)
 
     def _folded(self, node: Node, known: Mapping[str, Array]) -> Values:
@@ -336,6 +345,7 @@ class Interpretation:
         self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
     ) -> Values:
         """The outputs of a node that is compiled later or runs on the host, or nowhere if the reference implementation lacks it."""
+        self.budget.visit(node.name, nodes_in([node.proto]) - 1)
         around = {name: self.whole(scope[name]) for name in bodies.captured(node.proto) if name in scope}
         inputs = [None if value is None else self.whole(value) for value in node.inputs]
         proto = bodies.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique, self.model.folder)
@@ -394,7 +404,14 @@ class SingleNode(Interpretation):
 
     @classmethod
     def program(
-        cls, model: LoadedModel, proto: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array], *, wide: bool = False
+        cls,
+        model: LoadedModel,
+        proto: NodeProto,
+        opsets: Mapping[str, int],
+        arrays: Mapping[str, Array],
+        budget: Budget | None = None,
+        *,
+        wide: bool = False,
     ) -> Program | None:
         """What computes the node.
 
@@ -403,6 +420,7 @@ class SingleNode(Interpretation):
             proto: the node; its inputs have the arrays' names.
             opsets: the versions of the domains.
             arrays: its inputs by name: the program reads those of floating-point numbers, whose elements decide nothing.
+            budget: what it may take; None for what a model may.
             wide: whether FLOAT64 tensors are taken for FLOAT32 ones.
 
         Returns:
@@ -411,9 +429,9 @@ class SingleNode(Interpretation):
         Raises:
             CompileError: ONNX does not allow the node.
         """
-        made = cls._taking(model, proto, opsets, arrays, wide=wide)
+        made = cls._taking(model, proto, opsets, arrays, budget, wide=wide)
         if not wide and any(problem.code == "onnx.constant_input" for record in made.records for problem in record.problems):
-            made = cls._taking(model, proto, opsets, arrays, known=True)
+            made = cls._taking(model, proto, opsets, arrays, budget, known=True)
         if any(record.where == "invalid" for record in made.records):
             raise CompileError(model.name, made.problems)
         if any(record.where not in ("directml", "folded") for record in made.records):
@@ -429,12 +447,14 @@ class SingleNode(Interpretation):
         proto: NodeProto,
         opsets: Mapping[str, int],
         arrays: Mapping[str, Array],
+        budget: Budget | None,
         *,
         wide: bool = False,
         known: bool = False,
     ) -> Self:
         """What becomes of the node where floating-point numbers are read in a run, or with `known` none are: some decide what it does."""
         made = cls(model, LATEST)
+        made.budget = budget or made.budget
         for name, array in arrays.items():
             own = Value.known(made.unique(name), array)
             if own.array is not None and own.array.dtype.kind == "f" and own.array.size and not known:
@@ -464,6 +484,12 @@ class _Mark:
 
     records: int
     changed: int
+
+
+def _read_in(graph: GraphProto) -> frozenset[str]:
+    """The names that the nodes of a graph and its outputs read."""
+    captured = (name for proto in graph.node for name in bodies.captured(proto))
+    return frozenset((*(name for proto in graph.node for name in proto.input), *captured, *(item.name for item in graph.output)))
 
 
 def _unread(value: Value) -> Expression:

@@ -13,7 +13,10 @@ from dmlpy import files
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed
 from dmlpy.onnx import tensors
+from dmlpy.onnx.limits import Budget, Limits, exceeded
+from dmlpy.onnx.stated import memory_problem, nodes_of, stated_of
 from dmlpy.onnx.validity import problems_of
+from dmlpy.onnx.wire import messages_in
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -32,19 +35,27 @@ class LoadedModel:
         folder: where external data lies; None if there can be none.
         opsets: the versions of the domains that it imports; ONNX's own is ''.
         types: the types of values that the file states, or that follow from it, by name.
+        limits: what it may take until it runs.
+        stated: what its file says of nodes and bytes.
     """
 
-    def __init__(self, proto: ModelProto, name: str, folder: Path | None) -> None:
+    def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:
         """Checks the model.
 
         Raises:
             DescError: it is not valid; all problems are told.
         """
-        self.proto = _inlined(proto, name, folder)
+        nodes = nodes_of(proto)
+        self.proto = _inlined(proto, name, folder, limits, nodes)
         self.name = name
+        self.limits = limits
+        self.stated = stated_of(proto, nodes, folder)
+        if (problem := memory_problem(self.proto, folder, limits, self.stated)) is not None:
+            raise DescError(f"onnx.load: {name}", [problem])
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
+        self._outside: dict[tuple[object, ...], Array] = {}
 
     @cached_property
     def types(self) -> dict[str, TypeProto]:
@@ -58,29 +69,44 @@ class LoadedModel:
             DescError: there is no memory for it, or the file has changed.
         """
         if id(tensor) not in self._arrays:
-            is_sparse = isinstance(tensor, SparseTensorProto)
             try:
-                self._arrays[id(tensor)] = tensor, (tensors.dense if is_sparse else tensors.array_of)(tensor, self.folder)
+                self._arrays[id(tensor)] = tensor, self._read(tensor)
             except MemoryError:
                 name = tensor.values.name if isinstance(tensor, SparseTensorProto) else tensor.name
                 found = f"{listed(tensor.dims)}, more than there is memory"
                 raise DescError(f"onnx: {self.name}", [Problem("onnx.size", name, found, "sizes that fit into memory")]) from None
         return self._arrays[id(tensor)][1]
 
+    def _read(self, tensor: TensorProto | SparseTensorProto) -> Array:
+        if isinstance(tensor, SparseTensorProto):
+            return tensors.dense(tensor, self.folder)
+        if tensor.data_location != TensorProto.EXTERNAL:
+            return tensors.array_of(tensor, self.folder)
+        key = (tensors.place_of(tensor, self.folder), tensor.data_type, *tensor.dims)  # tensors that share their bytes share the array
+        if key not in self._outside:
+            self._outside[key] = tensors.array_of(tensor, self.folder)
+        return self._outside[key]
 
-def load_model(source: Any) -> LoadedModel:
+    def budget(self) -> Budget:
+        """What a walk through the model may take."""
+        return Budget(self.name, self.limits, self.stated)
+
+
+def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
     """Reads a model.
 
     Args:
         source: a path, the bytes of a file, or a ModelProto.
+        limits: what the model may take; None for the usual limits.
 
     Raises:
         DescError: no such file, or no model in it.
     """
+    limits = limits or Limits()
     if isinstance(source, ModelProto):
-        return LoadedModel(source, source.graph.name or "model", None)
+        return LoadedModel(source, source.graph.name or "model", None, limits)
     if isinstance(source, bytes | bytearray | memoryview):
-        return LoadedModel(_parsed(bytes(source), "model"), "model", None)
+        return LoadedModel(_parsed(bytes(source), "model", limits), "model", None, limits)
     if not isinstance(source, str | Path):
         raise DescError("onnx.load", [Problem("field.form", "source", brief(source), "a path, bytes, or a ModelProto")])
     path = Path(source)
@@ -89,10 +115,13 @@ def load_model(source: Any) -> LoadedModel:
     except (OSError, ValueError, MemoryError) as error:  # a name with a zero is a ValueError
         reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
         raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
-    return LoadedModel(_parsed(data, path.name), path.name, path.parent)
+    return LoadedModel(_parsed(data, path.name, limits), path.name, path.parent, limits)
 
 
-def _parsed(data: bytes, name: str) -> ModelProto:
+def _parsed(data: bytes, name: str, limits: Limits) -> ModelProto:
+    if (count := messages_in(data, limits.messages)) > limits.messages:
+        problem = exceeded("messages", "", f"{count} messages or more in {len(data)} bytes", limits.messages, "of them")
+        raise DescError(f"onnx.load: {name}", [problem])
     proto = ModelProto()
     try:
         proto.ParseFromString(data)
@@ -103,9 +132,17 @@ def _parsed(data: bytes, name: str) -> ModelProto:
     return proto
 
 
-def _inlined(proto: ModelProto, name: str, folder: Path | None) -> ModelProto:
-    """The model, after it was checked, with its own functions inlined."""
-    if problems := problems_of(proto, folder):
+def _inlined(proto: ModelProto, name: str, folder: Path | None, limits: Limits, nodes: int) -> ModelProto:
+    """The model, after it was checked, with its own functions inlined.
+
+    Args:
+        proto: the model.
+        name: what messages call it.
+        folder: where external data lies.
+        limits: what it may take.
+        nodes: the nodes that its file has.
+    """
+    if problems := problems_of(proto, folder, limits, nodes):
         raise DescError(f"onnx.load: {name}", problems)
     if not proto.functions:
         return proto
@@ -114,6 +151,6 @@ def _inlined(proto: ModelProto, name: str, folder: Path | None) -> ModelProto:
     except Exception as error:  # ONNX raises what its C++ code throws
         found = f"not inlined: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
         raise DescError(f"onnx.load: {name}", [Problem("onnx.function", "functions", found, "functions that ONNX inlines")]) from None
-    if problems := problems_of(own, folder):
+    if problems := problems_of(own, folder, limits, nodes):
         raise DescError(f"onnx.load: {name}, with its functions inlined", problems)
     return own

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.graphs import Graph
     from dmlpy.onnx.compiled import CompiledModel
+    from dmlpy.onnx.limits import Limits
     from dmlpy.onnx.report import Like, Report
 
 
@@ -34,6 +35,7 @@ def load(
     *,
     sizes: Mapping[str, int | Sequence[int]] | None = None,
     constants: Mapping[str, Any] | None = None,
+    limits: Limits | None = None,
 ) -> Model:
     """Loads an ONNX model.
 
@@ -41,11 +43,12 @@ def load(
         source: a path, the bytes of a file, or a `ModelProto`. External data is read from below the file's folder.
         sizes: what the file leaves open: sizes by the name of a symbol, or all sizes of an input by its name.
         constants: inputs whose elements are known before the model runs, by name.
+        limits: the most that the model may take while it is loaded, reported on and compiled; None for the usual limits.
 
     Raises:
-        DescError: no such file, no valid model in it, or sizes and constants that do not fit; all problems are told.
+        DescError: no such file, no valid model in it, one beyond the limits, or sizes and constants that do not fit; all problems are told.
     """
-    return Model(load_model(source), dict(sizes or {}), {name: np.asarray(array) for name, array in (constants or {}).items()})
+    return Model(load_model(source, limits), dict(sizes or {}), {name: np.asarray(array) for name, array in (constants or {}).items()})
 
 
 class Model:

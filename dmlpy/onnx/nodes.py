@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dmlpy.description.enums import DataType, FeatureLevel
+    from dmlpy.onnx.limits import Budget
     from dmlpy.onnx.values import Array
     from dmlpy.x.expressions import Expression
+
+_FOR_EACH = 4
+"""The bytes of a number of an array that a lowering makes."""
 
 
 class NotLowered(Exception):  # noqa: N818  (control flow: no error reaches the user by it)
@@ -45,6 +49,7 @@ class Node:
         outputs: the values that it gives, as far as ONNX's inference knows them; None for those that nobody asks for.
         level: the highest feature level that may be used.
         read: makes the expression of a value in the graph that is being built.
+        budget: what is left of the model's limits.
         problems: what of the node contradicts ONNX.
     """
 
@@ -56,6 +61,7 @@ class Node:
     outputs: tuple[Value | None, ...]
     level: FeatureLevel
     read: Callable[[Value], Expression]
+    budget: Budget
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -165,6 +171,28 @@ class Node:
             array: the elements.
         """
         return self.read(Value.known(f"{self.name}/{label}", array))
+
+    def makes(self, *sizes: int) -> None:
+        """Takes room for an array that follows from sizes and attributes, before it is made.
+
+        Raises:
+            NotLowered: no room is left.
+        """
+        count = prod(sizes)
+        if not self.budget.computes(count, _FOR_EACH * count):
+            found, expected = f"{count} numbers that follow from its sizes", "fewer in all nodes of the model"
+            raise self.refusal("onnx.limit", "", found, expected, f"{self.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits")
+
+    def becomes(self, steps: int) -> None:
+        """Takes room for steps of which each becomes operators of its own, before they are made.
+
+        Raises:
+            NotLowered: no room is left.
+        """
+        if steps > self.budget.nodes_left:
+            why = f"{self.budget.nodes} nodes are the limit 'nodes' of dmlpy.onnx.Limits"
+            raise self.refusal("onnx.limit", "", f"{steps} steps", f"at most {self.budget.nodes_left}", why)
+        self.budget.visit(self.name, steps)
 
     def array(self, index: int) -> Array:
         """The elements of an input that has to be known before the model runs.

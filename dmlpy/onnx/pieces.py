@@ -21,7 +21,8 @@ _OPSETS = {"": 13}
 def piece(walk: Walk, value: Value, axis: int, index: int, prefix: str) -> Value:
     """The elements at one index of a dimension, without that dimension."""
     if value.array is not None:
-        return Value.known(walk.unique(f"{prefix}{value.name}[{index}]"), np.take(value.array, index, axis))
+        place: tuple[Any, ...] = (slice(None),) * axis + (index, ...)  # gives a view, also of a vector and of texts
+        return Value.known(walk.unique(f"{prefix}{value.name}[{index}]"), value.array[place])
     bounds = [_integers(walk, prefix, number) for number in (index, index + 1, axis)]
     (part,) = made(walk, "Slice", [value, *bounds], prefix)
     (found,) = made(walk, "Squeeze", [part, bounds[2]], prefix)

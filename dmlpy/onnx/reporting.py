@@ -8,6 +8,8 @@ from dmlpy.compiler import compile_apart
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.naming import listed
 from dmlpy.graphs import ConstantNode
+from dmlpy.onnx import tensors
+from dmlpy.onnx.interpretation import Interpretation
 from dmlpy.onnx.partitions import partitions_of
 from dmlpy.onnx.prediction import Prediction
 from dmlpy.onnx.programs import GraphPart
@@ -19,7 +21,6 @@ from dmlpy.validation.problems import CompileError, DescError, DeviceError, Prob
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dmlpy.onnx.interpretation import Interpretation
     from dmlpy.onnx.model import Model
 
 
@@ -33,9 +34,10 @@ def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
         model, sizes = _tried(model, level)  # as a call has it, which knows all sizes
 
     def found_at(level: FeatureLevel) -> Interpretation:
-        return model.interpretation(level) if like == "dmlpy" else Prediction.of(model.loaded, model.given, level)
+        kind = Interpretation if like == "dmlpy" else Prediction
+        return kind.of(model.loaded, model.given, level)  # not kept: it may hold much
 
-    found = found_at(level)
+    found = model.interpretation(level) if like == "dmlpy" else found_at(level)
     latest = found if level >= LATEST else found_at(LATEST)
     taken = _taken(found)
     weights, memory = _sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
@@ -96,7 +98,7 @@ def _lowest(
 
 
 def _initializer_bytes(model: Model) -> int:
-    return sum(array.nbytes for array in (model.loaded.array(tensor) for tensor in model.loaded.proto.graph.initializer))
+    return sum(map(tensors.bytes_of, model.loaded.proto.graph.initializer))
 
 
 def _sizes(model: Model, level: FeatureLevel) -> tuple[int, int | None]:

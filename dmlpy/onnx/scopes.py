@@ -10,7 +10,7 @@ from dmlpy.onnx.values import Value
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
 
-    from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.limits import Budget
 
 Scope: TypeAlias = MutableMapping[str, Value]
 """The values that nodes may read, by the names that their graph gives them."""
@@ -20,6 +20,8 @@ Values: TypeAlias = list[Value | None]
 
 class Walk(Protocol):
     """The walk through a model, to which bodies and definitions are given in place of their node."""
+
+    budget: Budget
 
     def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes the initializers and the nodes of a graph."""
@@ -32,6 +34,3 @@ class Walk(Protocol):
 
     def unique(self, name: str) -> str:
         """A name that no value and no node has."""
-
-    def taken_since(self, node: Node) -> int:
-        """How many nodes were taken since one was that is not placed yet."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_PARTS = 4096
 """The most tensors that one is split into before the model runs."""
+_FOR_EACH = 8
+"""The bytes that a list takes for each of its tensors."""
 
 
 def treated(walk: Walk, node: Node) -> Values | None:
@@ -29,6 +31,14 @@ def treated(walk: Walk, node: Node) -> Values | None:
     """
     function = _TREATED.get(node.op_type) if node.domain == "" else None
     return function(walk, node) if function else None
+
+
+def _check_room(walk: Walk, node: Node, count: int) -> None:
+    """Refuses a sequence of so many tensors if the model holds too many already: each node that changes one has a list of its own."""
+    if not walk.budget.holds(_FOR_EACH * count):
+        found = f"a sequence of {count} tensors"
+        why = (f"{walk.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits",)
+        raise node.refusal("onnx.limit", "", found, "fewer in all sequences that are known ahead", *why)
 
 
 def _sequence(node: Node, items: tuple[Value, ...], element: int | None = None) -> Values:
@@ -68,7 +78,8 @@ def _empty(_: Walk, node: Node) -> Values:
     return _sequence(node, (), int(node.attribute("dtype", TensorProto.FLOAT)))
 
 
-def _insert(_: Walk, node: Node) -> Values:
+def _insert(walk: Walk, node: Node) -> Values:
+    _check_room(walk, node, len(_items(node)) + 1)
     items = list(_items(node))
     count = len(items)
     given = _integer(node, 2) if node.has(2) else count
@@ -79,7 +90,8 @@ def _insert(_: Walk, node: Node) -> Values:
     return _sequence(node, tuple(items), node.value(0).element)
 
 
-def _erase(_: Walk, node: Node) -> Values:
+def _erase(walk: Walk, node: Node) -> Values:
+    _check_room(walk, node, len(_items(node)))
     items = list(_items(node))
     del items[_place(node, 1, len(items), -1)]
     return _sequence(node, tuple(items), node.value(0).element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from dmlpy.onnx.elements import MAX_DIMENSIONS, dtype_of, element_name, sizes_pr
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from dmlpy.onnx.values import Array
 
@@ -63,14 +64,17 @@ def problem_of(tensor: TensorProto, folder: Path | None) -> Problem | None:
 
 def array_of(tensor: TensorProto, folder: Path | None) -> Array:
     """The elements of a tensor that `problem_of` finds nothing wrong with."""
+    if tensor.data_type == TensorProto.STRING:
+        return texts_of(tensor.string_data).reshape(tuple(tensor.dims))
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
-    path, offset, size = _place(tensor, folder)
-    with files.opened(path) as file:
-        file.seek(offset)
-        data = file.read(size)
-    if len(data) != size:
-        raise DescError(path.name, [Problem("onnx.external", tensor.name, f"{len(data)} bytes", f"{size} bytes: the file has changed")])
+    place = place_of(tensor, folder)
+    with files.opened(place.path) as file:
+        file.seek(place.offset)
+        data = file.read(place.size)
+    if len(data) != place.size:
+        found, expected = f"{len(data)} bytes", f"{place.size} bytes: the file has changed"
+        raise DescError(place.path.name, [Problem("onnx.external", tensor.name, found, expected)])
     if tensor.data_type in _BITS or np.dtype(dtype_of(tensor.data_type)).kind == "O":
         inline = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data)
         return numpy_helper.to_array(inline)
@@ -79,6 +83,14 @@ def array_of(tensor: TensorProto, folder: Path | None) -> Array:
         .reshape(tuple(tensor.dims))
         .astype(dtype_of(tensor.data_type), copy=False)
     )
+
+
+def texts_of(texts: Iterable[bytes]) -> Array:
+    """Texts as an array of objects: ONNX's own way holds them side by side for a moment, each as long as the longest."""
+    decoded = [text.decode("utf-8") for text in texts]
+    found = np.empty(len(decoded), object)
+    found[:] = decoded
+    return found
 
 
 def sparse_problem_of(tensor: SparseTensorProto, folder: Path | None) -> Problem | None:
@@ -137,10 +149,21 @@ def _field_problem(tensor: TensorProto) -> Problem | None:
         return Problem(
             "onnx.tensor", others[0] if others else "raw_data", "given", f"absent: {element_name(tensor.data_type)} is in {field}"
         )
+    if tensor.data_type == TensorProto.STRING and not all(map(is_text, tensor.string_data)):
+        return Problem("onnx.tensor", field, "bytes that are no UTF-8", "text")
     if found == expected:
         return None
     why = (f"the tensor is {element_name(tensor.data_type)} {listed(tensor.dims)}",)
     return Problem("onnx.tensor", field, f"{found} entries", f"{expected} entries", why)
+
+
+def is_text(data: bytes) -> bool:
+    """Whether bytes are text in UTF-8."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | None:
@@ -178,8 +201,42 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
     return _size_problem("length", length, tensor)
 
 
-def _place(tensor: TensorProto, folder: Path | None) -> tuple[Path, int, int]:
+@dataclass(frozen=True)
+class Place:
+    """Where the elements of a tensor with external data lie.
+
+    Attributes:
+        path: the file.
+        offset: the first byte.
+        size: the bytes.
+    """
+
+    path: Path
+    offset: int
+    size: int
+
+
+def place_of(tensor: TensorProto, folder: Path | None) -> Place:
+    """Where the elements of a tensor lie that has external data, and that `problem_of` finds nothing wrong with."""
     entries: dict[str, Any] = {entry.key: entry.value for entry in tensor.external_data}
     assert folder is not None
-    size = _bytes(prod(tensor.dims), tensor.data_type)
-    return (folder / entries["location"]).resolve(), int(entries.get("offset", 0)), size
+    return Place((folder / entries["location"]).resolve(), int(entries.get("offset", 0)), bytes_of(tensor))
+
+
+def bytes_of(tensor: TensorProto) -> int:
+    """The bytes of a tensor's elements; of a text those of its characters are not counted."""
+    return _bytes(prod(tensor.dims), tensor.data_type)
+
+
+def dense_bytes_of(tensor: SparseTensorProto) -> int:
+    """The bytes that a sparse tensor takes with its zeros."""
+    return _bytes(prod(tensor.dims), tensor.values.data_type)
+
+
+def stored_bytes(path: Path) -> int:
+    """The bytes that a file takes on its disk, where the system tells: holes take none. At most its size."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0  # told when it is read
+    return min(status.st_size, getattr(status, "st_blocks", status.st_size) * 512)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections import ChainMap, Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean, listed
+from dmlpy.description.naming import did_you_mean, listed, plural
 from dmlpy.onnx import tensors
 from dmlpy.onnx.elements import sizes_problem
+from dmlpy.onnx.limits import MAX_NAME, OPERANDS, Limits, Stated, exceeded, most_bytes, most_nodes
 from dmlpy.onnx.nodes import operators_of, schema_of
 from dmlpy.validation.problems import MAX_PROBLEMS, Problem
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
     from onnx import FunctionProto, NodeProto, TypeProto, ValueInfoProto
 
+Names: TypeAlias = "ChainMap[str, None]"
+"""Names as keys: those of a body in front of those around it, which are not copied for it."""
+
 MAX_DEPTH = 16
 """The most bodies within bodies."""
-MAX_NODES = 1 << 18
-"""The most nodes of a model, after its own functions were inlined."""
 _OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
 """Operators that ONNX Runtime's optimizer writes into ONNX's own domain, which lacks them."""
 _CONTENT = {
@@ -46,22 +48,24 @@ _CONTENT = {
 _SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
 
 
-def problems_of(model: ModelProto, folder: Path | None) -> list[Problem]:
+def problems_of(model: ModelProto, folder: Path | None, limits: Limits, nodes: int) -> list[Problem]:
     """All that is wrong with a model, up to a limit.
 
     Args:
         model: the model.
         folder: where external data lies; None if there can be none.
+        limits: what the model may take.
+        nodes: the nodes that its file has, each once.
     """
     found: list[Problem] = []
-    for problem in _problems(model, folder):
+    for problem in _problems(model, folder, limits, nodes):
         found.append(problem)
         if len(found) >= MAX_PROBLEMS:
             break
     return found
 
 
-def _problems(model: ModelProto, folder: Path | None) -> Iterator[Problem]:
+def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int) -> Iterator[Problem]:
     if not model.HasField("graph"):
         yield Problem("onnx.protobuf", "graph", "missing", "a model's graph")
         return
@@ -83,10 +87,11 @@ def _problems(model: ModelProto, folder: Path | None) -> Iterator[Problem]:
     if wrong:
         return  # what operators are depends on it
     functions = {(_domain(function.domain), function.name): function for function in model.functions}
-    broken = list(_function_problems(functions, model))
+    most = limits.nodes if limits.nodes is not None else most_nodes(Stated(nodes))
+    broken = list(_function_problems(functions, model, limits, most))
     yield from broken
     if not broken:
-        yield from _Graphs(folder, opsets, functions).problems(model.graph, frozenset(), "", 0)
+        yield from _Graphs(folder, opsets, functions, most).problems(model.graph, ChainMap(), "", 0)
 
 
 def _domain(text: str) -> str:
@@ -95,7 +100,7 @@ def _domain(text: str) -> str:
 
 def _is_name(text: object, *, empty: bool = False) -> bool:
     """Whether a text is one: what is no UTF-8 comes as bytes."""
-    return isinstance(text, str) and (empty or bool(text))
+    return isinstance(text, str) and (empty or bool(text)) and len(text) <= MAX_NAME
 
 
 def _call_problems(node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto], place: str) -> Iterator[Problem]:
@@ -107,20 +112,27 @@ def _call_problems(node: NodeProto, functions: Mapping[tuple[str, str], Function
                 yield Problem("onnx.count", f"{place}.{what}", str(len(names)), f"at most {len(formals)}, as the function has")
 
 
-def _function_problems(functions: Mapping[tuple[str, str], FunctionProto], model: ModelProto) -> Iterator[Problem]:
-    """Functions that call themselves, or would make too many nodes."""
+def _function_problems(
+    functions: Mapping[tuple[str, str], FunctionProto], model: ModelProto, limits: Limits, most: int
+) -> Iterator[Problem]:
+    """Functions that call themselves, or would make too many nodes or bytes."""
     if len(functions) != len(model.functions):
         yield Problem("onnx.function", "functions", "two of the same name", "each function once")
         return
-    sizes: dict[tuple[str, str], int] = {}
+    sizes: dict[tuple[str, str], tuple[int, int]] = {}
     open_: set[tuple[str, str]] = set()
 
-    def size(key: tuple[str, str], depth: int) -> int:
+    def size(key: tuple[str, str], depth: int) -> tuple[int, int]:
+        """The nodes and the bytes that a function becomes."""
         if key in open_ or depth > MAX_DEPTH:
             raise RecursionError
         if key not in sizes:
             open_.add(key)
-            sizes[key] = sum(1 + size(own, depth + 1) if own in functions else 1 for own in _called(functions[key].node, 0))
+            nodes, taken = 0, functions[key].ByteSize()
+            for own in _called(functions[key].node, 0):
+                below = size(own, depth + 1) if own in functions else (0, 0)
+                nodes, taken = nodes + 1 + below[0], taken + below[1]
+            sizes[key] = nodes, taken
             open_.discard(key)
         return sizes[key]
 
@@ -141,11 +153,15 @@ def _function_problems(functions: Mapping[tuple[str, str], FunctionProto], model
             )
             return
     try:
-        total = sum(1 + sizes.get(key, 0) for key in _called(model.graph.node, 0))
+        called = [sizes.get(key, (0, 0)) for key in _called(model.graph.node, 0)]
     except RecursionError:
         return  # too deep: told with the graph
-    if total > MAX_NODES:
-        yield Problem("onnx.size", "graph", f"{total} nodes with those of functions", f"at most {MAX_NODES}")
+    total = len(called) + sum(nodes for nodes, _ in called)
+    if total > most:
+        yield exceeded("nodes", "graph", f"{total} nodes with those of functions", most, "nodes")
+    held, allowed = sum(taken for _, taken in called), most_bytes(limits, Stated(0, sum(item.ByteSize() for item in model.functions)))
+    if held > allowed:
+        yield exceeded("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
 
 
 def _called(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
@@ -166,31 +182,45 @@ class _Graphs:
         folder: where external data lies.
         opsets: the versions of the domains.
         functions: the model's own functions.
+        most: the most nodes. Values count, too, where there are more than `OPERANDS` for each node.
     """
 
-    def __init__(self, folder: Path | None, opsets: Mapping[str, int], functions: Mapping[tuple[str, str], FunctionProto]) -> None:
+    def __init__(
+        self, folder: Path | None, opsets: Mapping[str, int], functions: Mapping[tuple[str, str], FunctionProto], most: int
+    ) -> None:
         self.folder = folder
         self.opsets = opsets
         self.functions = functions
+        self.most = most
         self.nodes = 0
 
-    def problems(self, graph: GraphProto, around: frozenset[str], place: str, depth: int) -> Iterator[Problem]:
+    def problems(self, graph: GraphProto, around: Names, place: str, depth: int) -> Iterator[Problem]:
         """What is wrong with a graph and the bodies of its nodes.
 
         Args:
             graph: the graph.
-            around: the names that a body may read from around it.
+            around: the names that a body may read from around it, as keys.
             place: goes before the places of problems.
             depth: how many bodies are around it.
         """
         if depth > MAX_DEPTH:
             yield Problem("onnx.size", place.rstrip("/"), f"more than {MAX_DEPTH} bodies within each other", f"at most {MAX_DEPTH}")
             return
-        self.nodes += len(graph.node)
-        if self.nodes > MAX_NODES:
-            yield Problem("onnx.size", place.rstrip("/"), f"more than {MAX_NODES} nodes", f"at most {MAX_NODES}")
+        values = len(graph.input) + len(graph.output) + len(graph.initializer) + len(graph.sparse_initializer)
+        values += sum(len(node.input) + len(node.output) for node in graph.node)
+        self.nodes += len(graph.node) + max(values // OPERANDS - len(graph.node), 0)
+        if self.nodes > self.most:
+            found = f"{plural(len(graph.node), 'node')} and {values} values" if depth == 0 else f"node {self.nodes}"
+            yield exceeded(
+                "nodes", place.rstrip("/") or "graph", found, self.most, f"nodes, of which each may read and make {OPERANDS} values"
+            )
             return
-        known = set(around)
+        if too_long := _long_names(graph):
+            yield Problem(
+                "onnx.name", f"{place}names", f"{brief(too_long)}, of {len(too_long)} characters", f"at most {MAX_NAME} characters"
+            )
+            return
+        known = around.new_child()
         inputs = [item.name for item in graph.input]
         constants = [tensor.name for tensor in graph.initializer] + [tensor.values.name for tensor in graph.sparse_initializer]
         for what, names in (("input", inputs), ("initializer", constants)):
@@ -209,7 +239,7 @@ class _Graphs:
             if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
                 yield problem.under(f"{place}{sparse.values.name}")
         yield from _constant_problems(graph, place)
-        known.update(name for name in (*inputs, *constants) if isinstance(name, str))
+        known.update((name, None) for name in (*inputs, *constants) if isinstance(name, str))
         later = {name for node in graph.node for name in node.output}
         made = {*inputs, *constants}
         for index, node in enumerate(graph.node):
@@ -222,12 +252,12 @@ class _Graphs:
                     yield Problem("onnx.name", f"{own}.output", repr(name), "a name that nothing else in the graph has")
                 elif name:
                     made.add(name)
-                    known.add(name)
+                    known[name] = None
         for item in graph.output:
             if isinstance(item.name, str) and item.name not in known:
                 yield Problem("onnx.name", f"{place}outputs", repr(item.name), "a value that the graph makes")
 
-    def _node_problems(self, node: NodeProto, place: str, known: set[str], later: set[str], depth: int) -> Iterator[Problem]:
+    def _node_problems(self, node: NodeProto, place: str, known: Names, later: set[str], depth: int) -> Iterator[Problem]:
         if not _is_name(node.op_type) or not _is_name(node.domain, empty=True) or not _is_name(node.name, empty=True):
             yield Problem("onnx.name", place, brief(node.op_type), "an operator's name")
             return
@@ -258,7 +288,7 @@ class _Graphs:
             yield from self._attribute_problems(item, schema, f"{place}.{item.name}", known, depth)
 
     def _attribute_problems(
-        self, item: AttributeProto, schema: defs.OpSchema | None, place: str, known: set[str], depth: int
+        self, item: AttributeProto, schema: defs.OpSchema | None, place: str, known: Names, depth: int
     ) -> Iterator[Problem]:
         field = _CONTENT.get(item.type)
         if item.ref_attr_name:
@@ -285,7 +315,19 @@ class _Graphs:
             if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
                 yield problem.under(place)
         for body in (*([item.g] if item.HasField("g") else []), *item.graphs):
-            yield from self.problems(body, frozenset(known), f"{place}/", depth + 1)
+            yield from self.problems(body, known, f"{place}/", depth + 1)
+
+
+def _long_names(graph: GraphProto) -> str | None:
+    """A name of a graph that is too long: every place below it would repeat it."""
+    return next((name for name in _names(graph) if len(name) > MAX_NAME), None)
+
+
+def _names(graph: GraphProto) -> Iterator[str]:
+    yield from (item.name for item in (*graph.input, *graph.output, *graph.value_info, *graph.initializer))
+    yield from (item.values.name for item in graph.sparse_initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output, *(item.name for item in node.attribute))
 
 
 def _constant_problems(graph: GraphProto, place: str) -> Iterator[Problem]:

@@ -39,7 +39,7 @@ WITHOUT_EXAMPLE: Mapping[str, str] = {
     "onnx.input": "a node of an ONNX model that has an input which its lowering cannot take",
     "onnx.protobuf": "a file that is no ONNX model, or a damaged one",
     "onnx.sequence": "a sequence of an ONNX model whose tensors are not known before it runs",
-    "onnx.size": "an ONNX model with more nodes or bodies than are read, or sizes that no array or no memory has",
+    "onnx.size": "an ONNX model with more bodies within each other than are read, or sizes that no array or no memory has",
     "onnx.unforeseen": "a node of an ONNX model whose attributes or constant inputs are such that its lowering fails",
     "onnx.unroll": "a loop of an ONNX model with too many iterations to unroll",
     "operator.undefined": "an operator, or a part of one, whose semantics are not documented anywhere",

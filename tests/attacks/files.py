@@ -19,14 +19,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dmlpy as dml
 from tests.attacks import large, limited, mutants
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.report import Like
 
 SECONDS = 5.0
 MEGABYTES = 500.0
 MAX_TEXT = 5 * 10**6
 """Characters of a report's text."""
+
+MAX_MODEL_TEXT = 30 * 10**6
+"""The same of an ONNX model, which has a line or more for each node."""
 
 
 def checked(path: Path) -> str:
@@ -87,6 +94,32 @@ def imported(path: Path) -> str:
     return "accepted"
 
 
+def modelled(path: Path, like: Like = "dmlpy") -> str:
+    """`dmlpy onnx check`, with everything that it can print."""
+    from dmlpy.dxdispatch import onnx_models
+    from dmlpy.validation.checking import LATEST
+
+    outcome, report = onnx_models.check_onnx(path, LATEST, like=like)
+    shown = [outcome.text(), onnx_models.as_json([(outcome, report)])]
+    if report is not None:
+        shown += [report.table().to_text(), *report.summary(), *report.reasons()]
+    assert sum(map(len, shown)) < MAX_MODEL_TEXT, f"{sum(map(len, shown))} characters are told"
+    return "accepted" if report is not None else outcome.findings[0].problems[0].code
+
+
+def predicted(path: Path) -> str:
+    """The same as ONNX Runtime's DirectML provider is predicted to run the model."""
+    return modelled(path, "onnxruntime")
+
+
+def compiled(path: Path) -> str:
+    """An ONNX model, compiled for NumPy, as far as its sizes are known."""
+    from dmlpy import onnx
+
+    onnx.load(path).compile("numpy")
+    return "accepted"
+
+
 def recorded(path: Path) -> str:
     """A record of `dmlpy bench`."""
     from dmlpy.bench.records import Record
@@ -105,10 +138,17 @@ TRIES: dict[str, Callable[[Path], str]] = {
     "bin": checked,
     "safetensors": loaded_model,
     "onnx": imported,
+    "model": modelled,
+    "prediction": predicted,
+    "generated": modelled,
+    "generated prediction": predicted,
+    "generated compiled": compiled,
     "record": recorded,
 }
 """What is done with a file, by kind."""
-SUFFIXES = {"npz": "npy", "record": "json", "raw": "dat"}
+GENERATED = ("generated", "generated prediction", "generated compiled")
+"""The kinds whose files are made from the schemas of ONNX's operators."""
+SUFFIXES = {"npz": "npy", **dict.fromkeys(("model", "prediction", *GENERATED), "onnx"), "record": "json", "raw": "dat"}
 """Of kinds whose files have another suffix than the kind's name."""
 
 

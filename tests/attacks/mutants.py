@@ -42,10 +42,14 @@ def warm_up() -> None:
     import dmlpy.graphs.serialized
     import dmlpy.keras.models
     import dmlpy.keras.onnx_importer
+    from dmlpy import onnx
     from dmlpy.inspection.render import Table
+    from tests.support import onnx_mutants
 
     assert len(dmlpy.description.registry.OPERATORS) > 100  # which imports all of them
     Table("", ("",), (("",),)).to_text()
+    for like in ("dmlpy", "onnxruntime"):
+        onnx.load(onnx_mutants.bases()[1]).report(like=like)
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
@@ -242,6 +246,18 @@ def _nodes() -> list[bytes]:
     return found
 
 
+def _model(chance: random.Random) -> bytes:
+    from tests.support import onnx_mutants  # needs the package onnx
+
+    return onnx_mutants.mutant(chance)
+
+
+def _generated(chance: random.Random) -> bytes:
+    from tests.attacks import generated_models  # needs the package onnx
+
+    return generated_models.generated(chance)
+
+
 def _record(chance: random.Random) -> bytes:
     data = json.loads((ROOT / "dmlpy" / "bench" / "records" / "cpu.json").read_text(encoding="utf-8"))
     text = json.dumps(changed(data, chance)).encode()
@@ -258,5 +274,8 @@ MAKERS: dict[str, Callable[[random.Random], bytes]] = {
     "bin": lambda chance: damaged(chance.choice(_dumps()), chance),
     "safetensors": _safetensors,
     "onnx": lambda chance: damaged(chance.choice(_nodes()), chance),
+    "model": _model,
+    "prediction": _model,
+    **dict.fromkeys(("generated", "generated prediction", "generated compiled"), _generated),
     "record": _record,
 }

@@ -236,13 +236,14 @@ def test_inputs_that_are_sequences_have_no_resources(tmp_path: Path) -> None:
         load(tmp_path / "one.onnx")
 
 
-def test_a_model_runs_in_few_sizes_and_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["MAX_SIZED", "MAX_SIZED_NODES"])
+def test_a_model_runs_in_few_sizes_and_is_read_once(limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = join(tmp_path)
     data["dispatchables"]["again"] = data["dispatchables"]["join"]
     data["commands"][2]["dispatchable"] = "again"
     found = load(write(tmp_path, data)).dispatchables
     assert found["join"].model is found["again"].model  # type: ignore[attr-defined]
-    monkeypatch.setattr(onnx_dispatchables, "MAX_SIZED", 1)
+    monkeypatch.setattr(onnx_dispatchables, limit, 1)
     put(data, "commands/2/dispatchable", "join")
     problems = problems_of(tmp_path, data)
     assert "more than 1 sizes" in str(problems["command at index 2: dispatchable 'join' [file.parts]"])

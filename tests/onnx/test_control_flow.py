@@ -12,7 +12,6 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.helper import make_node
 
 from dmlpy import onnx
-from dmlpy.onnx import control_flow
 from tests.support.onnx_models import Array, model
 
 X = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
@@ -51,14 +50,16 @@ DATA = [
 ]
 
 
-def loop_model(condition: Sequence[NodeProto], count: int | None, goes_on: bool | None = None) -> onnx.Model:
+def loop_model(
+    condition: Sequence[NodeProto], count: int | None, goes_on: bool | None = None, limits: onnx.Limits | None = None
+) -> onnx.Model:
     """A loop behind a node, so that what it captures has a maker."""
     constants = {"count": np.int64(count)} if count is not None else {}
     constants |= {"goes_on": np.bool_(goes_on)} if goes_on is not None else {}
     given = ["count" if count is not None else "", "goes_on" if goes_on is not None else "", "start"]
     nodes = [make_node("Abs", ["a"], ["x"]), make_node("Loop", given, ["last", "rows"], name="loop", body=power_body(condition))]
     arrays = {name: np.asarray(value) for name, value in constants.items()}
-    return onnx.load(model(nodes, {"a": [3, 4], "start": [3, 4]}, ["last", "rows"], constants=arrays))
+    return onnx.load(model(nodes, {"a": [3, 4], "start": [3, 4]}, ["last", "rows"], constants=arrays), limits=limits)
 
 
 def loop_results(steps: int) -> tuple[Array, Array]:
@@ -120,14 +121,41 @@ def test_what_iterations_share_is_held_once() -> None:
     assert [name for name in graph.input_names if "two" in name] == ["loop/two"]
 
 
-def test_a_loop_that_is_too_long_is_not_unrolled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_flow, "MAX_ITERATIONS", 3)
-    record = loop_model(GOES_ON, 4).interpretation().records[-1]
-    assert (record.op_type, record.where, record.problems[0].code) == ("Loop", "deferred", "onnx.unroll")
-    monkeypatch.undo()
-    for most, operator in ((7, "Loop"), (17, "Concat")):
-        monkeypatch.setattr(control_flow, "MAX_NODES", most)
-        assert loop_model(GOES_ON, 4).interpretation().records[-1].op_type == operator
+@pytest.mark.parametrize(
+    ("limits", "where"), [({"unrolled": 15}, "deferred"), ({"characters": 170}, "deferred"), ({"unrolled": 24}, "directml")]
+)
+def test_a_loop_without_room_runs_step_by_step(limits: dict[str, int], where: str) -> None:
+    found = loop_model(GOES_ON, 4, limits=onnx.Limits(**limits))
+    records = found.interpretation().records
+    if where == "deferred":
+        (record,) = (record for record in records if record.op_type == "Loop")
+        assert (record.where, record.problems[0].code) == ("deferred", "onnx.unroll")
+        assert "limit 'unrolled' of dmlpy.onnx.Limits" in record.problems[0].why[0]
+    else:
+        assert records[-1].op_type == "Concat"
+    result = found.compile("numpy")({"a": X, "start": np.zeros_like(X)})
+    for name, expected in zip(("last", "rows"), loop_results(4), strict=True):
+        np.testing.assert_allclose(result[name], expected, rtol=1e-5)
+
+
+def test_loops_share_what_may_be_unrolled() -> None:
+    nodes = [make_node("Loop", ["n", "", f"v{step}"], [f"v{step + 1}"], body=relu_body()) for step in range(4)]
+    built = model(nodes, {"v0": [2]}, ["v4"], constants={"n": np.asarray(10)})
+    records = onnx.load(built, limits=onnx.Limits(unrolled=25)).interpretation().records
+    assert [record.op_type for record in records] == [*["Relu"] * 20, "Loop", "Loop"]
+    result = onnx.load(built, limits=onnx.Limits(unrolled=25)).compile("numpy")({"v0": X[0, :2]})
+    np.testing.assert_array_equal(result["v4"], np.maximum(X[0, :2], 0))
+
+
+def test_loops_of_thousands_of_turns_run() -> None:
+    nodes = [make_node("Loop", ["n", "", "v0"], ["y"], body=relu_body("Neg"))]
+    result = onnx.load(model(nodes, {"v0": [2]}, ["y"], constants={"n": np.asarray(4001)})).compile("numpy")({"v0": X[0, :2]})
+    np.testing.assert_array_equal(result["y"], -X[0, :2])
+
+
+def relu_body(op_type: str = "Relu") -> GraphProto:
+    """One node for each turn."""
+    return body([make_node(op_type, ["s_in"], ["s_out"])], ["i", "c_in", "s_in"], ["c_in", "s_out"], {"i": 7, "c_in": 9}, [2])
 
 
 def test_branches_within_a_loop_are_chosen_by_its_counter() -> None:

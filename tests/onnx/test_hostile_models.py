@@ -15,7 +15,6 @@ from onnx.helper import make_function, make_node, make_opsetid, make_sparse_tens
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx import folding
 from tests.support.onnx_models import model
 from tests.support.onnx_mutants import mutant
 
@@ -109,7 +108,7 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
     ("no graph", lambda built: built.ClearField("graph"), "onnx.protobuf", "a model's graph"),
     ("bodies in bodies", _deep, "onnx.size", "bodies within each other"),
     ("a function that calls itself", _functions(("f", "g"), ("g", "f")), "onnx.function", "calls itself"),
-    ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.size", "nodes with those of functions"),
+    ("functions that grow", _functions(*((f"f{n}", f"f{n + 1}") for n in range(12))), "onnx.limit", "nodes with those of functions"),
     (
         "a call of too many inputs",
         lambda built: _functions(("f", "Relu"))(built) or built.graph.node[-1].input.append("x"),
@@ -234,10 +233,10 @@ def test_giants_are_not_folded() -> None:
     assert all(record.where != "folded" for record in records)
 
 
-def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "MAX_HELD", 100)
+def test_what_is_held_is_bounded() -> None:
     nodes = [make_node("Neg", ["w"], ["a"]), make_node("Neg", ["a"], ["b"]), make_node("Neg", ["b"], ["y"])]
-    records = onnx.load(model(nodes, {}, ["y"], constants={"w": np.ones(20, np.float32)})).interpretation().records
+    built = model(nodes, {}, ["y"], constants={"w": np.ones(20, np.float32)})
+    records = onnx.load(built, limits=onnx.Limits(bytes=200)).interpretation().records
     assert [record.where for record in records] == ["folded", "folded", "directml"]
 
 

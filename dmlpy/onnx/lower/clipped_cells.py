@@ -56,6 +56,7 @@ def _direction(
     node: Node, tensors: dict[str, Expression], index: int, activations: Sequence[ActivationDesc], *, backwards: bool
 ) -> tuple[Expression, Expression]:
     _, steps, batch, features = tensors["input"].sizes
+    node.becomes(steps)
     hidden = tensors["recurrence"].sizes[-1]
     weight, recurrence = (tensors[name][:, index : index + 1] for name in ("weight", "recurrence"))
     gates = weight.sizes[2]

@@ -232,6 +232,7 @@ def rotary(node: Node) -> Expression:
     tensor = node.x(0) if four else split_heads(node.x(0), count)
     length, places = tensor.sizes[2], node.x(1)
     if node.rank(1) == 1:
+        node.makes(length)
         steps = x.cast(x.constant(np.arange(length, dtype=np.int32)), output_data_type=places.data_type)
         places = (places + steps).reshape(1, length)
     if places.sizes[1] != length:

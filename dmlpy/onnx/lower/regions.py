@@ -117,6 +117,7 @@ def _sampled(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[E
         for axis, places in enumerate(outputs):
             start, end = boxes[:, 1 - axis].reshape(count, 1), boxes[:, 3 - axis].reshape(count, 1)
             length = end - start if moved else x.max(end - start, number(end, least))
+            node.makes(places, samples)
             steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
             found.append(x.add(start, x.multiply(length, node.known(f"steps{axis}", steps).reshape(1, -1))))
         return found, None
@@ -127,6 +128,7 @@ def _sampled(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[E
         counts = np.ceil(step).astype(np.int64)
         present[counts < 1] = 0
         counts = counts.clip(1)[:, None]
+        node.makes(count, places, int(counts.max()))
         parts = (np.minimum(np.arange(counts.max()), counts - 1) + 0.5) / counts
         whole = start[:, None, None] + step[:, None, None] * (np.arange(places)[:, None] + parts[:, None, :])
         found.append(node.known(f"places{axis}", whole.reshape(count, -1).astype(np.float32)))

@@ -101,6 +101,7 @@ def resize(node: Node) -> Expression:
     found = _resized(node, data, axes, chosen)
     if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
         return found
+    node.makes(*(axis.output for axis in axes))
     inside = np.ones([axis.output for axis in axes], np.uint8)
     for axis in axes:
         own = (axis.coordinates >= 0) & (axis.coordinates <= axis.size - 1)
@@ -245,6 +246,7 @@ def _offsets(axis: Axis) -> tuple[float, float]:
 
 def _gathered(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The nearest elements along one axis."""
+    node.makes(axis.output)
     places = axis.coordinates.round(9)  # ties and whole numbers are not missed by a last bit
     rounded = {"floor": np.floor(places), "ceil": np.ceil(places), "round_prefer_ceil": np.floor(places + 0.5)}
     indices = rounded.get(chosen.rounding, np.ceil(places - 0.5)).clip(0, axis.size - 1).astype(np.uint32)
@@ -260,6 +262,7 @@ def _weighed(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expres
         raise node.refusal("onnx.type", node.input_label(0), data.data_type.name, "FLOAT32 or FLOAT16, of which GEMM takes weights")
     wide = data if data.data_type is DataType.FLOAT32 else x.cast(data, output_data_type="FLOAT32")
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
+    node.makes(axis.output, axis.size)
     matrix = _weights(axis, chosen).astype(np.float32)
     if prod(behind) == 1:
         found = wide.reshape(-1, axis.size) @ node.known(f"weights_{axis.place}", matrix.T)

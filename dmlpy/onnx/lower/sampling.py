@@ -58,6 +58,7 @@ def deformed(node: Node) -> Expression:
     rows, count = batch * offset_groups, taps * prod(places)
     moves = as_float32(node.x(2)).reshape(rows, taps, rank, prod(places))
     data = node.x(0).reshape(rows, channels // offset_groups, prod(spatial)).transpose(0, 2, 1).packed()
+    node.makes(rank, count)
     axes = []
     for axis, window in enumerate(windows):
         # Where each element of the kernel lies at each position if nothing moves it.

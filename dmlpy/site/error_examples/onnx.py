@@ -123,6 +123,11 @@ def onnx_like() -> Any:
     onnx.load(made_of(relu, x=[2, 3])).report(like="openvino")
 
 
+@shows("onnx.limit")
+def onnx_limit() -> Any:
+    onnx.load(made_of(relu, x=[2, 3]), limits=onnx.Limits(nodes=0))
+
+
 @shows("onnx.missing")
 def onnx_missing() -> Any:
     onnx.load(made_of(helper.make_node("MatMul", ["x", ""], ["y"]), x=[2, 3]))
