@@ -60,8 +60,13 @@ def end_of(value: Any) -> End:
     if isinstance(value, np.ndarray | np.generic):
         data, tensor = constant_of(value)
         # Copied: the array may change before the graph is built.
-        return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data.tobytes(), tensor=tensor), 0, tensor)
+        return constant_end(data.tobytes(), tensor)
     raise DescError("operand", [Problem("expression.operand", "", brief(value), "an expression or an array of NumPy")])
+
+
+def constant_end(data: bytes, tensor: TensorDesc) -> End:
+    """The tensor of a new constant of the graph, which holds these bytes."""
+    return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data, tensor=tensor), 0, tensor)
 
 
 def input_end(name: str, tensor: TensorDesc) -> End:
