@@ -25,9 +25,13 @@ MAX_NODES = 1 << 13
 """The most nodes that one loop becomes, those of loops within it included."""
 
 
+CONTROL_FLOW = ("If", "Loop", "Scan")
+"""The operators with bodies that run once, never or many times."""
+
+
 def is_control_flow(node: Node) -> bool:
     """Whether a node has bodies that run once, never or many times."""
-    return node.domain == "" and node.op_type in ("If", "Loop", "Scan")
+    return node.domain == "" and node.op_type in CONTROL_FLOW
 
 
 def unrolled(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:

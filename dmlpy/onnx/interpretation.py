@@ -298,7 +298,7 @@ class Interpretation:
         index = max((ready(value, 0) for value in node.inputs if value is not None), default=0)
         stage = self.stages.get(index)
         if not isinstance(stage, GraphStage):
-            stage = GraphStage(index)
+            stage = GraphStage(index, self.model.bytes_of)
         results, operators = lowered(node, stage)
         self.stages[index] = stage
         values: Values = []

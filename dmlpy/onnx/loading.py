@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
@@ -15,6 +16,8 @@ from dmlpy.onnx.validity import problems_of
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from dmlpy.onnx.values import Array
 
 
@@ -40,6 +43,8 @@ class LoadedModel:
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
+        self._roots: set[int] = set()
+        self._bytes: dict[Hashable, bytes] = {}
 
     @cached_property
     def types(self) -> dict[str, TypeProto]:
@@ -51,7 +56,33 @@ class LoadedModel:
         if id(tensor) not in self._arrays:
             read = tensors.dense if isinstance(tensor, SparseTensorProto) else tensors.array_of
             self._arrays[id(tensor)] = tensor, read(tensor, self.folder)
+            self._roots.add(id(_root(self._arrays[id(tensor)][1])))
         return self._arrays[id(tensor)][1]
+
+    def bytes_of(self, array: Array) -> bytes:
+        """The bytes of an array in order: of one that stays always the same object, which graphs for different sizes share."""
+        if not self.holds(array):
+            return array.tobytes()
+        place = place_of(array)
+        if place not in self._bytes:
+            self._bytes[place] = array.tobytes()
+        return self._bytes[place]
+
+    def holds(self, array: Array) -> bool:
+        """Whether an array is one that `array` gave, or a view of it: then its memory stays as long as the model."""
+        return id(_root(array)) in self._roots
+
+
+def place_of(array: Array) -> Hashable:
+    """Tells an array from all others that have memory at the same time."""
+    return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
+
+
+def _root(array: Array) -> Array:
+    """The array whose memory an array views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def load_model(source: Any) -> LoadedModel:

@@ -11,9 +11,10 @@ from dmlpy.graphs.builder import constant_of
 from dmlpy.nibbles import int4_type, unpack_int4
 from dmlpy.onnx.elements import data_type_of, dtype_of
 from dmlpy.x import composition, expressions, identity
+from dmlpy.x.calls import constant_end
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy as np
     from onnx import NodeProto
@@ -29,6 +30,7 @@ class GraphStage:
 
     Attributes:
         index: its place among the stages, in the order in which they run.
+        bytes_of: gives the bytes of an array that the graph is to hold.
         expressions: what is read or computed here, by the values' names.
         reads: the values that it takes from inputs of the model and from stages before it, by name.
         owned: the arrays that it takes once, when it is prepared, by name.
@@ -36,6 +38,7 @@ class GraphStage:
     """
 
     index: int
+    bytes_of: Callable[[Array], bytes]
     expressions: dict[str, Expression] = field(default_factory=dict)
     reads: dict[str, Value] = field(default_factory=dict)
     owned: dict[str, Array] = field(default_factory=dict)
@@ -53,7 +56,10 @@ class GraphStage:
 
     def read_constant(self, value: Value) -> Expression:
         """The same where graphs have constants, from feature level 6_2 on: a device may pack these."""
-        return expressions.constant(value.array.reshape(value.tensor_sizes)) if value.array is not None else self.read(value)
+        if value.array is None:
+            return self.read(value)
+        data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
+        return expressions.Expression(constant_end(self.bytes_of(data), tensor))
 
     def _input(self, value: Value) -> Expression:
         if value.array is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, TypeAlias
@@ -62,6 +63,7 @@ def lowered_operators() -> list[tuple[str, str]]:
     return sorted(_LOWERINGS)
 
 
+@cache
 def _import_families() -> None:
     for module in iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
