@@ -318,22 +318,25 @@ def _size_problems(wiring: _Wiring, *, lenient: bool) -> Iterator[Problem]:
         to = wiring.tensor(reader, output=False)
         if to is None or not _measurable(to):
             continue
-        read = f"{wiring.label(reader, output=False)} is {to.summary()}"
         node = wiring.graph.nodes[writer.node]
         if isinstance(node, ConstantNode):
             if node.data_size != to.size_in_bytes:
                 found = f"an edge from {node.data_size} bytes to {to.size_in_bytes} bytes"
+                read = f"{wiring.label(reader, output=False)} is {to.summary()}"
                 why = (f"{wiring.label(writer, output=True)} holds {node.data_size} bytes", read)
                 yield Problem("graph.constant_size", path, found, "a DataSize equal to the reader's TotalTensorSizeInBytes", why)
             continue
         given = wiring.tensor(writer, output=True)
         if given is None or not _measurable(given):
             continue
+        if given.size_in_bytes == to.size_in_bytes and (given.data_type is to.data_type or lenient):
+            continue
+        read = f"{wiring.label(reader, output=False)} is {to.summary()}"
         why = (f"{wiring.label(writer, output=True)} is {given.summary()}", read)
         if given.size_in_bytes != to.size_in_bytes:
             found = f"an edge from {given.size_in_bytes} bytes to {to.size_in_bytes} bytes"
             yield Problem("graph.total_size", path, found, "TotalTensorSizeInBytes equal at both ends", why)
-        elif given.data_type is not to.data_type and not lenient:
+        else:
             remedy = "CAST converts values; where the bytes are meant to be read as another type, check with lenient=True (--lenient)"
             yield Problem("graph.data_type", path, f"an edge from {given.data_type} to {to.data_type}", "one data type", why, remedy)
 

@@ -30,6 +30,8 @@ class LoadedModel:
         folder: where external data lies; None if there can be none.
         opsets: the versions of the domains that it imports; ONNX's own is ''.
         types: the types of values that the file states, or that follow from it, by name.
+        taking_no_owned: the nodes found so far whose operators take nothing that DirectML owns, with the inputs that are known: for other
+            sizes they are not tried again.
     """
 
     def __init__(self, proto: ModelProto, name: str, folder: Path | None) -> None:
@@ -43,6 +45,7 @@ class LoadedModel:
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
+        self.taking_no_owned: set[Hashable] = set()
         self._roots: set[int] = set()
         self._bytes: dict[Hashable, bytes] = {}
 

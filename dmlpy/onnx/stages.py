@@ -14,12 +14,13 @@ from dmlpy.x import composition, expressions, identity
 from dmlpy.x.calls import constant_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy as np
     from onnx import NodeProto
 
     from dmlpy.graphs import Graph
+    from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.values import Array, Value
     from dmlpy.x.expressions import Expression
 
@@ -30,7 +31,7 @@ class GraphStage:
 
     Attributes:
         index: its place among the stages, in the order in which they run.
-        bytes_of: gives the bytes of an array that the graph is to hold.
+        model: the model that it is of.
         expressions: what is read or computed here, by the values' names.
         reads: the values that it takes from inputs of the model and from stages before it, by name.
         owned: the arrays that it takes once, when it is prepared, by name.
@@ -38,7 +39,7 @@ class GraphStage:
     """
 
     index: int
-    bytes_of: Callable[[Array], bytes]
+    model: LoadedModel
     expressions: dict[str, Expression] = field(default_factory=dict)
     reads: dict[str, Value] = field(default_factory=dict)
     owned: dict[str, Array] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class GraphStage:
         if value.array is None:
             return self.read(value)
         data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
-        return expressions.Expression(constant_end(self.bytes_of(data), tensor))
+        return expressions.Expression(constant_end(self.model.bytes_of(data), tensor))
 
     def _input(self, value: Value) -> Expression:
         if value.array is not None:
