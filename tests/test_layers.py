@@ -152,6 +152,7 @@ BACK_REFERENCES = {
     ("dmlpy.devices.graphs.dispatch", "dmlpy.devices.graphs.compiled"),
     ("dmlpy.devices.graphs.prepared", "dmlpy.devices.graphs.compiled"),
     ("dmlpy.onnx.compiled", "dmlpy.onnx.model"),
+    ("dmlpy.onnx.open_sizes", "dmlpy.onnx.model"),
     ("dmlpy.onnx.reporting", "dmlpy.onnx.model"),
 }
 """Imports for type checkers alone, of what refers back to its maker: the types of `Dispatch.operator`, `PreparedGraph.graph`

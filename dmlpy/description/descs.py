@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
@@ -231,6 +231,10 @@ class OperatorDesc(Struct):
         return tuple(tensors)
 
     @classmethod
+    def _tensor_class(cls) -> type[TensorDesc]:
+        return TensorDesc
+
+    @classmethod
     def _read_tensor(cls, value: Any) -> TensorDesc:
         if isinstance(value, TensorDesc):
             return value
@@ -260,9 +264,19 @@ class OperatorDesc(Struct):
 
     def slots(self) -> tuple[Slot, ...]:
         """Every place for a tensor, described or not, in the struct's order, as binding counts them."""
-        return self._known("_slots", self._found_slots)
+        return self._listed_slots[0]
 
-    def _found_slots(self) -> tuple[Slot, ...]:
+    def input_slots(self) -> tuple[Slot, ...]:
+        """The slots of the inputs."""
+        return self._listed_slots[1]
+
+    def output_slots(self) -> tuple[Slot, ...]:
+        """The slots of the outputs."""
+        return self._listed_slots[2]
+
+    @cached_property
+    def _listed_slots(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[Slot, ...]]:
+        """All slots, those of inputs, and those of outputs."""
         found: list[Slot] = []
         for field in self.tensor_fields():
             value = getattr(self, field.name)
@@ -270,19 +284,16 @@ class OperatorDesc(Struct):
                 found += [Slot(f"{field.name}[{index}]", field, tensor, index) for index, tensor in enumerate(value or ())]
             else:
                 found.append(Slot(field.name, field, value))
-        return tuple(found)
-
-    def input_slots(self) -> tuple[Slot, ...]:
-        """The slots of the inputs."""
-        return self._known("_input_slots", lambda: tuple(slot for slot in self.slots() if not slot.field.marker.output))
-
-    def output_slots(self) -> tuple[Slot, ...]:
-        """The slots of the outputs."""
-        return self._known("_output_slots", lambda: tuple(slot for slot in self.slots() if slot.field.marker.output))
+        outputs = tuple(slot for slot in found if slot.field.marker.output)
+        return tuple(found), tuple(slot for slot in found if not slot.field.marker.output), outputs
 
     def tensors(self) -> dict[str, TensorDesc]:
         """The described tensors, keyed by place (`input_tensor`, `input_tensors[0]`), in the struct's order."""
-        return dict(self._known("_tensors", lambda: {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}))
+        return dict(self._listed_tensors)
+
+    @cached_property
+    def _listed_tensors(self) -> dict[str, TensorDesc]:
+        return {slot.place: slot.tensor for slot in self.slots() if slot.tensor is not None}
 
     def reserve_configuration(self) -> dict[str, Any]:
         """The configuration of this desc's reserve: a gradient accepts only a reserve of the same configuration."""
@@ -295,6 +306,13 @@ class OperatorDesc(Struct):
 
     def sizes(self) -> Sizes:
         """The symbols of the size patterns, bound by attributes and by majority of the tensors."""
+        return self._known_sizes
+
+    @cached_property
+    def _known_sizes(self) -> Sizes:
+        return self._bound_sizes()
+
+    def _bound_sizes(self) -> Sizes:
         known = Sizes()
         for symbol, because in self.size_methods().items():
             value = getattr(self, because)

@@ -56,6 +56,10 @@ def _pieces(value: Any) -> Iterator[str]:
         yield repr(value)
 
 
+MAX_BITS = 128
+"""The most bits of an integer that a member keeps."""
+
+
 def as_uint(value: Any) -> int:
     """An integer of Python or NumPy as an int.
 
@@ -69,8 +73,8 @@ def as_uint(value: Any) -> int:
     except TypeError:
         raise ValueError("an integer") from None
     # `check` decides which integers the C member can hold. This bound only excludes numbers that Python refuses to print.
-    if number.bit_length() > 128:
-        raise ValueError("an integer of at most 128 bits")
+    if number.bit_length() > MAX_BITS:
+        raise ValueError(f"an integer of at most {MAX_BITS} bits")
     return number
 
 

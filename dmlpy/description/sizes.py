@@ -105,7 +105,8 @@ class Sizes(Mapping[str, int]):
         self._votes: dict[str, dict[int, _Vote]] = {}
         self._winners: dict[str, _Vote] = {}
         self._hints: dict[str, int] = {}
-        self._asked: list[str] = []
+        self._asked: list[str] | None = None
+        """The symbols that a formula has asked for; None where none does: many may read at the same time."""
 
     def settle(self, symbol: str, value: int, reason: str) -> None:
         """Binds a symbol by an attribute, which outranks every tensor."""
@@ -119,10 +120,14 @@ class Sizes(Mapping[str, int]):
         Raises:
             UnboundSymbolError: one of the others is unbound.
         """
-        self._asked = []
-        value = compute(self)
+        asked: list[str] = []
+        self._asked = asked
+        try:
+            value = compute(self)
+        finally:
+            self._asked = None
         told = []
-        for other in dict.fromkeys(self._asked):
+        for other in dict.fromkeys(asked):
             winner = None if other in self._settled else self._winner(other)
             told.append(f"{other} = {self[other]}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
         reason = f"{formula}, for {', '.join(told)}" if told else formula
@@ -160,7 +165,8 @@ class Sizes(Mapping[str, int]):
         return self._winners[symbol]
 
     def __getitem__(self, symbol: str) -> int:
-        self._asked.append(symbol)
+        if self._asked is not None:
+            self._asked.append(symbol)
         if symbol in self._settled:
             return self._settled[symbol][0]
         winner = self._winner(symbol)

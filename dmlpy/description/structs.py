@@ -10,9 +10,9 @@ import inspect
 import math
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import (
@@ -36,6 +36,7 @@ from dmlpy.description.member_forms import (
 )
 from dmlpy.description.members import MemberInfo
 from dmlpy.description.naming import c_member, did_you_mean, is_c_style
+from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.validation.problems import MAX_TOLD, DescError, Problem, unnamed
 
 if TYPE_CHECKING:
@@ -62,8 +63,6 @@ else:
 
 
 _BUILDING = threading.RLock()
-
-Found = TypeVar("Found")
 
 
 class _Documentation:
@@ -124,6 +123,9 @@ class Struct(BaseModel, metaclass=StructType):
         if not self.c_name:
             remedy = "use a class that mirrors a struct, like RNNDesc"
             raise DescError(type(self).__name__, [Problem("struct.abstract", "", "a base class", "a struct of directml.h", remedy=remedy)])
+        if (plain := self._plain(members)) is not None:
+            self._take(plain, members)
+            return
         values, problems = self._by_python_name(members)
         for name, value in values.items():
             try:
@@ -142,6 +144,44 @@ class Struct(BaseModel, metaclass=StructType):
             problems += [problem for problem in _form_problems(error) if problem.field not in reported]
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
+
+    @classmethod
+    @cache
+    def _plain_tests(cls) -> Mapping[str, Test]:
+        """Tells of each member whether it keeps a value as it is."""
+        return {name: plain_test(info, cls._tensor_class()) for name, info in cls.model_fields.items()}
+
+    @classmethod
+    def _tensor_class(cls) -> type[Struct] | None:
+        """The class of tensors' descs, if the struct has tensors."""
+        return None
+
+    @classmethod
+    def _plain(cls, members: Mapping[str, Any]) -> dict[str, Any] | None:
+        """All members where those that are given are kept as they are, under their Python names; None where a reader has to look."""
+        found: dict[str, Any] = {}
+        fields, given = cls.model_fields, 0
+        for name, test in cls._plain_tests().items():
+            if name in members:
+                value = members[name]
+                if not test(value):
+                    return None
+                given += 1
+            else:
+                info = fields[name]
+                if info.is_required() or info.default_factory is not None:
+                    return None
+                value = info.default
+            found[name] = value
+        return found if given == len(members) else None
+
+    def _take(self, values: dict[str, Any], given: Iterable[str]) -> None:
+        """Takes members that need no validation, as pydantic's `model_construct` does."""
+        put = object.__setattr__
+        put(self, "__dict__", values)
+        put(self, "__pydantic_fields_set__", set(given))
+        put(self, "__pydantic_extra__", None)
+        put(self, "__pydantic_private__", None)
 
     if not TYPE_CHECKING:  # with it type checkers would allow assignment to any name
 
@@ -337,6 +377,13 @@ class Struct(BaseModel, metaclass=StructType):
 
     def replace(self, **members: Any) -> Self:
         """Returns a copy with some members changed; both spellings are accepted."""
+        own, tests = self.__dict__, self._plain_tests()
+        if all(name in tests and _is_same(value, own[name]) for name, value in members.items()):
+            return self
+        if all(name in tests and (value is own[name] or tests[name](value)) for name, value in members.items()):
+            made = type(self).__new__(type(self))
+            made._take(self._members() | members, self.__pydantic_fields_set__ | members.keys())
+            return made
         values, problems = self._by_python_name(members)
         if problems:
             raise DescError(self.c_name or type(self).__name__, problems)
@@ -383,20 +430,21 @@ class Struct(BaseModel, metaclass=StructType):
             found = self.__dict__["_hash"] = hash((type(self), *self._identity()))
             return found
 
-    def _known(self, name: str, find: Callable[[], Found]) -> Found:
-        """What follows from the members, which never change: found once. Names with an underscore are no members to pydantic."""
-        try:
-            return self.__dict__[name]  # type: ignore[no-any-return]
-        except KeyError:
-            found = self.__dict__[name] = find()
-            return found
-
 
 def _told_apart(value: Any) -> Any:
     """A member's value with strings in place of the floats that `==` confuses or does not equate."""
     if isinstance(value, float):
         return "nan" if value != value else "-0.0" if value == 0 and math.copysign(1, value) < 0 else value
     return tuple(map(_told_apart, value)) if isinstance(value, tuple) else value
+
+
+def _is_same(value: Any, own: Any) -> bool:
+    """Whether a member keeps its value: it is the same object, or tells the same of tensors."""
+    if value is own:
+        return True
+    if type(value) is tuple and type(own) is tuple:
+        return len(value) == len(own) and all(map(_is_same, value, own))
+    return isinstance(value, Struct) and value == own
 
 
 def _is_count(given: Any, length: int) -> bool:

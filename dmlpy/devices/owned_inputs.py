@@ -10,6 +10,8 @@ from dmlpy.description.enums import TensorFlags
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cost import Cost
     from dmlpy.devices.device import Device
@@ -48,6 +50,10 @@ class OwningPlan(Plan):
 
     def cost(self) -> Cost:
         return self._plan.cost()
+
+    @property
+    def packing(self) -> Hashable:
+        return tuple(self._layout.arrays.items())
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         places = self._layout.pointers(persistent)

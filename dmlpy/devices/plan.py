@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from dmlpy.devices.cost import Cost
 if TYPE_CHECKING:
     import numpy as np
 
+    from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
 
 Launch = Callable[[int], None]
@@ -98,6 +99,13 @@ class Layout:
         return {name: array_at(base + offset, sizes, dtype, packed_strides(sizes)) for name, (offset, sizes, dtype) in places}
 
 
+def packing_of(desc: OperatorDesc, constants: Iterable[str], layout: Layout) -> Hashable:
+    """Tells how constants are packed where the attributes, the constants' tensors and the layout of the result determine it."""
+    tensors = desc.tensors()
+    attributes = tuple((name, getattr(desc, name)) for name in type(desc).attribute_names())
+    return type(desc), attributes, tuple((name, tensors[name]) for name in constants), tuple(layout.arrays.items())
+
+
 class Plan(ABC):
     """The ordered work of one operator on one device.
 
@@ -132,6 +140,11 @@ class Plan(ABC):
 
     reserve_layout: str = "columns"
     """The name of the layout in which it writes or reads a training operator's reserve; a device may have several."""
+
+    @property
+    def packing(self) -> Hashable:
+        """Tells how the constants are packed: plans of a class for which it is equal pack alike. None where that is not known."""
+        return None
 
     def load(self) -> None:  # noqa: B027  most plans need nothing
         """Makes ready what launches need beside memory, such as kernels to compile; called before the first `bind`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,6 +12,9 @@ from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.onnx.given import misfits, taken, taken_whole
+from dmlpy.onnx.graph_runs import PackedWeights
+from dmlpy.onnx.kept import Kept
+from dmlpy.onnx.open_sizes import OpenSizes
 from dmlpy.onnx.running import Specialized, late
 from dmlpy.onnx.targets import Target
 from dmlpy.validation.problems import BindError, CompileError, Problem
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.model import Model
     from dmlpy.onnx.plans import ModelComparison, ModelPlan
-
-Shapes = tuple[tuple[int, ...], ...]
 
 
 class CompiledModel:
@@ -45,19 +45,22 @@ class CompiledModel:
         flags: Flags | Sequence[Flags],
         *,
         fuse: bool,
-        keep: int,
+        keep_bytes: int,
     ) -> None:
         self.model = model
         self.device = find_device(device)
         self.feature_level = feature_level
-        self._flags = flags
-        self._fuse = fuse
-        self._keep = keep
+        self._kept = Kept(keep_bytes)
+        self._target = Target(
+            model.name, model.loaded, self.device, feature_level, flags, fuse, late, self._kept, PackedWeights(model.loaded)
+        )
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Shapes, Specialized] = OrderedDict()
+        self._open: OpenSizes | None = None
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
         if all(value.is_static for value in self._tensors.values()):
             self._specialized({name: value.static_sizes for name, value in self._tensors.items()})
+        else:
+            self._open = OpenSizes(model, feature_level, self._compiled)
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs the model: `run` with its inputs as keywords."""
@@ -81,8 +84,21 @@ class CompiledModel:
             DeviceError: not enough memory, a failed launch, or a node that fails on the host.
         """
         given = self._arrays(inputs)
-        specialized = self._specialized({name: given[name].shape for name in self._tensors})
-        return specialized.run(given, on_device=outputs == "device")
+        sizes = {name: given[name].shape for name in self._tensors}
+        on_device = outputs == "device"
+        if self._open is not None:
+            with self._lock:
+                form = self._open.form(sizes)
+            if form is not None:
+                try:
+                    return form.run(given, on_device=on_device)
+                except (BindError, CompileError):
+                    pass  # told below, of the model as a whole
+                found = self._specialized(sizes).run(given, on_device=on_device)
+                with self._lock:
+                    self._open.give_up()
+                return found
+        return self._specialized(sizes).run(given, on_device=on_device)
 
     def explain_plan(self, sizes: Mapping[str, Sequence[int]] | None = None) -> ModelPlan:
         """The work and the memory of one run: the reports of the graphs, and the nodes on the host between them.
@@ -155,23 +171,20 @@ class CompiledModel:
         return found
 
     def _specialized(self, shapes: Mapping[str, Sequence[int]]) -> Specialized:
-        key = tuple(tuple(shapes[name]) for name in self._tensors)
+        """The model compiled as a whole for sizes of its inputs."""
+        key = CompiledModel, tuple(tuple(shapes[name]) for name in self._tensors)
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = self._made(shapes)
-                while len(self._kept) > self._keep:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return self._kept[key]
+            found: Specialized | None = self._kept.find(key)
+            if found is None:
+                known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
+                found = self._compiled(self.model if known else self.model.with_inputs(shapes))
+                self._kept.keep(key, found, found.held_bytes)
+        return found
 
-    def _made(self, shapes: Mapping[str, Sequence[int]]) -> Specialized:
-        known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
-        model = self.model if known else self.model.with_inputs(shapes)
+    def _compiled(self, model: Model) -> Specialized:
         if problems := model.interpretation(self.feature_level).problems:
             raise CompileError(model.name, problems)
-        program = model.program(self.feature_level)
-        target = Target(model.name, model.loaded, self.device, self.feature_level, self._flags, self._fuse, late)
-        return Specialized(program, target)
+        return Specialized(model.program(self.feature_level), self._target)
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"

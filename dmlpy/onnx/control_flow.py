@@ -26,9 +26,13 @@ _SHORT = 4096
 """The bytes of a node of which copies do not matter."""
 
 
+CONTROL_FLOW = ("If", "Loop", "Scan")
+"""The operators with bodies that run once, never or many times."""
+
+
 def is_control_flow(node: Node) -> bool:
     """Whether a node has bodies that run once, never or many times."""
-    return node.domain == "" and node.op_type in ("If", "Loop", "Scan")
+    return node.domain == "" and node.op_type in CONTROL_FLOW
 
 
 def unrolled(walk: Walk, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.kept import Kept
     from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.programs import Program
@@ -29,12 +29,22 @@ if TYPE_CHECKING:
     from dmlpy.onnx.values import Array
     from dmlpy.validation.problems import Problem
 
+
+class Ready(Protocol):
+    """A program that is ready to run."""
+
+    @property
+    def held_bytes(self) -> int:
+        """About the bytes that it holds."""
+
+    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What it gives for what it reads, by name."""
+
+
 Key: TypeAlias = "tuple[Any, ...]"
 Take: TypeAlias = "Callable[[Interpretation, Scope], None]"
 """Gives nodes to a walk, which adds what they compute to the scope."""
 
-_MOST_KEPT = 64
-"""For how many sizes of what they read nodes are kept compiled."""
 _MOST_KNOWN = 64
 """The most elements of a tensor that nodes are compiled for: shapes, axes, counts and the like are short, and often the same."""
 
@@ -83,7 +93,7 @@ class LateInterpretation(Interpretation):
 
 
 class DeferredNodes:
-    """Nodes that are compiled when all that they read has come, for its sizes; the last of these are kept. Threads may share it.
+    """Nodes that are compiled when all that they read has come, for its sizes. Threads may share it.
 
     Args:
         name: what messages call them.
@@ -93,6 +103,7 @@ class DeferredNodes:
         reads: the values that they read, by name.
         wanted: the names of the values that they give.
         run: makes a program of them ready to run.
+        kept: keeps what is compiled.
     """
 
     def __init__(
@@ -103,7 +114,8 @@ class DeferredNodes:
         take: Take,
         reads: Mapping[str, Value],
         wanted: Sequence[str],
-        run: Callable[[Program], Callable[[dict[str, Any]], Mapping[str, Any]]],
+        run: Callable[[Program], Ready],
+        kept: Kept,
     ) -> None:
         self._name = name
         self._model = model
@@ -115,7 +127,7 @@ class DeferredNodes:
         self._run = run
         self._asked: set[str] = set()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Key, Callable[[dict[str, Any]], Mapping[str, Any]]] = OrderedDict()
+        self._kept = kept
 
     def __call__(self, values: dict[str, Any], on_host: Callable[[Any], Any]) -> dict[str, Any]:
         """What the nodes give for what they read, by name.
@@ -126,16 +138,11 @@ class DeferredNodes:
         """
         given = {name: values[name] for name in self._reads}
         with self._lock:
-            key = self._key(given, on_host)
-            run = self._kept.get(key)
+            run: Ready | None = self._kept.find((self, self._key(given, on_host)))
             if run is None:
                 run = self._compiled(given, on_host)
-                self._kept[self._key(given, on_host)] = run
-                if len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
-            else:
-                self._kept.move_to_end(key)
-        return dict(run(given))
+                self._kept.keep((self, self._key(given, on_host)), run, run.held_bytes)
+        return run.values(given)
 
     def _key(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Key:
         found: list[Any] = []
@@ -149,7 +156,7 @@ class DeferredNodes:
                 found.append(on_host(held).tobytes())
         return tuple(found)
 
-    def _compiled(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+    def _compiled(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Ready:
         values = {name: value_of(name, held, self._reads[name]) for name, held in given.items()}
         while True:
             known = {name: Value.known(name, on_host(given[name])) for name in self._asked}

@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
+from dmlpy.graphs import ConstantNode
 from dmlpy.nibbles import int4_type, pack_int4
 from dmlpy.onnx.elements import dtype_of
+from dmlpy.onnx.loading import place_of
 from dmlpy.onnx.stages import as_elements
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from dmlpy.devices import Device
     from dmlpy.devices.graphs import CompiledGraph, GraphDispatch, PreparedGraph
+    from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.programs import GraphPart
-    from dmlpy.onnx.values import Value
+    from dmlpy.onnx.values import Array, Value
 
 _MOST_BOUND = 8
 """The most dispatches of a graph that are kept for further runs: as many threads or streams run it without binding it anew."""
+
+_MOST_COMPARED = 4096
+"""The most bytes of an array whose elements are compared with those of others."""
 
 
 class OnDevice:
@@ -46,13 +53,45 @@ class OnDevice:
         return as_elements(self.value, device.to_host(self.array))
 
 
-class GraphRun:
-    """A prepared graph with the dispatches that earlier runs bound."""
+class PackedWeights:
+    """The weights that graphs of a model have packed, for those of other sizes that pack them alike. Threads may share it."""
 
-    def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device) -> None:
+    def __init__(self, model: LoadedModel) -> None:
+        self._model = model
+        self._packed: WeakValueDictionary[Hashable, PreparedGraph] = WeakValueDictionary()
+
+    def prepared(self, part: GraphPart, compiled: CompiledGraph) -> tuple[PreparedGraph, bool]:
+        """The graph of a part, prepared, and whether it packed the weights itself."""
+        key: tuple[Hashable, ...] = tuple((name, self._identity(array)) for name, array in part.owned.items())
+        if not compiled.binding_properties.persistent_resource_size or any(self._identity(array) is None for array in part.owned.values()):
+            return compiled.prepare(part.owned, copy=True), True
+        key += tuple((node.name, id(node.data)) for node in part.graph.nodes if isinstance(node, ConstantNode))
+        known = self._packed.get(key)
+        shared = None if known is None else known.shared_with(compiled)
+        made = compiled.prepare(part.owned, copy=True) if shared is None else shared
+        self._packed[key] = made  # in place of the other, which goes sooner
+        return made, shared is None
+
+    def _identity(self, array: Array) -> Hashable:
+        """What tells an array from others: its place if its memory stays, its elements if they are few, else None."""
+        if self._model.holds(array):
+            return place_of(array)
+        return (array.dtype, array.shape, array.tobytes()) if array.nbytes <= _MOST_COMPARED else None
+
+
+class GraphRun:
+    """A prepared graph with the dispatches that earlier runs bound.
+
+    Attributes:
+        held_bytes: the bytes of packed weights of its own and of the scratch of a run.
+    """
+
+    def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device, weights: PackedWeights | None = None) -> None:
         self.part = part
         self.compiled = compiled
-        self.prepared: PreparedGraph = compiled.prepare(part.owned, copy=True)
+        self.prepared, packs = (compiled.prepare(part.owned, copy=True), True) if weights is None else weights.prepared(part, compiled)
+        properties = compiled.binding_properties
+        self.held_bytes = properties.temporary_resource_size + (properties.persistent_resource_size if packs else 0)
         self._device = device
         self._free: deque[tuple[int, GraphDispatch]] = deque(maxlen=_MOST_BOUND)
         """Dispatches with the stream of their last run: in another one they would use their scratch while that run still does."""

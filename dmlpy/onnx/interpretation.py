@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from onnx import GraphProto, NodeProto, TensorProto
@@ -26,6 +27,7 @@ from dmlpy.validation.problems import CompileError, DescError, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.limits import Budget
     from dmlpy.onnx.loading import LoadedModel
@@ -73,7 +75,7 @@ class NodeRecord:
             `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that ONNX
             does not allow; `refused` for one that ONNX Runtime gives to DirectML, which refuses it.
         operators: the short names of the operators that it became, in order; empty for a view of its input.
-        level: the lowest feature level that has all of them; None if there are none.
+        descs: their descs.
         problems: why it does not run on DirectML.
         inputs: the names of the values that it reads.
         outputs: the values that it gives.
@@ -87,13 +89,18 @@ class NodeRecord:
     domain: str
     where: Where
     operators: tuple[str, ...] = ()
-    level: FeatureLevel | None = None
+    descs: tuple[OperatorDesc, ...] = ()
     problems: tuple[Problem, ...] = ()
     inputs: tuple[str, ...] = ()
     outputs: tuple[Value, ...] = ()
     stage: int | None = None
     alone: tuple[Problem, ...] = ()
     older: tuple[Problem, ...] = ()
+
+    @cached_property
+    def level(self) -> FeatureLevel | None:
+        """The lowest feature level that has all of the operators; None if there are none."""
+        return max((level for desc in self.descs if (level := lowest_level(desc)) is not None), default=None)
 
 
 @dataclass
@@ -326,7 +333,7 @@ class Interpretation:
         stage = self.stages.get(index)
         self._before_change(index)
         if not isinstance(stage, GraphStage):
-            stage = self.stages[index] = GraphStage(index)
+            stage = self.stages[index] = GraphStage(index, self.model)
         results, operators = lowered(node, stage)
         values: Values = []
         for value, expression in results:
@@ -334,9 +341,8 @@ class Interpretation:
             if value is not None and expression is not None:
                 stage.expressions[value.name] = expression
                 stage.results[value.name] = value
-        levels = [level for desc in operators if (level := lowest_level(desc)) is not None]
         names = tuple(type(desc).short_name() for desc in operators)
-        self._record(node, "directml", values, names, max(levels, default=None), (), index)
+        self._record(node, "directml", values, names, tuple(operators), (), index)
         return values
 
     # The host
@@ -382,7 +388,7 @@ class Interpretation:
         elements = {value.element for value in node.inputs if value is not None}
         wide = elements & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE} == {TensorProto.DOUBLE}
         wide = wide and lowering(node.op_type, node.opset, node.domain) is not None
-        return wide or host.runs(node.op_type, node.opset, node.domain) or (self.level < LATEST and _is_lowered_at_latest(node))
+        return wide or host.runs(node.op_type, node.opset, node.domain) or (self.level < LATEST and _is_lowered_at_latest(node, self.model))
 
     def _record(
         self,
@@ -390,13 +396,13 @@ class Interpretation:
         where: Where,
         values: Sequence[Value | None],
         operators: tuple[str, ...] = (),
-        level: FeatureLevel | None = None,
+        descs: tuple[OperatorDesc, ...] = (),
         problems: Sequence[Problem] = (),
         stage: int | None = None,
     ) -> None:
         made = tuple(value for value in values if value is not None)
         read = tuple(value.name for value in node.inputs if value is not None)
-        self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, level, tuple(problems), read, made, stage))
+        self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, descs, tuple(problems), read, made, stage))
 
 
 class SingleNode(Interpretation):
@@ -470,9 +476,9 @@ class SingleNode(Interpretation):
         return None if len(self._begun) == 1 else super()._known(node, opsets)
 
 
-def _is_lowered_at_latest(node: Node) -> bool:
+def _is_lowered_at_latest(node: Node, model: LoadedModel) -> bool:
     try:
-        lowered(replace(node, level=LATEST), GraphStage(0))
+        lowered(replace(node, level=LATEST), GraphStage(0, model))
     except NotLowered:
         return False
     return True

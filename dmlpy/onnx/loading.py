@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
 
@@ -20,6 +21,8 @@ from dmlpy.onnx.wire import messages_in
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from dmlpy.onnx.values import Array
 
 MAX_BYTES = (1 << 31) - 1
@@ -37,6 +40,8 @@ class LoadedModel:
         types: the types of values that the file states, or that follow from it, by name.
         limits: what it may take until it runs.
         stated: what its file says of nodes and bytes.
+        taking_no_owned: the nodes found so far whose operators take nothing that DirectML owns, with the inputs that are known: for other
+            sizes they are not tried again.
     """
 
     def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:
@@ -56,6 +61,9 @@ class LoadedModel:
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
         self._outside: dict[tuple[object, ...], Array] = {}
+        self.taking_no_owned: set[Hashable] = set()
+        self._roots: set[int] = set()
+        self._bytes: dict[Hashable, bytes] = {}
 
     @cached_property
     def types(self) -> dict[str, TypeProto]:
@@ -75,6 +83,7 @@ class LoadedModel:
                 name = tensor.values.name if isinstance(tensor, SparseTensorProto) else tensor.name
                 found = f"{listed(tensor.dims)}, more than there is memory"
                 raise DescError(f"onnx: {self.name}", [Problem("onnx.size", name, found, "sizes that fit into memory")]) from None
+            self._roots.add(id(_root(self._arrays[id(tensor)][1])))
         return self._arrays[id(tensor)][1]
 
     def _read(self, tensor: TensorProto | SparseTensorProto) -> Array:
@@ -90,6 +99,31 @@ class LoadedModel:
     def budget(self) -> Budget:
         """What a walk through the model may take."""
         return Budget(self.name, self.limits, self.stated)
+
+    def bytes_of(self, array: Array) -> bytes:
+        """The bytes of an array in order: of one that stays always the same object, which graphs for different sizes share."""
+        if not self.holds(array):
+            return array.tobytes()
+        place = place_of(array)
+        if place not in self._bytes:
+            self._bytes[place] = array.tobytes()
+        return self._bytes[place]
+
+    def holds(self, array: Array) -> bool:
+        """Whether an array is one that `array` gave, or a view of it: then its memory stays as long as the model."""
+        return id(_root(array)) in self._roots
+
+
+def place_of(array: Array) -> Hashable:
+    """Tells an array from all others that have memory at the same time."""
+    return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
+
+
+def _root(array: Array) -> Array:
+    """The array whose memory an array views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:

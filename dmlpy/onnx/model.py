@@ -101,8 +101,8 @@ class Model:
 
         return report_of(self, parse_level(feature_level), like)
 
-    def with_inputs(self, inputs: Mapping[str, Sequence[int]]) -> Model:
-        """The model with the sizes that its inputs have in one run."""
+    def with_inputs(self, inputs: Mapping[str, Sequence[int | None]]) -> Model:
+        """The model with the sizes that its inputs have in one run; those that are None stay open."""
         fixed = {name: replace(value, sizes=tuple(inputs[name])) if name in inputs else value for name, value in self.inputs.items()}
         made = Model.__new__(Model)
         made.loaded, made.name, made._constants = self.loaded, self.name, self._constants
@@ -127,7 +127,7 @@ class Model:
         flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
         *,
         fuse: bool = True,
-        keep: int = 8,
+        keep_bytes: int = 1 << 28,
     ) -> CompiledModel:
         """Compiles the model; where sizes are open, for those of the inputs that it is called with.
 
@@ -136,7 +136,7 @@ class Model:
             feature_level: as for `dmlpy.compile`: nodes that need a higher level run on the host.
             flags: as for `dmlpy.compile`.
             fuse: as for `dmlpy.compile`.
-            keep: for how many sizes of the inputs the graphs are kept.
+            keep_bytes: how many bytes of what is compiled for sizes of the inputs are kept; what was used last is in any case.
 
         Raises:
             CompileError: nodes that nothing runs; all of them are told.
@@ -144,7 +144,7 @@ class Model:
         """
         from dmlpy.onnx.compiled import CompiledModel
 
-        return CompiledModel(self, device, parse_level(feature_level), flags, fuse=fuse, keep=keep)
+        return CompiledModel(self, device, parse_level(feature_level), flags, fuse=fuse, keep_bytes=keep_bytes)
 
 
 def _with_sizes(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dmlpy import x
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.onnx.elements import data_type_of, element_of
-from dmlpy.onnx.lower import Lowered, lowering, may_be_empty
+from dmlpy.onnx.lower import Lowered, Lowering, lowering, may_be_empty
 from dmlpy.onnx.nodes import Node, NotLowered, inexpressible
 from dmlpy.onnx.unforeseen import as_reason
 from dmlpy.onnx.values import Sizes, Value
@@ -53,13 +53,7 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
         contexts.enter_context(name_scope(node.name))
         contexts.enter_context(as_reason(node.proto, node.inputs))
         try:
-            try:
-                results = [*_outputs(node, function(node.reading(stage.read)))]
-            except DescError as error:
-                if all(problem.code != "flag.owned" for problem in error.problems):
-                    raise
-                held = stage.read_constant if node.level >= _CONSTANTS else stage.read_plain
-                results = [*_outputs(node, function(node.reading(held)))]
+            results = _read(node, function, stage)
         except DescError as error:
             raise NotLowered(error.problems) from None
     operators = list(_operators((expression for _, expression in results if expression is not None), first))
@@ -69,6 +63,20 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
         if wrong:
             raise NotLowered(wrong)
     return results, operators
+
+
+def _read(node: Node, function: Lowering, stage: GraphStage) -> Results:
+    """The outputs of a node that reads what is known as inputs that DirectML owns, or if its operators take none, as constants."""
+    key = node.name, function, tuple(value is not None and value.array is not None for value in node.inputs)
+    if key not in stage.model.taking_no_owned:
+        try:
+            return [*_outputs(node, function(node.reading(stage.read)))]
+        except DescError as error:
+            if all(problem.code != "flag.owned" for problem in error.problems):
+                raise
+        stage.model.taking_no_owned.add(key)
+    held = stage.read_constant if node.level >= _CONSTANTS else stage.read_plain
+    return [*_outputs(node, function(node.reading(held)))]
 
 
 def _no_operator(node: Node) -> Problem:

@@ -8,14 +8,15 @@ import numpy as np
 
 from dmlpy.comparison import compare
 from dmlpy.compiler import compile_apart
-from dmlpy.onnx.deferred import taking
 from dmlpy.onnx.graph_runs import GraphRun, OnDevice
 from dmlpy.onnx.host_nodes import host_run
+from dmlpy.onnx.kept import NODE_BYTES
 from dmlpy.onnx.plans import ModelComparison, ModelPlan
 from dmlpy.onnx.programs import GraphPart
+from dmlpy.onnx.sharing import SharedNodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from dmlpy.devices import Device
     from dmlpy.onnx.programs import HostPart, Program
@@ -38,9 +39,20 @@ class Specialized:
         for place, part in enumerate(program.parts):
             if isinstance(part, GraphPart):
                 graph = compile_apart(part.graph, target.device, target.level, target.flags, fuse=target.fuse)
-                self._runs.append(GraphRun(part, graph, target.device))
+                self._runs.append(GraphRun(part, graph, target.device, target.weights))
             else:
                 self._runs.append(_HostRun(part, target, tried=late and place == 0))
+
+    @property
+    def held_bytes(self) -> int:
+        """About the bytes that it holds: packed weights, the scratch of a run, and what each node needs to be launched."""
+        found = NODE_BYTES
+        for run in self._runs:
+            if isinstance(run, GraphRun):
+                found += run.held_bytes + NODE_BYTES * len(run.part.graph.nodes)
+            else:
+                found += NODE_BYTES * len(run.nodes)
+        return found
 
     def run(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
         """The outputs by the model's names: with `on_device` where they were made, else on the host."""
@@ -103,7 +115,7 @@ class _HostRun:
         made = {name for node in waiting for name in node.results}
         reads = {name: value for node in waiting for name, value in node.reads.items() if name not in made}
         self._owned = part.owned
-        self._waiting = target.deferred(taking(waiting), reads, [name for name in part.writes if name in made]) if waiting else None
+        self._waiting = SharedNodes(waiting, reads, [name for name in part.writes if name in made], target) if waiting else None
 
     def __call__(self, values: dict[str, Any]) -> None:
         values.update(self._owned)
@@ -113,6 +125,6 @@ class _HostRun:
             values.update(self._waiting(values))
 
 
-def late(program: Program, target: Target) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
+def late(program: Program, target: Target) -> Specialized:
     """A program that was made from values that have come, ready to run."""
-    return Specialized(program, target, late=True).values
+    return Specialized(program, target, late=True)

@@ -11,6 +11,7 @@ from dmlpy.graphs.builder import constant_of
 from dmlpy.nibbles import int4_type, unpack_int4
 from dmlpy.onnx.elements import data_type_of, dtype_of
 from dmlpy.x import composition, expressions, identity
+from dmlpy.x.calls import constant_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from onnx import NodeProto
 
     from dmlpy.graphs import Graph
+    from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.values import Array, Value
     from dmlpy.x.expressions import Expression
 
@@ -29,6 +31,7 @@ class GraphStage:
 
     Attributes:
         index: its place among the stages, in the order in which they run.
+        model: the model that it is of.
         expressions: what is read or computed here, by the values' names.
         reads: the values that it takes from inputs of the model and from stages before it, by name.
         owned: the arrays that it takes once, when it is prepared, by name.
@@ -36,6 +39,7 @@ class GraphStage:
     """
 
     index: int
+    model: LoadedModel
     expressions: dict[str, Expression] = field(default_factory=dict)
     reads: dict[str, Value] = field(default_factory=dict)
     owned: dict[str, Array] = field(default_factory=dict)
@@ -53,7 +57,10 @@ class GraphStage:
 
     def read_constant(self, value: Value) -> Expression:
         """The same where graphs have constants, from feature level 6_2 on: a device may pack these."""
-        return expressions.constant(value.array.reshape(value.tensor_sizes)) if value.array is not None else self.read(value)
+        if value.array is None:
+            return self.read(value)
+        data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
+        return expressions.Expression(constant_end(self.model.bytes_of(data), tensor))
 
     def _input(self, value: Value) -> Expression:
         if value.array is not None:

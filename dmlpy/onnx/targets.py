@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.onnx.deferred import DeferredNodes
-from dmlpy.onnx.graph_runs import OnDevice
+from dmlpy.onnx.graph_runs import OnDevice, PackedWeights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
-    from dmlpy.onnx.deferred import Take
+    from dmlpy.onnx.deferred import Ready, Take
+    from dmlpy.onnx.kept import Kept
     from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.programs import Program
     from dmlpy.onnx.values import Value
@@ -36,6 +37,8 @@ class Target:
         flags: execution flags.
         fuse: whether activations are moved into the operators before them.
         run_late: makes a program ready to run that was made from values that have come: `running.late`.
+        kept: what was compiled for sizes that have come.
+        weights: what was packed for other sizes.
     """
 
     name: str
@@ -44,7 +47,9 @@ class Target:
     level: FeatureLevel
     flags: Flags | Sequence[Flags]
     fuse: bool
-    run_late: Callable[[Program, Target], Callable[[dict[str, Any]], Mapping[str, Any]]]
+    run_late: Callable[[Program, Target], Ready]
+    kept: Kept
+    weights: PackedWeights
 
     def on_host(self, held: Any) -> Any:
         """A value as an array of NumPy; lists of them and None stay."""
@@ -60,5 +65,6 @@ class Target:
 
     def deferred(self, take: Take, reads: Mapping[str, Value], wanted: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
         """Nodes that are compiled when what they read has come."""
-        nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, lambda program: self.run_late(program, self))
+        run = lambda program: self.run_late(program, self)  # noqa: E731
+        nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, run, self.kept)
         return lambda values: nodes(values, self.on_host)

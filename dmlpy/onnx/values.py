@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,10 @@ class Value:
         sizes = list(row.static_sizes)
         sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
         return cls.known(name, np.empty(sizes, dtype_of(row.element or 0)))
+
+    def named(self, name: str) -> Value:
+        """The value by another name."""
+        return replace(self, name=name)
 
     @property
     def is_static(self) -> bool:

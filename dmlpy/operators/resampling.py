@@ -32,9 +32,9 @@ class AnySizesDesc(OperatorDesc):
     scales: Annotated[Floats, Limits(length="len(sizes)")]
     """The factor of each dimension: how much larger the result is."""
 
-    def sizes(self) -> Sizes:
+    def _bound_sizes(self) -> Sizes:
         """The symbols of the size patterns, with the output's dimension count from the input."""
-        known, source = super().sizes(), self.inputs()[0].name
+        known, source = super()._bound_sizes(), self.inputs()[0].name
         if "len(sizes)" in known:
             known.settle("len(output_sizes)", known["len(sizes)"], f"as many dimensions as {source} has")
         return known

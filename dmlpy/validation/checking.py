@@ -73,9 +73,20 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
     level = parse_level(feature_level)
     if desc.beyond_directml:
         level = LATEST  # an operator that DirectML lacks is not limited by its levels
+    if not strict and level in _valid_at(desc):
+        return []
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
     found = _problems(desc, level, desc.sizes(), strict=strict)
-    return sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
+    problems = sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
+    if not problems and not strict:
+        _valid_at(desc).add(level)
+    return problems
+
+
+def _valid_at(desc: OperatorDesc) -> set[FeatureLevel]:
+    """The levels at which a desc is known to have no problems: on its way into a graph it is checked several times."""
+    found: set[FeatureLevel] = desc.__dict__.setdefault("_valid_at", set())
+    return found
 
 
 def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
@@ -97,7 +108,10 @@ def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
 
 
 def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
-    return next(_problems(desc, LATEST if desc.beyond_directml else level, known, strict=False), None) is None
+    level, valid = LATEST if desc.beyond_directml else level, _valid_at(desc)
+    if level not in valid and next(_problems(desc, level, known, strict=False), None) is None:
+        valid.add(level)
+    return level in valid
 
 
 def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,8 +60,13 @@ def end_of(value: Any) -> End:
     if isinstance(value, np.ndarray | np.generic):
         data, tensor = constant_of(value)
         # Copied: the array may change before the graph is built.
-        return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data.tobytes(), tensor=tensor), 0, tensor)
+        return constant_end(data.tobytes(), tensor)
     raise DescError("operand", [Problem("expression.operand", "", brief(value), "an expression or an array of NumPy")])
+
+
+def constant_end(data: bytes, tensor: TensorDesc) -> End:
+    """The tensor of a new constant of the graph, which holds these bytes."""
+    return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data, tensor=tensor), 0, tensor)
 
 
 def input_end(name: str, tensor: TensorDesc) -> End:
@@ -111,8 +116,7 @@ class _Call:
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
         tensors = self._with_repeated_addend(tensors, members)
         sized = {} if sizes is None else self._sized(sizes, tensors, members, types)
-        desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**sized, **tensors, **members)
-        desc = self._with_outputs(desc, sized, types)
+        desc = self._described(operator, {**sized, **tensors, **members}, tuple(sized), types)
         if problems := [*self._without_operands(desc), *check(desc)]:
             raise DescError(self.name, problems)
         source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
@@ -202,6 +206,23 @@ class _Call:
             return {field.name: [TensorDesc(data_type=data_type, sizes=own) for own in sizes]}
         return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
 
+    def _described(self, operator: Any, members: dict[str, Any], sized: tuple[str, ...], types: Mapping[str, Any]) -> OperatorDesc:
+        """The whole desc: the same object for equal calls, as the layers of a model make many, since it remembers its checks."""
+        policy = current_policy()
+        key = _compared(
+            (operator if isinstance(operator, OperatorDesc) else self.kind, tuple(members.items()), sized, tuple(types.items()))
+        )
+        known = None if key is None else _DESCRIBED.get((policy, key))
+        if known is not None:
+            return known
+        desc = operator.replace(**members) if isinstance(operator, OperatorDesc) else self.kind(**members)
+        desc = self._with_outputs(desc, sized, types)
+        if key is not None:
+            if len(_DESCRIBED) >= _MOST_DESCRIBED:
+                _DESCRIBED.clear()
+            _DESCRIBED[policy, key] = desc
+        return desc
+
     def _with_outputs(self, desc: OperatorDesc, sized: Iterable[str], types: Mapping[str, Any]) -> OperatorDesc:
         """The desc with the outputs that it may have, of the wanted types; those that nobody described are laid out by the policy."""
         wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
@@ -219,6 +240,23 @@ class _Call:
         for slot in desc.input_slots():
             if slot.tensor is not None and slot.place not in self.ends:
                 yield Problem("expression.operand", slot.place, "described, but not given", "an expression for each input of the desc")
+
+
+_DESCRIBED: dict[Hashable, OperatorDesc] = {}
+"""The descs of the last calls, by all that they follow from."""
+_MOST_DESCRIBED = 512
+
+
+def _compared(value: Any) -> Hashable:
+    """Tells what a call is given from all that would make another desc; None where that is not known."""
+    if value is None or isinstance(value, int | str | OperatorDesc | TensorDesc | type):
+        return type(value), value
+    if type(value) is float:
+        return float, value.hex()
+    if type(value) not in (list, tuple):
+        return None
+    entries = tuple(map(_compared, value))
+    return None if None in entries else entries
 
 
 def is_number(value: Any) -> bool:

@@ -407,3 +407,86 @@ def test_the_largest_float_as_it_is_printed_is_a_float() -> None:
     assert problems(3.4028236e38) == problems(-3.4028236e38) == ["activation_descs[0].alpha"]
     with np.errstate(over="ignore"):
         assert np.isinf(np.float32(3.4028236e38))
+
+
+# Members that are kept as they are
+
+
+def built_by_validator(kind: type[Any], members: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A struct built as one with members that have to be read."""
+    with monkeypatch.context() as patched:
+        patched.setattr(kind, "_plain", classmethod(lambda cls, members: None))
+        return kind(**members)
+
+
+def assert_built_alike(first: Any, second: Any) -> None:
+    assert (first, hash(first), repr(first)) == (second, hash(second), repr(second))
+    assert first._members() == second._members()
+    assert [type(value) for value in first._members().values()] == [type(value) for value in second._members().values()]
+    assert pickle.loads(pickle.dumps(first)) == copy.copy(first) == first.model_copy() == second
+    assert first.model_fields_set == second.model_fields_set
+
+
+@pytest.mark.parametrize("operator", STRUCTS)
+def test_members_that_are_kept_as_they_are_make_the_same_struct(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descs made of what descs hold skip the validator; they are what it makes."""
+    desc = OPERATORS[operator](**valid(operator))
+    members = desc._members()
+    assert_built_alike(type(desc)(**members), built_by_validator(type(desc), members, monkeypatch))
+    required = {name: value for name, value in members.items() if type(desc).model_fields[name].is_required()}
+    assert_built_alike(type(desc)(**required), built_by_validator(type(desc), required, monkeypatch))
+    for tensor in desc.tensors().values():
+        assert type(tensor)._plain(tensor._members()) is not None
+        assert_built_alike(type(tensor)(**tensor._members()), built_by_validator(type(tensor), tensor._members(), monkeypatch))
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "kept"),
+    [
+        ("sizes", [2, 3], (2, 3)),
+        ("sizes", (np.int64(2), 3), (2, 3)),
+        ("sizes", (True, 3), None),
+        ("sizes", (2**200, 3), None),
+        ("sizes", (2.0, 3), None),
+        ("strides", (), None),
+        ("strides", (3, 1), (3, 1)),
+        ("total_tensor_size_in_bytes", 0, None),
+        ("total_tensor_size_in_bytes", 24, 24),
+        ("guaranteed_base_offset_alignment", 0, 0),
+        ("guaranteed_base_offset_alignment", None, None),
+        ("data_type", "FLOAT16", dml.DataType.FLOAT16),
+        ("data_type", int(dml.DataType.INT8), dml.DataType.INT8),
+        ("flags", "OWNED_BY_DML", dml.TensorFlags.OWNED_BY_DML),
+    ],
+)
+def test_what_has_to_be_read_is_read(member: str, value: Any, kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the constructor and in `replace`: the same value, or the same refusal."""
+    members = {"data_type": dml.DataType.FLOAT32, "sizes": (2, 3)} | {member: value}
+
+    def outcome(make: Callable[[], Any]) -> Any:
+        try:
+            return getattr(make(), member), [type(item) for item in np.atleast_1d(getattr(make(), member)).tolist()]
+        except dml.DescError as error:
+            return [(problem.code, problem.path, problem.found) for problem in error.problems]
+
+    expected = outcome(lambda: built_by_validator(dml.TensorDesc, members, monkeypatch))
+    assert outcome(lambda: dml.TensorDesc(**members)) == expected
+    assert outcome(lambda: tensor(sizes=(2, 3)).replace(**{member: value})) == expected
+    if kept is not None:
+        assert expected[0] == kept
+
+
+def test_nan_is_one_object_however_it_is_given() -> None:
+    first, second = (dml.ActivationEluDesc(alpha=float("nan")) for _ in range(2))
+    assert first == second == dml.ActivationEluDesc(alpha=1.0).replace(alpha=float("nan"))
+
+
+def test_a_copy_is_checked_anew() -> None:
+    """What a desc remembers of its checks and sizes is not what its copies remember."""
+    desc: Any = sample(dml.ElementWiseAddDesc)
+    assert dml.check(desc) == []
+    assert desc.replace(a_tensor=desc.a_tensor) is desc
+    wrong = desc.replace(a_tensor=desc.a_tensor.replace(sizes=[7] * len(desc.a_tensor.sizes)))
+    assert [problem.path.partition(".")[0] for problem in dml.check(wrong)][:1] == ["a_tensor"]
+    assert wrong.sizes() is not desc.sizes()
+    assert dml.check(desc) == []

@@ -66,7 +66,7 @@ def check(found: dict[str, Any], x: Array) -> None:
 
 
 def test_threads_share_a_model() -> None:
-    compiled = chain("n").compile("numpy", keep=2)
+    compiled = chain("n").compile("numpy", keep_bytes=0)
     inputs = [given(seed, 1 + seed % 3) for seed in range(60)]
     with ThreadPoolExecutor(8) as threads:
         for x, found in zip(inputs, threads.map(lambda x: compiled({"x": x}), inputs), strict=True):

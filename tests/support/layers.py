@@ -16,7 +16,7 @@ LAYERS = [
     {"inspection.json_positions", "inspection.layout_picture", "inspection.render"},
     {"description.outputs", "description.support", "validation.problems"},
     {"description.members", "description.member_forms"},
-    {"description.json_objects"},
+    {"description.json_objects", "description.plain_values"},
     {"description.structs"},
     {"description.registry", "description.tensors"},
     {"nibbles"},

@@ -13,6 +13,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import x
+from dmlpy.x import calls
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -196,6 +197,7 @@ def test_a_wrong_use_names_the_callers_line(name: str) -> None:
 
 SCRIPT = """\
 from dmlpy import x
+from dmlpy.x import calls
 
 def block(value):
     return x.activation_softmax1(value, axes=[1])
@@ -353,3 +355,42 @@ def test_a_policy_of_ones_own() -> None:
         y = x.activation_relu(x.input("a", [3, 5]))
     assert y.tensor.strides == (40, 1)
     assert x.activation_relu(x.input("a", [3, 5])).tensor.strides is None
+
+
+# Equal calls
+
+
+def desc_of(expression: Any) -> Any:
+    return expression._end.source.desc
+
+
+def test_equal_calls_have_one_desc() -> None:
+    """Which remembers that it was checked; what would make another desc is told apart, equal as Python finds it."""
+    data, other = x.input("data", [2, 3]), x.input("other", [2, 3])
+    assert desc_of(x.activation_elu(data, alpha=0.5)) is desc_of(x.activation_elu(other, alpha=0.5))
+    signs = [str(desc_of(x.activation_elu(data, alpha=alpha)).alpha) for alpha in (0.0, -0.0, 0.0)]
+    assert signs == ["0.0", "-0.0", "0.0"]
+    assert desc_of(x.activation_elu(data, alpha=1)).alpha == desc_of(x.activation_elu(data, alpha=1.0)).alpha == 1.0
+    for _ in range(2):
+        with pytest.raises(dml.DescError, match="alpha"):
+            x.activation_elu(data, alpha=True)
+    assert desc_of(x.activation_elu(x.input("long", [3, 3]), alpha=0.5)).input_tensor.sizes == (3, 3)
+    casts = [desc_of(x.cast(data, output_data_type=kind)).output_tensor.data_type for kind in ("FLOAT16", "INT32")]
+    assert casts == [dml.DataType.FLOAT16, dml.DataType.INT32]
+
+
+def test_layouts_of_equal_calls_follow_the_policy() -> None:
+    data = x.input("data", [1, 2, 3, 4])
+    plain = x.activation_relu(data)
+    with x.tensor_policy(x.TensorPolicy.interleaved_channel):
+        laid = x.activation_relu(data)
+    assert desc_of(plain).output_tensor.is_packed
+    assert not desc_of(laid).output_tensor.is_packed
+    assert desc_of(x.activation_relu(data)) is desc_of(plain)
+
+
+def test_many_different_calls_are_not_all_remembered() -> None:
+    data = x.input("data", [2, 3])
+    for step in range(calls._MOST_DESCRIBED + 5):
+        assert desc_of(x.activation_elu(data, alpha=float(step))).alpha == step
+    assert 0 < len(calls._DESCRIBED) <= calls._MOST_DESCRIBED

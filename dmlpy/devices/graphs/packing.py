@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from dmlpy.devices.plan import Launch, in_order
 from dmlpy.validation.problems import PickleError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from dmlpy.devices.binding import Bound
     from dmlpy.devices.graphs.program import Program
@@ -114,6 +115,22 @@ class Packing:
             for step in self._program.steps
             if step.packed is not None
         ]
+
+    @cached_property
+    def layout(self) -> Hashable:
+        """Tells how owned inputs and constants are packed: graphs for which it is equal do it alike. None where that is not known.
+
+        Constants are told apart by the objects that hold their bytes.
+        """
+        program, inputs = self._program, self._program.wiring.inputs
+        packed = [step for step in program.steps if step.packed is not None]
+        if any(step.operator._plan.packing is None for step in packed):
+            return None
+        plans = [(step.node, step.packed, type(step.operator._plan), step.operator._plan.packing) for step in packed]
+        places = [(place, *location) for step in packed for place, location in step.constants.items()]
+        constants = [id(node.data) for _, root, _ in places if (node := program.wiring.constant(root)) is not None]
+        owned = [(name, inputs[name]) for name in program.wiring.owned]
+        return program.persistent_size, tuple(program.owned.items()), tuple(owned), tuple(plans), tuple(places), tuple(constants)
 
     # pickles
 

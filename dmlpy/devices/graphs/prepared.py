@@ -55,6 +55,12 @@ class PreparedGraph:
         """Reports what `CompiledGraph.explain_plan` reports."""
         return self.graph.explain_plan()
 
+    def shared_with(self, graph: CompiledGraph) -> PreparedGraph | None:
+        """Another graph, such as one for other sizes, prepared by the same memory; None if it is not known to pack it alike."""
+        layout = self.graph._packing.layout
+        alike = graph.device is self.device and layout is not None and layout == graph._packing.layout
+        return PreparedGraph(graph, self._memory, self._owned) if alike else None
+
     def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
         return self.graph._run(tensors, self._memory, stream, copy=copy, temporary=temporary)

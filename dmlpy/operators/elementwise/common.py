@@ -39,8 +39,8 @@ class ElementWiseDesc(OperatorDesc):
     elements, and the remedy gives the strides.
     """
 
-    def sizes(self) -> Sizes:
-        known = super().sizes()
+    def _bound_sizes(self) -> Sizes:
+        known = super()._bound_sizes()
         inputs, outputs = self._of_equal_sizes(output=False), self._of_equal_sizes(output=True)
         target = _common_sizes([tensor.sizes for tensor in inputs.values()])
         if target is None or any(tensor.sizes != target for tensor in outputs.values()):

@@ -13,13 +13,13 @@ from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.registers import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.team import Call
 from dmlpy.devices.numpy.plans import COMPUTE
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.numpy.convolution.geometry import Array
@@ -100,6 +100,10 @@ class ProductPlan(Plan):
             f"b_tensor: {self._panels} panel(s), " + ("read where it lies unless it is prepared" if self._in_place else "packed"),
         ]
         return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
+
+    @property
+    def packing(self) -> Hashable:
+        return packing_of(self._desc, self.constants, self._packed)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         panels = self._packed.arrays_at(persistent)["panels"]

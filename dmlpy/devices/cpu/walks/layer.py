@@ -24,12 +24,12 @@ from dmlpy.devices.cpu.walks.packing import PACKING
 from dmlpy.devices.cpu.walks.parameters import PARAMETERS, STATES, copied, phases_of
 from dmlpy.devices.cpu.walks.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.walks.rows import ROWS, ActiveRows, selects
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.phased import Call, Work
@@ -161,6 +161,10 @@ class RecurrentPlan(Plan):
     @property
     def _selects(self) -> bool:
         return selects(self._tensors)
+
+    @property
+    def packing(self) -> Hashable:
+        return packing_of(self._desc, self.constants, self._packed)
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         copy_others, parts = self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))

@@ -20,12 +20,12 @@ from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of
 from dmlpy.devices.numpy.recurrent.recurrence import Form, Recurrence
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
 from dmlpy.devices.threads import available_threads, share
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
 
 _ALIGNMENT = 64
@@ -46,7 +46,7 @@ class RecurrentPlan(Plan):
     """
 
     def __init__(self, desc: RecurrentDesc) -> None:
-        self._sizes, self._tensors = desc.geometry, desc.tensors()
+        self._desc, self._sizes, self._tensors = desc, desc.geometry, desc.tensors()
         self._division = division_of(self._sizes, len(packed_gates(desc.cell)), available_threads())
         batches = self._division.batches
         self._form = Form(desc, self._division.direct, max(batches), _CHUNK_BYTES)
@@ -80,6 +80,12 @@ class RecurrentPlan(Plan):
         }
         training = [extra for name, extra in extras.items() if name in self._tensors]
         return "\n".join([*lines, f"training: {'; '.join(training)}"] if training else lines)
+
+    @property
+    def packing(self) -> Hashable:
+        form = self._form
+        signs = tuple(form.changes_sign(direction) for direction in range(self._sizes.num_directions))
+        return packing_of(self._desc, self.constants, self._packed), tuple(form.gates), frozenset(form.transposed), signs
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         work = self._pack(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))

@@ -1,0 +1,65 @@
+"""Values that members keep as they are: a struct that is made of such values needs no reader and no validator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args, get_origin
+
+from pydantic import AfterValidator
+
+from dmlpy.description.member_forms import MAX_BITS, MAX_ENTRIES
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+Test: TypeAlias = Callable[[Any], bool]
+
+
+def plain_test(info: FieldInfo, tensor: type | None) -> Test:
+    """A function that tells whether a member keeps a value as it is; of values that it turns down, only the readers know.
+
+    Args:
+        info: the member.
+        tensor: the class of tensors' descs, which are kept as they are; None for a struct without tensors.
+    """
+    test = _test(info.annotation, tensor)
+    if test is None:
+        return lambda value: False
+    if any(isinstance(mark, AfterValidator) for mark in info.metadata):
+        return lambda value: value is None or (bool(value) and test(value))  # an empty value may have another meaning
+    return test
+
+
+def _test(annotation: Any, tensor: type | None) -> Test | None:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        if NoneType in arguments and len(arguments) == 2:
+            inner = _test(next(item for item in arguments if item is not NoneType), tensor)
+            return None if inner is None else lambda value: value is None or inner(value)
+        return (lambda value: _is_integer(value) or _is_float(value)) if set(arguments) == {int, float} else None
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return _entries_test(_test(arguments[0], tensor))
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
+    if isinstance(annotation, type) and (annotation is tensor or issubclass(annotation, Enum)):
+        return lambda value: type(value) is annotation
+    return None
+
+
+def _entries_test(test: Test | None) -> Test | None:
+    if test is None:
+        return None
+    return lambda value: type(value) is tuple and len(value) <= MAX_ENTRIES and all(map(test, value))
+
+
+def _is_integer(value: Any) -> bool:
+    return type(value) is int and value.bit_length() <= MAX_BITS
+
+
+def _is_float(value: Any) -> bool:
+    return type(value) is float and value == value  # structs share one object for NaN
+
+
+_SCALARS: dict[Any, Test] = {int: _is_integer, float: _is_float, bool: lambda value: type(value) is bool}

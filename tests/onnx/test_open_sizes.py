@@ -1,0 +1,278 @@
+"""Models whose inputs have other sizes in each run: results, what is compiled for a new size, and what is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+from onnx.helper import make_node
+
+import dmlpy as dml
+from dmlpy import onnx
+from dmlpy.devices.graphs.packing import Packing
+from dmlpy.onnx import interpretation, node_lowering
+from dmlpy.onnx.kept import Kept
+from tests.support.onnx_models import model
+from tests.support.onnx_open_sizes import MODELS, OpenModel, decoder, images, normal, recurrent
+from tests.support.tolerance import assert_close
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(29)
+
+
+def fresh(case: OpenModel, given: Mapping[str, Array], device: Any = "numpy") -> dict[str, Array]:
+    """What a model gives that knows these sizes only."""
+    sizes = {name: list(array.shape) for name, array in given.items()}
+    return onnx.load(case.proto, sizes=sizes).compile(device)(given)
+
+
+def check(found: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert (found[name].shape, found[name].dtype) == (array.shape, array.dtype), name
+        assert_close(found[name], array, np.float32)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("name", MODELS)
+def test_each_size_gives_what_a_model_of_this_size_gives(name: str, device: str) -> None:
+    """In any order, each of them twice: with what was compiled for it before, and beside others."""
+    case = MODELS[name]()
+    compiled = onnx.load(case.proto).compile(device)
+    runs = [case.given(number) for number in case.numbers]
+    expected = [fresh(case, given) for given in runs]
+    for turn in range(2):
+        for at in RNG.permutation(len(runs)) if turn else range(len(runs)):
+            check(compiled(runs[at]), expected[at])
+
+
+def test_sizes_on_cuda(cuda_device: dml.Device) -> None:
+    case = decoder()
+    compiled = onnx.load(case.proto).compile(cuda_device)
+    for past in (2, 5, 2):
+        given = case.given(past)
+        check(compiled(given), fresh(case, given))
+
+
+# What a new size costs
+
+
+class Work:
+    """Counts what is done for sizes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lowered: Counter[str] = Counter()
+        self.packed = 0
+        lowered, pack = node_lowering.lowered, Packing.pack
+
+        def noted(node: Any, stage: Any) -> Any:
+            found = lowered(node, stage)  # raises where sizes are not known yet
+            self.lowered[node.op_type] += 1
+            return found
+
+        def packing(own: Any, *arguments: Any) -> Any:
+            self.packed += bool(own._program.persistent_size)
+            return pack(own, *arguments)
+
+        monkeypatch.setattr(interpretation, "lowered", noted)
+        monkeypatch.setattr(Packing, "pack", packing)
+
+    def of(self, call: Any, *arguments: Any) -> tuple[dict[str, int], int]:
+        """How many nodes a call lowers, by operator, and how many graphs pack weights."""
+        self.lowered.clear()
+        self.packed = 0
+        call(*arguments)
+        return dict(self.lowered), self.packed
+
+
+GROWING = {"Concat": 2, "Transpose": 1, "MatMul": 2, "Mul": 1, "Softmax": 1}
+"""The nodes of a layer whose sizes grow with the cache."""
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_only_nodes_of_new_sizes_are_compiled_and_alike_ones_once(monkeypatch: pytest.MonkeyPatch, layers: int) -> None:
+    work, case = Work(monkeypatch), decoder(layers)
+    compiled = onnx.load(case.proto).compile("numpy")
+    assert work.of(compiled, case.given(4)) == (GROWING, 1), "the scale, which all layers share"
+    assert work.of(compiled, case.given(5)) == (GROWING, 0)
+    assert work.of(compiled, case.given(4)) == ({}, 0)
+
+
+def test_sizes_that_the_file_leaves_open_may_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of tokens is open as well, so that all nodes depend on what is open: runs show what differs."""
+    work, case = Work(monkeypatch), decoder(tokens="one")
+    compiled = onnx.load(case.proto).compile("numpy")
+    first, _ = work.of(compiled, case.given(2))
+    assert first["LayerNormalization"] == 2
+    second, _ = work.of(compiled, case.given(3))
+    assert second["LayerNormalization"] == 2
+    for past in (4, 9):
+        assert work.of(compiled, case.given(past)) == (GROWING, 0)
+    two = {**case.given(9), "ids": np.asarray([[1, 2]])}
+    check(compiled(two), fresh(case, two))
+    assert work.of(compiled, case.given(4)) == ({}, 0), "what was compiled with one token stays"
+
+
+def test_many_sizes_that_come_again_are_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, case = Work(monkeypatch), recurrent("GRU", 3)
+    compiled = onnx.load(case.proto).compile("numpy")
+    runs = [{"x": normal(steps, 1, 3)} for steps in range(1, 25)]
+    assert [work.of(compiled, given)[0] for given in runs] == [{"GRU": 1}] * len(runs)
+    assert [work.of(compiled, given) for given in runs] == [({}, 0)] * len(runs)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("operator", ["RNN", "GRU", "LSTM"])
+def test_weights_are_packed_once_for_all_sizes_that_pack_them_alike(monkeypatch: pytest.MonkeyPatch, device: str, operator: str) -> None:
+    """One sample alone may be multiplied by other layouts than several: each layout is packed, and none is taken for another."""
+    work, case = Work(monkeypatch), recurrent(operator, {"RNN": 1, "GRU": 3, "LSTM": 4}[operator])
+    compiled = onnx.load(case.proto).compile(device)
+    runs = [{"x": normal(steps, batch, 3)} for steps, batch in ((5, 1), (6, 1), (6, 4), (2, 4), (3, 1))]
+    packed = 0
+    for given in runs:
+        packed += work.of(lambda given=given: check(compiled(given), given_alone(case, given, work, device)))[1]
+    assert packed <= 3
+
+
+def given_alone(case: OpenModel, given: Mapping[str, Array], work: Work, device: str) -> dict[str, Array]:
+    """What a fresh model gives, without its work being counted."""
+    before = work.packed
+    found = fresh(case, given, device)
+    work.packed = before
+    return found
+
+
+def test_weights_of_two_layers_are_not_taken_for_each_other() -> None:
+    """Two layers of the same sizes, whose weights are packed alike."""
+    nodes = [
+        make_node("LSTM", ["x", "w", "r"], ["a"], hidden_size=4),
+        make_node("Squeeze", ["a", "axis"], ["b"]),
+        make_node("LSTM", ["b", "v", "s"], ["y"], hidden_size=4),
+    ]
+    constants = {"w": normal(1, 16, 4), "r": normal(1, 16, 4), "v": normal(1, 16, 4), "s": normal(1, 16, 4), "axis": np.asarray([1])}
+    case = OpenModel(model(nodes, {"x": ["steps", 1, 4]}, ["y"], constants=constants), [2, 5, 3], lambda steps: {"x": normal(steps, 1, 4)})
+    compiled = onnx.load(case.proto).compile("cpu")
+    for steps in case.numbers:
+        given = case.given(steps)
+        check(compiled(given), fresh(case, given))
+
+
+# What is kept
+
+
+@pytest.mark.parametrize("case", [decoder, images])
+def test_what_is_kept_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch, case: Any) -> None:
+    own = case()
+    runs = [own.given(number) for number in own.numbers]
+    all_kept = onnx.load(own.proto).compile("numpy")
+    for given in runs:
+        all_kept(given)
+    most = all_kept._kept.held // 2
+    compiled = onnx.load(own.proto).compile("numpy", keep_bytes=most)
+    for given in (*runs, *reversed(runs)):
+        check(compiled(given), fresh(own, given))
+        assert 0 < compiled._kept.held <= most
+    assert 0 < len(compiled._kept) < len(all_kept._kept)
+    work = Work(monkeypatch)
+    assert work.of(compiled, runs[0]) == ({}, 0), "what was used last is kept"
+    assert sum(work.of(compiled, runs[-1])[0].values()) > 0, "what was used longest ago is not"
+
+
+def test_kept_items_go_in_the_order_of_their_last_use() -> None:
+    kept = Kept(10)
+    for key, size in (("a", 4), ("b", 3), ("c", 3)):
+        kept.keep(key, key.upper(), size)
+    assert kept.find("a") == "A"
+    kept.keep("d", "D", 2)
+    assert [kept.find(key) for key in "abcd"] == ["A", None, "C", "D"]
+    assert (kept.held, len(kept)) == (9, 3)
+    kept.keep("c", "again", 5)
+    assert [kept.find(key) for key in "acd"] == [None, "again", "D"]
+    assert kept.held == 7
+    kept.keep("e", "large", 99)
+    assert (kept.find("e"), len(kept), kept.held) == ("large", 1, 99), "what was used last stays in any case"
+
+
+@pytest.mark.parametrize("keep_bytes", [0, 1 << 28])
+@pytest.mark.parametrize("case", [decoder, lambda: recurrent("LSTM", 4)])
+def test_threads_may_bring_sizes_at_the_same_time(case: Any, keep_bytes: int) -> None:
+    own = case()
+    runs = [own.given(number) for number in own.numbers] * 3
+    expected = [fresh(own, given) for given in runs]
+    compiled = onnx.load(own.proto).compile("numpy", keep_bytes=keep_bytes)
+    with ThreadPoolExecutor(6) as threads:
+        for found, right in zip(threads.map(compiled, runs), expected, strict=True):
+            check(found, right)
+
+
+# What is wrong with some sizes
+
+
+def refusal(call: Any, given: Mapping[str, Array]) -> str:
+    with pytest.raises(dml.DmlError) as caught:
+        call(given)
+    return str(caught.value)
+
+
+def test_sizes_that_do_not_go_together_are_refused_as_by_a_model_of_these_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, with the sizes of all nodes; and other sizes run as before."""
+    case = decoder()
+    compiled = onnx.load(case.proto).compile("numpy")
+    good = case.given(3)
+    check(compiled(good), fresh(case, good))
+    for name in ("layer0/past_k", "layer1/past_v"):
+        wrong = {**good, name: normal(1, 2, 5, 4)}
+        told = refusal(compiled, wrong)
+        assert told == refusal(lambda given: fresh(case, given), wrong)
+    assert "layer1/read" in told
+    work = Work(monkeypatch)
+    assert work.of(compiled, good) == ({}, 0)
+    assert work.of(compiled, case.given(6)) == (GROWING, 0)
+
+
+def test_nodes_that_are_wrong_for_some_sizes_only() -> None:
+    """An index past the end of the shorter inputs: nothing is computed from the memory behind them."""
+    nodes = [
+        make_node("Gather", ["x", "index"], ["row"], name="late row"),
+        make_node("MatMul", ["z", "w"], ["a"]),
+        make_node("Tanh", ["a"], ["b"]),
+        make_node("MatMul", ["b", "w"], ["c"]),
+        make_node("Tanh", ["c"], ["d"]),
+        make_node("MatMul", ["d", "w"], ["e"]),
+        make_node("Tanh", ["e"], ["f"]),
+        make_node("MatMul", ["f", "w"], ["g"]),
+        make_node("Sigmoid", ["g"], ["net"]),
+        make_node("Add", ["row", "net"], ["y"]),
+    ]
+    constants = {"index": np.asarray([4]), "w": normal(3, 3)}
+    case = OpenModel(model(nodes, {"x": ["rows", 3], "z": [2, 3]}, ["y"], constants=constants), (), lambda rows: {})
+    compiled = onnx.load(case.proto).compile("numpy")
+    for rows in (7, 3, 5, 4, 9):
+        given = {"x": normal(rows, 3), "z": normal(2, 3)}
+        if rows > 4:
+            check(compiled(given), fresh(case, given))
+        else:
+            assert refusal(compiled, given) == refusal(lambda given: fresh(case, given), given)
+
+
+def test_nodes_that_only_the_host_runs_keep_their_names() -> None:
+    """Of two layers that differ in names only, the second has an input that its node does not take."""
+    types = {"keep": TensorProto.BOOL}
+    nodes = [
+        make_node("Compress", ["x", "keep"], ["a"], name="first choice", axis=0),
+        make_node("MatMul", ["a", "w"], ["y"], name="first product"),
+        make_node("Compress", ["u", "keep"], ["b"], name="second choice", axis=0),
+        make_node("MatMul", ["b", "w"], ["v"], name="second product"),
+    ]
+    proto = model(nodes, {"x": [4, 3], "u": [4, "width"], "keep": [4]}, ["y", "v"], types=types, constants={"w": normal(3, 2)})
+    compiled = onnx.load(proto).compile("numpy")
+    given = {"x": normal(4, 3), "u": normal(4, 3), "keep": np.asarray([True, False, True, True])}
+    found = compiled(given)
+    weights = onnx.load(proto).loaded.array(proto.graph.initializer[0])
+    assert_close(found["v"], given["u"][given["keep"]] @ weights, np.float32)
+    assert "second product" in refusal(compiled, given | {"u": normal(4, 5)})
