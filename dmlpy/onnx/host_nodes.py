@@ -11,6 +11,8 @@ from dmlpy.description.enums import HResult
 from dmlpy.onnx.host import HostProgram, runs
 from dmlpy.onnx.interpretation import SingleNode
 from dmlpy.onnx.loops import LoopRun
+from dmlpy.onnx.lower import MICROSOFT
+from dmlpy.onnx.microsoft.host import computed, host_operator
 from dmlpy.onnx.single_nodes import computed_wide, is_wide
 from dmlpy.validation.problems import DeviceError, Problem
 
@@ -38,6 +40,14 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
             values.update((name, held) for name, held in zip(node.proto.output, loop(values), strict=False) if name)
 
         return run_loop
+
+    if node.proto.domain == MICROSOFT and host_operator(node.proto.op_type) is not None:
+
+        def run_microsoft(values: dict[str, Any]) -> None:
+            given = {name: target.on_host(values[name]) for name in node.reads}
+            values.update(computed(node.proto, MICROSOFT, node.opsets.get(MICROSOFT, 1), given))
+
+        return run_microsoft
 
     @cache
     def program() -> HostProgram:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
+from dmlpy.onnx.lower import MICROSOFT
+from dmlpy.onnx.microsoft.host import described
 from dmlpy.onnx.nodes import schema_of
 from dmlpy.onnx.values import Value, of_proto
 
@@ -49,12 +51,16 @@ def inferred(
                     found[name] = told
             if all(_has_sizes(found.get(name)) for name in node.output if name):
                 break
+    own = described(node, domain, opsets.get(domain, 1), inputs) if domain == MICROSOFT else ()
     values: list[Value | None] = []
     for index, (name, label) in enumerate(zip(node.output, labels, strict=True)):
         proto = found.get(name, types.get(label))
         value = None if not name else Value(name, None, None) if proto is None else of_proto(name, proto)
         if value is not None and value.sizes is None and index == 0 and (sizes := _own_sizes(node, domain, opsets, inputs)) is not None:
             value = replace(value, sizes=sizes)
+        if value is not None and index < len(own):
+            element, found_sizes = own[index]
+            value = replace(value, element=element or value.element, sizes=found_sizes or value.sizes)
         values.append(value)
     return tuple(values)
 
