@@ -77,6 +77,12 @@ def view(array: Any) -> ArrayView:
     return found
 
 
+def resolved(array: Any) -> Any:
+    """The array, or a copy of a tensor of PyTorch whose signs are turned when it is read: neither DLPack nor its memory tells that."""
+    is_negated = getattr(array, "is_neg", None)
+    return array.resolve_neg() if callable(is_negated) and is_negated() else array
+
+
 def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]:
     """The shape, strides in bytes and element type of an array of any library."""
     seen = view(array)
@@ -99,6 +105,9 @@ def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> t
 
 
 def _foreign_view(array: Any) -> ArrayView | None:
+    if (own := resolved(array)) is not array:
+        found = _foreign_view(own)
+        return None if found is None else found._replace(read_only=True)
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None:
         return _cuda_view(array, interface)
@@ -106,10 +115,24 @@ def _foreign_view(array: Any) -> ArrayView | None:
         device_type = int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else 1
         if device_type != 1:
             raise TypeError(f"its memory lies on a DLPack device of type {device_type}, without __cuda_array_interface__")
-        return _host_view(np.from_dlpack(array), array)
+        seen = _host_view(np.from_dlpack(array), array)
+        return seen._replace(read_only=False) if seen.read_only and _is_unversioned(array) else seen
     if hasattr(array, "__array_interface__") or isinstance(array, memoryview | bytearray):
         return _host_view(np.asarray(array), array)
     return None
+
+
+def _is_unversioned(array: Any) -> bool:
+    """Whether a producer of DLPack is older than version 1.0, which cannot say that memory is read-only: NumPy takes it to be."""
+    try:
+        capsule = array.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        return True
+    return bool(_capsule_name(capsule) == b"dltensor")
+
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.argtypes, _capsule_name.restype = [ctypes.py_object], ctypes.c_char_p
 
 
 def _host_view(array: np.ndarray[Any, Any], owner: Any) -> ArrayView:

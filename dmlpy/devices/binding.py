@@ -196,6 +196,10 @@ def _buffer_range(name: str, buffer: Buffer) -> tuple[int, int, list[Problem]]:
     return pointer, size, []
 
 
+_COPIED = 16
+"""The alignment that new memory of NumPy has at least."""
+
+
 def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Problem]:
     alignment = desc.required_alignment
     if pointer % alignment == 0:
@@ -208,6 +212,7 @@ def _alignment_problems(name: str, desc: TensorDesc, pointer: int) -> list[Probl
             f"memory at {pointer:#x}",
             f"an address that is a multiple of {alignment}",
             (f"{alignment} is {reason}",),
+            "pass a copy, which is aligned: array.copy()" if alignment <= _COPIED else None,
         )
     ]
 

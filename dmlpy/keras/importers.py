@@ -47,7 +47,6 @@ KERAS_3_ACTIVATIONS: dict[str, ActivationDesc] = {
 """Keras 3's activation names that a cell can apply."""
 
 _REQUIRED = {
-    "use_bias": True,
     "return_state": False,
     "activity_regularizer": None,
     "kernel_constraint": None,
@@ -65,6 +64,8 @@ _REGULARIZERS = {"kernel_regularizer": "W_regularizer", "recurrent_regularizer":
 
 def from_keras(layer: Any) -> Recurrent | Bidirectional:
     """Creates a layer like a built SimpleRNN, GRU, LSTM or Bidirectional of Keras 3, with its weights.
+
+    A layer without bias becomes one whose bias is zeros, which training changes.
 
     Activations are Keras 3's (its hard_sigmoid differs from Keras 1's), and `zero_output_for_mask` is set where it is, as Keras's
     Bidirectional does. Dropout has the same rates and, as there, one mask for all gates unless the state is dropped too.
@@ -97,8 +98,18 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional:
     made: Recurrent | Bidirectional = LAYERS[_CELLS[kinds[0]]](**read[0])
     if len(read) == 2:
         made = Bidirectional(made, layer.merge_mode)  # type: ignore[arg-type]
-    made.begin_with([array for walk in walks.values() for array in walk.get_weights()], "keras3")
+    made.begin_with([array for walk in walks.values() for array in _keras_weights(walk)], "keras3")
     return made
+
+
+def _keras_weights(layer: Any) -> list[Any]:
+    """A layer's kernel, recurrent kernel and bias; zeros for a bias that it does not have."""
+    weights = list(layer.get_weights())
+    config = layer.get_config()
+    if not config.get("use_bias", True):
+        width = np.asarray(weights[1]).shape[1]
+        weights.append(np.zeros((2, width) if config.get("reset_after") else width, np.float32))
+    return weights
 
 
 def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
@@ -170,7 +181,8 @@ def from_torch(
 ) -> Recurrent | Bidirectional:
     """Creates a layer like one of PyTorch's nn.RNN, nn.GRU and nn.LSTM, with its parameters; a bidirectional one becomes Bidirectional.
 
-    PyTorch's GRU is one with `reset_after`; the two biases of the others become their sum. Input and output are batch first here.
+    PyTorch's GRU is one with `reset_after`; the two biases of the others become their sum. A module without biases becomes a layer whose
+    biases are zeros, which training changes. Input and output are batch first here.
 
     Args:
         source: the module, or a state dict that holds its parameters.
@@ -232,15 +244,14 @@ def _torch_parameters(entries: Mapping[str, Any], layer: int | None) -> tuple[li
     for suffix in suffixes:
         if f"weight_hr{suffix}" in entries:
             problems.append(Problem("import.option", f"weight_hr{suffix}", "given", "nothing: a layer has no projection (proj_size)"))
-        for kind in ("weight_hh", "bias_ih", "bias_hh"):
+        biases = [kind for kind in ("bias_ih", "bias_hh") if kind + suffix in entries]
+        for kind in ("weight_hh", *(("bias_ih", "bias_hh") if biases else ())):
             if kind + suffix not in entries:
-                why = ("a layer has biases, which training changes",) if kind.startswith("bias") else ()
-                problems.append(
-                    Problem("import.missing", kind + suffix, "missing", "a parameter (bias=True)" if why else "a parameter", why)
-                )
+                why = (f"{biases[0]}{suffix} is there: a module has both biases, or none",) if kind.startswith("bias") else ()
+                problems.append(Problem("import.missing", kind + suffix, "missing", "a parameter", why))
     if problems:
         raise DescError("from_torch", problems)
-    ways = [{kind: _host(entries[kind + suffix]) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")} for suffix in suffixes]
+    ways = [_torch_direction(entries, suffix) for suffix in suffixes]
     rows, units = ways[0]["weight_hh"].shape
     cells: dict[int, Cell] = {1: "RNN", 3: "GRU", 4: "LSTM"}
     if rows % units or rows // units not in cells:
@@ -248,6 +259,13 @@ def _torch_parameters(entries: Mapping[str, Any], layer: int | None) -> tuple[li
             "from_torch", [Problem("weights.shape", f"weight_hh{suffixes[0]}", f"of shape {[rows, units]}", "1, 3 or 4 gates of H rows")]
         )
     return ways, cells[rows // units]
+
+
+def _torch_direction(entries: Mapping[str, Any], suffix: str) -> dict[str, np.ndarray[Any, Any]]:
+    """The parameters of one direction by kind; zeros for the biases of a module without them."""
+    way = {kind: _host(entries[kind + suffix]) for kind in ("weight_ih", "weight_hh")}
+    none = np.zeros(way["weight_hh"].shape[:1], np.float32)
+    return way | {kind: _host(entries[kind + suffix]) if kind + suffix in entries else none for kind in ("bias_ih", "bias_hh")}
 
 
 def _torch_weights(way: Mapping[str, Any], cell: Cell) -> list[Any]:

@@ -27,7 +27,8 @@ def from_onnx(
 ) -> Recurrent | Bidirectional:
     """Creates a layer like a node of type RNN, GRU or LSTM, with its weights; a bidirectional node becomes Bidirectional.
 
-    The layer takes and gives [batch, steps, size], the node [steps, batch, size] (its Y has the directions apart). A node of direction
+    The layer takes and gives [batch, steps, size], the node [steps, batch, size] or with layout 1 the same (its Y has the directions
+    apart). A node of direction
     `reverse` becomes a layer with `go_backwards`, whose sequences are in the order of reading, ONNX's in the order of time. Both biases
     become their sum, but for a GRU with linear_before_reset, which becomes one with `reset_after`.
 
@@ -126,9 +127,10 @@ def _option_problems(cell: Cell, attributes: Mapping[str, Any], given: Mapping[s
         refuse("sequence_lens", repr(given["sequence_lens"]), "absent", "call the layer with a mask")
     if given.get("P"):
         refuse("P", repr(given["P"]), "absent: a layer has no peepholes")
-    for name, value in {"layout": 0, "input_forget": 0}.items():
-        if attributes.get(name, value) != value:
-            refuse(name, attributes[name], str(value))
+    if attributes.get("layout", 0) not in (0, 1):
+        refuse("layout", attributes["layout"], "0 or 1")
+    if attributes.get("input_forget", 0):
+        refuse("input_forget", attributes["input_forget"], "0")
     if "clip" in attributes:
         refuse("clip", attributes["clip"], "absent: a layer does not clip")
     direction = attributes.get("direction", "forward")

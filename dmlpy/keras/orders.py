@@ -91,7 +91,13 @@ class WeightList:
             raise DescError("weights", [self._count_problem(len(weights), names)])
         arrays = [np.asarray(array, np.float32) for array in weights]
         problems = [
-            Problem("weights.shape", f"weights[{index}]", f"of shape {list(array.shape)}", f"{list(shape)}, as {name}")
+            Problem(
+                "weights.shape",
+                f"weights[{index}]",
+                f"of shape {list(array.shape)}",
+                f"{list(shape)}, as {name}",
+                remedy=self._bias_remedy(f"weights[{index}]", array.shape, shape) if name.endswith("bias") else None,
+            )
             for index, (array, name, shape) in enumerate(zip(arrays, names, [*shapes.values()] * self.directions, strict=True))
             if array.shape != shape
         ]
@@ -99,6 +105,18 @@ class WeightList:
             raise DescError("weights", problems)
         count = len(shapes)
         return [self._arrays(arrays[start : start + count], order) for start in range(0, len(arrays), count)]
+
+    def _bias_remedy(self, name: str, given: tuple[int, ...], wanted: tuple[int, ...]) -> str | None:
+        """What makes a bias of both products, as layers of cuDNN have it, one of this layer's; None if it is not one."""
+        width = wanted[-1]
+        if given not in ((2 * width,), (2, width)):
+            return None
+        if self.bias_parts == 2:
+            return f"the biases of x and of h lie behind each other, as of CuDNNGRU: {name}.reshape(2, {width})"
+        if self.cell == "GRU":
+            return "a GRU with reset_after=True has both biases, as CuDNNGRU has"
+        sums = f"{name}.sum(axis=0)" if len(given) == 2 else f"{name}[:{width}] + {name}[{width}:]"
+        return f"the biases of x and of h are apart, as of CuDNN{self.cell}: add them, {sums}"
 
     def _listed(self, walk: WeightArrays, order: Order) -> list[Values]:
         W, U, b = (  # noqa: N806  (Keras's names)

@@ -185,7 +185,22 @@ def _opened(path: FilePath) -> Iterator[Any]:
         with safetensors.safe_open(fspath(path), framework="numpy") as file:
             yield file
     except safetensors.SafetensorError as error:
-        raise DescError(fspath(path), [Problem("weights.file", "", "not a safetensors file", "one", (brief(str(error)),))]) from None
+        raise DescError(fspath(path), [_other_file(path, brief(str(error)))]) from None
+
+
+_BEGINNINGS = {b"\x89HDF\r\n\x1a\n": "HDF5", b"PK\x03\x04": "ZIP"}
+"""The first bytes of files that Keras writes: .h5 and .weights.h5, .keras."""
+
+
+def _other_file(path: FilePath, reason: str) -> Problem:
+    """The problem of a file that is not of safetensors; Keras's own are known by their first bytes."""
+    with Path(fspath(path)).open("rb") as file:
+        begin = file.read(8)
+    kind = next((name for start, name in _BEGINNINGS.items() if begin.startswith(start)), None)
+    if kind is None:
+        return Problem("weights.file", "", "not a safetensors file", "one", (reason,))
+    remedy = "load it with Keras, take its recurrent layers by from_keras(layer), and give the weights of others to set_weights(arrays)"
+    return Problem("weights.file", "", f"{kind}, as Keras's files are", "a file of safetensors, which model.save writes", remedy=remedy)
 
 
 def _named_weights(layers: Sequence[Layer]) -> dict[str, Weight]:

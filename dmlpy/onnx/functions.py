@@ -1,4 +1,4 @@
-"""Operators that ONNX defines by others: the body of the definition takes the node's place."""
+"""Operators that are defined by others: the body of the definition takes the node's place."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from dmlpy.onnx import guard
 from dmlpy.onnx.bodies import bodies
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.scopes import Scope, Values, Walk
 
 
-def expanded(walk: Walk, node: Node, opsets: Mapping[str, int]) -> Values | None:
-    """The outputs of a node after the nodes of its operator's definition were taken; None if ONNX has no definition by others."""
-    function = _definition(node)
+def expanded(
+    walk: Walk, node: Node, opsets: Mapping[str, int], definition: Callable[[Node], FunctionProto | None] | None = None
+) -> Values | None:
+    """The outputs of a node after the nodes of its operator's definition were taken; None if there is no definition by others.
+
+    Args:
+        walk: takes the nodes.
+        node: the node.
+        opsets: the versions of the domains.
+        definition: finds the definition of an operator that is not ONNX's.
+    """
+    function = definition(node) if definition is not None else _definition(node)
     if function is None:
         return None
     given = {item.name: item for item in node.proto.attribute}
@@ -57,9 +66,7 @@ def _definition(node: Node) -> FunctionProto | None:
 def _defaults(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
     """The attributes that a definition reads, where the node leaves them out and the schema has a default."""
     yield from function.attribute_proto
-    schema = node.schema
-    assert schema is not None
-    for name, attribute in schema.attributes.items():
+    for name, attribute in node.schema.attributes.items() if node.schema is not None else ():
         if attribute.default_value.type:
             made = AttributeProto()
             made.CopyFrom(attribute.default_value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.arrays import resolved
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed
 from dmlpy.onnx.elements import dtype_of
@@ -36,6 +37,7 @@ def taken(array: Any, device: Device) -> Any:
     """An input as an array of NumPy or of the device: what knows DLPack is viewed where it lies, the rest is converted."""
     if isinstance(array, np.ndarray):
         return array
+    array = resolved(array)
     own = isinstance(getattr(array, "dtype", None), np.dtype)
     if device.memory_kind == "cuda" and own and hasattr(array, "__cuda_array_interface__"):
         return array

@@ -10,6 +10,9 @@ import numpy as np
 from dmlpy.onnx.host import HostProgram, runs
 from dmlpy.onnx.interpretation import SingleNode
 from dmlpy.onnx.loops import LoopRun
+from dmlpy.onnx.lower import MICROSOFT
+from dmlpy.onnx.microsoft.host import computed as computed_by_microsoft
+from dmlpy.onnx.microsoft.host import host_operator
 from dmlpy.onnx.single_nodes import computed, computed_wide, is_wide
 from dmlpy.onnx.unforeseen import as_error
 from dmlpy.validation.checking import LATEST
@@ -40,6 +43,15 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
                 values.update((name, held) for name, held in zip(node.proto.output, loop(values), strict=False) if name)
 
         return run_loop
+
+    if node.proto.domain == MICROSOFT and host_operator(node.proto.op_type) is not None:
+
+        def run_microsoft(values: dict[str, Any]) -> None:
+            given = {name: target.on_host(values[name]) for name in node.reads}
+            opset, budget = node.opsets.get(MICROSOFT, 1), target.model.budget()
+            values.update(computed_by_microsoft(node.proto, MICROSOFT, opset, given, budget))
+
+        return run_microsoft
 
     @cache
     def program() -> HostProgram:

@@ -11,6 +11,8 @@ from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_infer
 
 from dmlpy.onnx import guard
 from dmlpy.onnx.body_types import by_bodies
+from dmlpy.onnx.lower import MICROSOFT
+from dmlpy.onnx.microsoft.host import described
 from dmlpy.onnx.values import Value, of_proto
 
 if TYPE_CHECKING:
@@ -40,17 +42,21 @@ def inferred(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProt
     own = by_bodies(node)
     if node.schema is not None and not node.problems:
         for known in (node.schema, *_later(node.op_type, node.schema.since_version, node.domain)):
-            for name, told in _by_schema(known, node, opsets).items():
+            for name, stated in _by_schema(known, node, opsets).items():
                 if name not in found or not _has_sizes(found[name]):
-                    found[name] = told
+                    found[name] = stated
             if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
                 break
+    told = () if node.domain != MICROSOFT or node.problems else described(node)
     values: list[Value | None] = []
     for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
         proto = found.get(name, types.get(label))
         value = None if not name else (own[index] or Value(name, None, None)) if proto is None else of_proto(name, proto)
         if value is not None and value.sizes is None and index == 0 and (sizes := _own_sizes(node, opsets)) is not None:
             value = replace(value, sizes=sizes)
+        if value is not None and index < len(told):
+            element, found_sizes = told[index]
+            value = replace(value, element=element or value.element, sizes=found_sizes or value.sizes)
         values.append(value)
     return tuple(values)
 

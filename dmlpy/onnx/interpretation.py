@@ -12,7 +12,8 @@ from onnx.helper import make_node
 from dmlpy.onnx import bodies, control_flow, folding, functions, host, rules, sequences
 from dmlpy.onnx.inference import inferred
 from dmlpy.onnx.limits import OPERANDS
-from dmlpy.onnx.lower import lowering
+from dmlpy.onnx.lower import MICROSOFT, lowering
+from dmlpy.onnx.microsoft import definitions
 from dmlpy.onnx.node_lowering import lowered
 from dmlpy.onnx.nodes import Node, NotLowered
 from dmlpy.onnx.programs import program_of
@@ -237,8 +238,11 @@ class Interpretation:
         except NotLowered as reason:
             self._undo(mark)
             problems = reason.problems
-        if lowering(node.op_type, node.opset, node.domain) is None:
-            inlined = functions.expanded(self, node, opsets)
+        if lowering(node.op_type, node.opset, node.domain) is None or node.domain == MICROSOFT:
+            try:
+                inlined = functions.expanded(self, node, opsets, definitions.definition if node.domain == MICROSOFT else None)
+            except NotLowered as reason:
+                return self.on_host(node, reason.problems, scope, opsets)
             left = [record for record in self.records[mark.records :] if record.where not in ("directml", "folded")]
             deferred = all(record.where == "deferred" for record in left)
             if inlined is not None and not (left and (deferred or host.runs(node.op_type, node.opset, node.domain))):

@@ -113,11 +113,22 @@ def _is_known(node: Node, *indices: int) -> bool:
     return all(node.has(index) and node.value(index).is_static for index in indices)
 
 
+def _has(node: Node, index: int, sizes: tuple[int, ...]) -> bool:
+    """Whether the first sizes of an input are known, and these."""
+    return _is_known(node, index) and node.sizes(index)[: len(sizes)] == sizes
+
+
 @_rule("RNN", "GRU", "LSTM")
 def _recurrent(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0, 2) or node.rank(0) != 3 or node.rank(2) != 3:
         return
     units, gates = node.sizes(2)[2], _GATES[node.op_type]
+    whole, rest = divmod(node.sizes(2)[1], gates)
+    if node.op_type == "LSTM" and _has(node, 1, node.sizes(2)[:2]) and units < whole and not rest:
+        expected = f"{listed((*node.sizes(2)[:2], whole))}: ONNX's LSTM has no projection of {whole} units to {units}"
+        remedy = "export a module without proj_size, or run it by dmlpy.torch.LSTM, which has projections"
+        yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), expected, remedy=remedy)
+        return
     stated = node.attribute("hidden_size")
     if stated is not None and stated != units:
         yield Problem("onnx.invalid", "hidden_size", str(stated), f"{units}, the last of R's sizes {listed(node.sizes(2))}")

@@ -9,7 +9,7 @@ import numpy as np
 from dmlpy.arrays import Buffer
 from dmlpy.compiler import Flags
 from dmlpy.compiler import compile as compile_graph
-from dmlpy.description.enums import ExecutionFlags, TensorFlags
+from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief
 from dmlpy.description.naming import listed, plural
 from dmlpy.devices import device as find_device
@@ -19,6 +19,7 @@ from dmlpy.validation.problems import BindError, DescError, Problem
 from dmlpy.x import calls
 from dmlpy.x.composition import graph
 from dmlpy.x.origins import caller
+from dmlpy.x.sources import InputSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +68,11 @@ class GraphBuilder:
 
         Raises:
             CompileError: operators that break rules, with the lines of the script that made them.
+            DescError: an output that is an input, or an input under another desc: DirectMLX throws E_INVALIDARG.
         """
         wanted = [output for output in outputs if exists(output)]
+        if problems := [_copied(index, output) for index, output in enumerate(outputs) if exists(output) and _is_input(output)]:
+            raise DescError(f"build {caller()}", problems)
         inputs = [self._inputs[index] for index in sorted(self._inputs)]
         return Model(compile_graph(graph(wanted, inputs=inputs), self.device.device, flags=flags or ExecutionFlags.NONE), wanted)
 
@@ -76,9 +80,7 @@ class GraphBuilder:
         if index in self._inputs:
             problem = Problem("graph.index", "input_index", str(index), "an index that no other input has")
             raise DescError(f"input_tensor {caller()}", [problem])
-        # Data are given with each call, so nothing is kept from an initialisation.
-        tensor = desc.desc.replace(flags=TensorFlags.NONE)
-        self._inputs[index] = Expression(calls.input_end(f"input_{index}", tensor))
+        self._inputs[index] = Expression(calls.input_end(f"input_{index}", desc.desc))
         return self._inputs[index]
 
 
@@ -119,7 +121,10 @@ class Device:
         stream = self.device.current_stream()
         memory = {name: self.device.upload(data, stream) for name, data in self._bytes(model, inputs).items()}
         given = {name: Buffer(item.pointer, item.size) for name, item in memory.items()}
-        found = model.compiled(stream=stream, **given)
+        # What DirectML owns is given with each call, too, so that an initialisation comes before each dispatch.
+        owned = {name: given.pop(name) for name in model.compiled.prepared_inputs}
+        run = model.compiled.prepare(owned, stream=stream) if owned else model.compiled
+        found = run(stream=stream, **given)
         results = []
         for output in outputs:
             if output is not None and exists(output):
@@ -152,6 +157,18 @@ class Device:
 
     def __repr__(self) -> str:
         return f"dml.Device on {'CPU' if self.device.memory_kind == 'cpu' else 'GPU'}"
+
+
+def _is_input(output: Expression) -> bool:
+    """Whether no operator lies between an input and an output."""
+    return isinstance(output._end.source, InputSource)
+
+
+def _copied(index: int, output: Expression) -> Problem:
+    """The problem of such an output."""
+    why = ("DirectMLX throws E_INVALIDARG: an edge of a graph begins or ends at a node",)
+    found = f"{output._end.source.name} itself, or reinterpreted"
+    return Problem("expression.operand", f"outputs[{index}]", found, "what an operator gives", why, "copy it: activation_identity(input)")
 
 
 def _name_of(model: Model, output: Expression) -> str:

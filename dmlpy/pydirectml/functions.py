@@ -256,7 +256,7 @@ def reinterpret(input: Expression, new_type: DataType, new_size: Ints, new_strid
     Raises:
         DescError: the desc reaches farther than the bytes.
     """
-    desc = Desc(data_type=new_type, sizes=new_size, strides=new_strides or None)
+    desc = Desc(data_type=new_type, sizes=new_size, strides=new_strides or None, flags=input.tensor.flags)
     problems = desc.problems(output=False)
     total = input.tensor.size_in_bytes
     if not problems and desc.size_in_bytes > total:

@@ -59,6 +59,7 @@ def compute(
     model = onnx.helper.make_model(graph, opset_imports=versions, ir_version=10)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1  # DynamicQuantizeLSTM quantizes the states of each thread's part of the batch by themselves
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return list(session.run(results, arrays))
 

@@ -225,6 +225,49 @@ def test_dlpack_and_buffer_protocol_arrays() -> None:
     assert dml.TensorDesc.of(OnlyDlpack(arrays["input_tensor"])) == desc.input_tensor
 
 
+def test_an_output_of_a_producer_older_than_dlpack_1_is_written() -> None:
+    """Its capsules cannot say that memory is read-only; those of newer producers do."""
+
+    class Older:
+        def __init__(self, array: Array) -> None:
+            self.array = array
+
+        def __dlpack__(self, stream: Any = None) -> Any:
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return self.array.__dlpack_device__()
+
+    class Unversioned(Older):
+        def __dlpack__(self, stream: Any = None, **options: Any) -> Any:
+            return self.array.__dlpack__()
+
+    class Newer(Older):
+        def __dlpack__(self, stream: Any = None, **options: Any) -> Any:
+            return self.array.__dlpack__(stream=stream, **options)
+
+    desc = dml.ActivationReluDesc(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 3])).with_outputs()
+    x = np.array([[-1, 0, 2]], np.float32)
+    for producer in (Older, Unversioned):
+        out = np.full((1, 3), np.nan, np.float32)
+        dml.compile(desc, "numpy")(input_tensor=producer(x), output_tensor=producer(out))
+        np.testing.assert_array_equal(out, np.maximum(x, 0))
+    fixed = np.zeros((1, 3), np.float32)
+    fixed.flags.writeable = False
+    with pytest.raises(dml.BindError, match="a read-only array"):
+        dml.compile(desc, "numpy")(input_tensor=x, output_tensor=Newer(fixed))
+
+
+def test_memory_that_is_not_aligned_is_refused_with_a_remedy() -> None:
+    desc = dml.ActivationReluDesc(input_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=[1, 3])).with_outputs()
+    shifted = np.zeros(13, np.uint8)[1:].view(np.float32).reshape(1, 3)
+    with pytest.raises(dml.BindError) as caught:
+        dml.compile(desc, "numpy")(input_tensor=shifted)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.remedy) == ("bind.alignment", "pass a copy, which is aligned: array.copy()")
+    dml.compile(desc, "numpy")(input_tensor=shifted.copy())
+
+
 def test_compile_is_cached_and_refuses_with_all_problems() -> None:
     assert dml.compile(rnn(), "numpy") is dml.compile(rnn(), "NumPy")
     assert dml.compile(rnn(), "numpy") is not dml.compile(rnn(), "numpy", feature_level="5.0")

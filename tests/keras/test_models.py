@@ -314,6 +314,16 @@ def test_other_files(tmp_path: Path) -> None:
             call(path)
 
 
+@pytest.mark.parametrize(("begin", "kind"), [(b"\x89HDF\r\n\x1a\n\0\0", "HDF5"), (b"PK\x03\x04\x14\0\0\0", "ZIP")])
+def test_files_of_keras_are_told_by_their_first_bytes(begin: bytes, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.keras"
+    path.write_bytes(begin + bytes(100))
+    for call in (load_model, model(Dense(1, input_dim=1)).load_weights):
+        with pytest.raises(dml.DescError, match=f"{kind}, as Keras's files are") as caught:
+            call(path)
+        assert "from_keras" in (caught.value.problems[0].remedy or "")
+
+
 def test_files_need_safetensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     m = model(Dense(3, input_dim=4))
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)

@@ -160,10 +160,21 @@ def test_kinds() -> None:
     assert gru.activations == [dml.ActivationHardSigmoidDesc(alpha=alpha, beta=0.5), dml.ActivationReluDesc()]
 
 
+def test_a_node_whose_batch_is_first_is_the_same_layer() -> None:
+    """The layer has the batch first in any case, and the weights do not know."""
+    stored = case("onnx_gru_bidi_nobias")
+    layers = [
+        built(from_onnx(node_of("onnx_gru_bidi_nobias", stored.inputs, stored.attributes | {"layout": layout}), stored.inputs))
+        for layout in (0, 1)
+    ]
+    x = stored.inputs["X"].swapaxes(0, 1)
+    np.testing.assert_array_equal(run(layers[0], x), run(layers[1], x))
+
+
 @pytest.mark.parametrize(
     ("attributes", "without", "path"),
     [
-        ({"layout": 1}, "", "layout"),
+        ({"layout": 2}, "", "layout"),
         ({"direction": "sideways"}, "", "direction"),
         ({"activations": ["Sigmoid"]}, "", "activations"),
         ({"activations": ["Sigmoid", "Swish"]}, "", "activations"),

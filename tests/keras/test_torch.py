@@ -99,13 +99,28 @@ def test_other_types_become_float32() -> None:
     assert_close(trained(built(from_torch(theirs)), inputs(), None).output, expected, np.float32, terms=HIDDEN)
 
 
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_module_without_biases_has_biases_of_zeros(kind: str, bidirectional: bool) -> None:
+    theirs = module(kind, batch_first=True, bias=False, bidirectional=bidirectional)
+    mine = built(from_torch(theirs))
+    assert_close(mine(inputs()), theirs(torch.from_numpy(inputs()))[0].detach().numpy(), np.float32, terms=HIDDEN)
+    assert [weight.value.any() for weight in mine.weights if weight.name.endswith("b")] == [False] * (1 + bidirectional)
+
+
+def without(theirs: nn.Module, name: str) -> dict[str, Any]:
+    """A state dict that lacks an entry."""
+    return {key: value for key, value in theirs.state_dict().items() if key != name}
+
+
 @pytest.mark.parametrize(
     ("make", "problems"),
     [
         (lambda: from_torch(nn.GRU(4, 6, num_layers=3)), [("num_layers", "import.option")]),
         (lambda: from_torch(nn.GRU(4, 6, num_layers=2), layer=2), [("layer", "field.form")]),
         (lambda: from_torch(nn.LSTM(4, 6, proj_size=2)), [("weight_hr_l0", "import.option")]),
-        (lambda: from_torch(nn.GRU(4, 6, bias=False)), [("bias_ih_l0", "import.missing"), ("bias_hh_l0", "import.missing")]),
+        (lambda: from_torch(without(nn.GRU(4, 6), "bias_hh_l0")), [("bias_hh_l0", "import.missing")]),
+        (lambda: from_torch(without(nn.GRU(4, 6), "weight_hh_l0")), [("weight_hh_l0", "import.missing")]),
         (lambda: from_torch(nn.Linear(4, 6)), [("source", "import.kind")]),
         (lambda: from_torch(nn.GRU(4, 6).state_dict(), prefix="encoder."), [("source", "import.missing")]),
         (lambda: from_torch(nn.RNN(4, 6).state_dict(), nonlinearity="elu"), [("nonlinearity", "field.form")]),

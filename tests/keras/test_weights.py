@@ -163,6 +163,46 @@ def test_from_keras(name: str, device: str) -> None:
         assert_close(gradient, stored.outputs[f"weight{index}_backprop"], np.float32, terms=x.size, what=f"weight {index}")
 
 
+@pytest.mark.parametrize("name", ["simplernn_backwards", "gru", "gru_hard_sigmoid_last", "lstm_stateful", "bidirectional_gru_ave"])
+def test_a_layer_of_keras_without_bias_has_one_of_zeros(name: str) -> None:
+    """As one whose bias is zeros, of a `reset_after` GRU both of them."""
+    stored = case(f"keras_import_{name}")
+    plain, zeros = keras_layer(stored), keras_layer(stored)
+    for theirs in [plain.forward_layer, plain.backward_layer] if name.startswith("bidirectional") else [plain]:
+        own, weights = theirs.get_config() | {"use_bias": False}, theirs.get_weights()[:2]
+        theirs.get_config, theirs.get_weights = (lambda own=own: own), (lambda weights=weights: weights)
+    for theirs in [zeros.forward_layer, zeros.backward_layer] if name.startswith("bidirectional") else [zeros]:
+        weights = [*theirs.get_weights()[:2], np.zeros_like(theirs.get_weights()[2])]
+        theirs.get_weights = lambda weights=weights: weights
+    found = []
+    for theirs in (plain, zeros):
+        mine = from_keras(theirs)
+        assert mine.input_shape is not None
+        mine.build(mine.input_shape, Backend("numpy"))
+        found.append(run(mine, stored.inputs["x0"]))
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "remedy"),
+    [
+        ("GRU, reset after", lambda bias: bias.reshape(-1), "weights[2].reshape(2, {width})"),
+        ("LSTM", lambda bias: np.concatenate([bias, bias]), "weights[2][:{width}] + weights[2][{width}:]"),
+        ("LSTM", lambda bias: np.stack([bias, bias]), "weights[2].sum(axis=0)"),
+        ("GRU", lambda bias: np.concatenate([bias, bias]), "reset_after=True"),
+        ("LSTM", lambda bias: bias[:-1], None),
+    ],
+)
+def test_biases_of_layers_of_cudnn_are_known_by_their_sizes(name: str, change: Any, remedy: str | None) -> None:
+    made = layer(name)
+    kernel, recurrent, bias = made.get_weights("keras3")
+    with pytest.raises(dml.DescError) as caught:
+        made.set_weights([kernel, recurrent, change(bias)], "keras3")
+    (problem,) = caught.value.problems
+    assert problem.path == "weights[2]"
+    assert problem.remedy is None if remedy is None else remedy.format(width=bias.shape[-1]) in (problem.remedy or "")
+
+
 def test_from_keras_keeps_options() -> None:
     mine = from_keras(keras_layer(case("keras_import_lstm_zero_output")))
     assert isinstance(mine, LSTM)
@@ -178,7 +218,7 @@ def test_from_keras_keeps_options() -> None:
 @pytest.mark.parametrize(
     ("name", "config", "attributes", "paths"),
     [
-        ("gru", {"use_bias": False, "return_state": True}, {}, ["use_bias", "return_state"]),
+        ("gru", {"bias_constraint": {"class_name": "NonNeg"}, "return_state": True}, {}, ["return_state", "bias_constraint"]),
         ("gru", {"activation": "silu", "kernel_constraint": {"class_name": "NonNeg"}}, {}, ["kernel_constraint", "activation"]),
         ("gru", {"recurrent_regularizer": {"class_name": "OrthogonalRegularizer", "config": {}}}, {}, ["recurrent_regularizer"]),
         ("gru", {}, {"compute_dtype": "float16"}, ["dtype"]),

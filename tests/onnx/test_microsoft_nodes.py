@@ -154,7 +154,7 @@ HIDDEN, WEIGHTS = normal(2, 3, 6), normal(6, 18)
 QUERY = normal(2, 3, 32)
 COUNT = np.array([3, 3], np.int32)
 PACKED = RNG.integers(0, 256, (3, 2, 8)).astype(np.uint8)
-BYTES, SCALE, ZERO = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0.1).reshape(1), np.zeros(1, np.uint8)
+BYTES, SCALE = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.float32(0.1).reshape(1)
 
 
 @pytest.mark.parametrize(
@@ -184,19 +184,16 @@ BYTES, SCALE, ZERO = RNG.integers(0, 256, (1, 2, 4, 4)).astype(np.uint8), np.flo
         ),
         ("GroupQueryAttention", {"q": QUERY}, {"num_heads": 3, "kv_num_heads": 2}, "onnx.invalid", "num_heads"),
         ("RotaryEmbedding", {"x": HIDDEN}, {"is_packed_batching": 1}, "onnx.attribute", "is_packed_batching"),
-        ("MatMulNBits", {"a": HIDDEN, "b": PACKED}, {"K": 6, "N": 3, "bits": 2, "block_size": 16}, "onnx.attribute", "bits"),
-        (
-            "QLinearAveragePool",
-            {"x": BYTES, "s": SCALE, "z": ZERO, "t": SCALE, "u": ZERO},
-            {"kernel_shape": [2, 2], "ceil_mode": 1},
-            "onnx.attribute",
-            "ceil_mode",
-        ),
+        ("MatMulNBits", {"a": HIDDEN, "b": PACKED}, {"K": 6, "N": 3, "bits": 3, "block_size": 16}, "onnx.attribute", "bits"),
         ("QLinearSigmoid", {"x": BYTES, "s": np.ones(4, np.float32)}, {}, "onnx.sizes", "input 1"),
         ("FusedMatMulActivation", {"a": X, "b": SKIP}, {"transB": 1, "activation": "Cos"}, "onnx.attribute", "activation"),
         ("GroupNorm", {"x": IMAGE, "g": GAMMA, "b": BETA}, {"groups": 3}, "onnx.invalid", "groups"),
         ("DynamicQuantizeMatMul", {"a": X, "b": BYTES[0, 0], "s": SCALE}, {}, "onnx.sizes", "input 1"),
-        ("Inverse", {"x": IMAGE}, {}, "onnx.kernel", ""),
+        ("CDist", {"a": HIDDEN[0], "b": HIDDEN[0]}, {"metric": "cosine"}, "onnx.attribute", "metric"),
+        ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "Selu"}, "onnx.attribute", "activation"),
+        ("FusedConv", {"x": IMAGE, "w": FILTERS}, {"activation": "LeakyRelu"}, "onnx.invalid", "activation_params"),
+        ("FusedGemm", {"a": HIDDEN[0], "b": WEIGHTS}, {"activation": "Celu"}, "onnx.attribute", "activation"),
+        ("Tokenizer", {"x": IMAGE}, {}, "onnx.kernel", ""),
     ],
 )
 def test_what_is_not_expressible_is_refused_with_the_reason(

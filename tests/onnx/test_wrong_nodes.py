@@ -56,6 +56,12 @@ def recurrent(operator: str, gates: int, *more: Array | None, told: tuple[str, .
 
 
 ROWS = {
+    "a projection of 4 units to 2": Row(
+        "LSTM",
+        (normal(5, 2, 3), normal(1, 16, 3), normal(1, 16, 2), None, None, normal(1, 2, 2), normal(1, 2, 4)),
+        ("[1, 16, 2]", "expected [1, 16, 4]", "no projection of 4 units to 2", "proj_size"),
+        {"hidden_size": 4},
+    ),
     "initial_h of batch 1": recurrent("GRU", 3, None, None, normal(1, 1, 4), told=("hidden_init", "batch")),
     "initial_c of batch 1": recurrent("LSTM", 4, None, None, None, normal(1, 1, 4), told=("cell_mem_init", "batch")),
     "hidden_size contradicts W": recurrent("GRU", 3, told=("hidden_size",), hidden_size=5),

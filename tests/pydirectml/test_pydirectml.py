@@ -190,14 +190,14 @@ def test_an_index_has_one_input() -> None:
         dml.input_tensor(session.graph, 0, dml.TensorDesc(dml.FLOAT32, [1]))
 
 
-def test_outputs_may_be_chosen_inputs_and_given_twice() -> None:
+def test_outputs_may_be_chosen_and_given_twice() -> None:
     session, x = Session(), random(2, 3)
     a = session.input(x)
-    y = -a
-    for found, expected in zip(session.run(y, a, y), (-x, x, -x), strict=True):
+    y, b = -a, dml.activation_identity(a)
+    for found, expected in zip(session.run(y, b, y), (-x, x, -x), strict=True):
         np.testing.assert_array_equal(found, expected)
-    model = session.graph.build(dml.ExecutionFlags.NONE, [y, a])
-    (only,) = session.device.compute(model, session.bindings, [None, a])
+    model = session.graph.build(dml.ExecutionFlags.NONE, [y, b])
+    (only,) = session.device.compute(model, session.bindings, [None, b])
     np.testing.assert_array_equal(np.array(only), x)
     with pytest.raises(dmlpy.DescError, match="one of the 2 outputs"):
         session.device.compute(model, session.bindings, [y + 1.0])
@@ -207,6 +207,7 @@ def test_data_are_float32_in_the_outputs_layout() -> None:
     session, x = Session(), random(1, 2, 3, 4)
     pooled = dml.max_pooling(session.input(x), [2, 2], output_indices=True)
     nhwc = session.input(x.transpose(0, 2, 3, 1), [1, 2, 3, 4], dml.TensorPolicy.interleaved_channel)
+    nhwc = dml.activation_identity(nhwc)
     model = session.graph.build(dml.NONE, [pooled.indices, pooled.values, nhwc])
     indices, values, copied = session.device.compute(model, session.bindings, [pooled.indices, pooled.values, nhwc])
     assert memoryview(indices).format == memoryview(values).format == "f"
@@ -386,6 +387,57 @@ def test_a_gru_has_the_outputs_that_are_asked_for(options: str, present: tuple[b
     assert tuple(repr(output) != "<empty expression>" for output in outputs) == present
     (found,) = session.run(next(output for output, known in zip(outputs, present, strict=True) if known))
     assert found.shape == ((3, 1, 2, 5) if present[0] else (1, 1, 2, 5))
+
+
+def recurrent(session: Session, flags: dml.TensorFlags, place: int) -> dml.GRUOutputs:
+    """A GRU of which one input has the flags."""
+    sizes = [[1, 3, 2, 4], [1, 1, 15, 4], [1, 1, 15, 5], [1, 1, 1, 30], [1, 1, 2, 5]]
+    tensors = []
+    for index, own in enumerate(sizes):
+        desc = dml.TensorDesc(dml.FLOAT32, flags if index == place else dml.TensorFlags.NONE, own)
+        tensors.append(dml.input_tensor(session.graph, len(session.bindings), desc))
+        session.bindings.append(dml.Binding(tensors[-1], random(*own)))
+    functions = [dml.FusedActivation(dml.ACTIVATION_SIGMOID), dml.FusedActivation(dml.ACTIVATION_TANH)]
+    return dml.gru(*tensors, activation_descs=functions)
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_gru_takes_nothing_that_directml_owns(place: int) -> None:
+    with pytest.raises(dmlpy.DescError, match="OWNED_BY_DML") as caught:
+        recurrent(Session(), dml.OWNED_BY_DML, place)
+    (problem,) = caught.value.problems
+    assert problem.code == "flag.owned"
+    assert "DML_GRU_OPERATOR_DESC does not support OWNED_BY_DML on any input" in problem.why
+    session = Session()
+    (found,) = session.run(recurrent(session, dml.TensorFlags.NONE, place).sequence)
+    assert np.isfinite(found).all()
+
+
+def test_what_directml_owns_is_given_anew_with_each_compute() -> None:
+    session, x = Session(), random(2, 3)
+    a = session.input(x)
+    desc = dml.TensorDesc(dml.FLOAT32, dml.OWNED_BY_DML, [4, 3])
+    owned = dml.input_tensor(session.graph, 1, desc)
+    assert int(owned.get_output_desc().flags) == int(dml.OWNED_BY_DML)
+    y = dml.gemm(a, dml.reinterpret(owned, dml.FLOAT32, [3, 4]))
+    model = session.graph.build(dml.ExecutionFlags.NONE, [y])
+    for weights in (random(3, 4), random(3, 4)):
+        bindings = [*session.bindings, dml.Binding(owned, weights)]
+        (found,) = session.device.compute(model, bindings, [y])
+        assert_close(np.array(found), (x.astype(np.float64) @ weights).astype(np.float32), np.float32, terms=3)
+    with pytest.raises(dmlpy.BindError, match="input_1 is not given"):
+        session.device.compute(model, session.bindings, [y])
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("reinterpreted", [False, True])
+def test_an_output_that_no_operator_gives_is_refused(beside: bool, reinterpreted: bool) -> None:
+    session = Session()
+    a = session.input(random(2, 3))
+    b = dml.reinterpret(a, dml.FLOAT32, [3, 2]) if reinterpreted else a
+    with pytest.raises(dmlpy.DescError, match=r"outputs\[0\] is input_0 itself, or reinterpreted") as caught:
+        session.graph.build(dml.ExecutionFlags.NONE, [b, -a] if beside else [b])
+    assert caught.value.problems[0].remedy == "copy it: activation_identity(input)"
 
 
 def test_gather_reads_indices_as_bytes() -> None:

@@ -9,6 +9,7 @@ from dmlpy.onnx.lower import lowers
 from dmlpy.onnx.lower.windows import Sliding, sliding
 
 if TYPE_CHECKING:
+    from dmlpy.description.descs import FusableDesc
     from dmlpy.onnx.nodes import Node
     from dmlpy.x.expressions import Expression
 
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 @lowers("Conv")
 def convolution(node: Node) -> Expression:
     """CONVOLUTION; of a width alone with a height of 1."""
+    return convolved(node)
+
+
+def convolved(node: Node, fused_activation: FusableDesc | None = None) -> Expression:
+    """The convolution of a node, with an activation if one is fused; the result of a width alone has a height of 1."""
     lengths = node.attribute("kernel_shape") or node.sizes(1)[2:]
     slid = sliding(node, node.sizes(0)[2:], lengths)
     return x.convolution(
@@ -23,6 +29,7 @@ def convolution(node: Node) -> Expression:
         slid.placed(node.x(1)),
         _bias(node, slid),
         **slid.members(node),
+        fused_activation=fused_activation,
     )
 
 

@@ -12,6 +12,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.onnx.lower import lowers
 
 if TYPE_CHECKING:
+    from dmlpy.description.descs import FusableDesc
     from dmlpy.onnx.nodes import Node
     from dmlpy.x.expressions import Expression
 
@@ -57,6 +58,11 @@ def gemm(node: Node) -> Expression:
         ]
         products = _integer_product(node, *operands)
         return x.add(products.reshape(operands[0].sizes[0], operands[1].sizes[1]), node.x(2)) if node.has(2) else products
+    return product(node)
+
+
+def product(node: Node, fused_activation: FusableDesc | None = None) -> Expression:
+    """The product of a node with the attributes of Gemm, [1, 1, rows, columns], with an activation if one is fused."""
     transforms = ["TRANSPOSE" if node.attribute(name, 0) else "NONE" for name in ("transA", "transB")]
     (rows, columns), (first, second) = node.sizes(0), node.sizes(1)
     rows = columns if transforms[0] == "TRANSPOSE" else rows
@@ -70,4 +76,5 @@ def gemm(node: Node) -> Expression:
         trans_b=transforms[1],
         alpha=node.attribute("alpha", 1.0),
         beta=node.attribute("beta", 1.0),
+        fused_activation=fused_activation,
     )

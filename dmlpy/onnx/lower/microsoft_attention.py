@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.description.naming import listed
@@ -68,7 +70,7 @@ def _self_attention(
     given = projected[..., :first], projected[..., first:second], projected[..., second:]
     past = (node.x(past_at)[0], node.x(past_at)[1]) if node.has(past_at) else (None, None)
     total = length + (past[0].sizes[2] if past[0] is not None else 0)
-    mask = _mask(node, mask_at, batch, length, total)
+    mask = _mask(node, mask_at, (batch, length, total), total - length)
     more = {"relative_position_bias": node.x(bias_at)} if bias_at is not None and node.has(bias_at) else {}
     heads = int(node.attribute("num_heads", 0))
     found = _attended(node, given, past, mask, heads, first // max(heads, 1), **more)
@@ -99,11 +101,12 @@ def multihead(node: Node) -> tuple[Expression | None, ...]:
         given |= {"query": node.x(0), "key": node.x(1), "value": node.x(2)}
         new = node.sizes(1)[1]
     total = new + (past[0].sizes[2] if past[0] is not None else 0)
+    before = total - new if new else 0
     if node.has(3):
         given["bias"] = node.x(3)
     if node.has(5):
         given["relative_position_bias"] = node.x(5)
-    mask = _mask(node, 4, sizes[0], sizes[1], total)
+    mask = _mask(node, 4, (sizes[0], sizes[1], total), before)
     found = _attended(node, (), past, mask, heads, size, **given)
     return found.output, found.present_key, found.present_value
 
@@ -132,8 +135,16 @@ def _attended(
     )
 
 
-def _mask(node: Node, index: int, batch: int, length: int, total: int) -> Mask:
-    """The mask: as it is, or where each token also sees none behind it, score by score."""
+def _mask(node: Node, index: int, known: tuple[int, int, int], before: int) -> Mask:
+    """The mask: as it is, or where each token also sees none behind it, score by score.
+
+    Args:
+        node: the node.
+        index: the input that is the mask.
+        known: the sizes batch, queries and keys.
+        before: how many keys are of earlier steps: the first query sees one more.
+    """
+    batch, length, total = known
     causal = bool(node.attribute("unidirectional", 0))
     sizes = node.sizes(index) if node.has(index) else None
     if sizes is not None and len(sizes) == 1 and not causal:
@@ -146,13 +157,23 @@ def _mask(node: Node, index: int, batch: int, length: int, total: int) -> Mask:
     conditions = []
     keys = counted(total, 3)
     if sizes is not None:
-        conditions.append(_condition(node, index, keys, (batch, length, total)))
+        conditions.append(_condition(node, index, keys, known))
     if causal:
-        conditions.append(keys <= counted(length, 2) + (total - length))
+        conditions.append(keys <= _last_seen(node, length, total, before))
     if not conditions:
         return Mask()
     allowed = conditions[0] if len(conditions) == 1 else x.logical_and(*conditions)
     return Mask("BOOLEAN", x.cast(allowed, output_data_type=DataType.INT32))
+
+
+def _last_seen(node: Node, length: int, total: int, before: int) -> Expression:
+    """The last key that each query sees, INT32 [1, 1, queries, 1]."""
+    if length + before == total:
+        return counted(length, 2) + before
+    # Cross attention: ONNX Runtime masks nothing for the last query, whatever the number of keys.
+    last = np.minimum(np.arange(length, dtype=np.int32) + before, total - 1)
+    last[-1] = total - 1
+    return node.known("last_seen", last.reshape(1, 1, length, 1))
 
 
 def _condition(node: Node, index: int, keys: Expression, known: tuple[int, int, int]) -> Expression:

@@ -140,7 +140,7 @@ def group_norm(node: Node) -> Expression:
     return found.transpose(0, *range(2, rank), 1) if last else found
 
 
-@lowers("FusedMatMul", "FusedMatMulActivation", domain=MICROSOFT)
+@lowers("FusedMatMul", "FusedMatMulActivation", "TransposeMatMul", domain=MICROSOFT)
 def matmul(node: Node) -> Expression:
     """GEMM of views, and the activation."""
     sides = []
@@ -154,7 +154,7 @@ def matmul(node: Node) -> Expression:
             order[-2:] = order[:-3:-1]
         sides.append(side.transpose(*order) if order != [*range(rank)] else side)
     found = _product(sides[0], sides[1], float(node.attribute("alpha", 1.0)))
-    if node.op_type == "FusedMatMul":
+    if node.op_type != "FusedMatMulActivation":
         return found
     name = node.attribute("activation")
     if name not in _ACTIVATIONS:

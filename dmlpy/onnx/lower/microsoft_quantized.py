@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from dmlpy.onnx.nodes import Node
     from dmlpy.x.expressions import Expression
 
+_NIBBLE, _BYTE = 4, 8
+"""Bits."""
+
 
 @lowers("QLinearAdd", domain=MICROSOFT)
 def add(node: Node) -> Expression:
@@ -36,21 +39,21 @@ def add(node: Node) -> Expression:
 @lowers("QLinearMul", domain=MICROSOFT)
 def multiply(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR of both, a product, ELEMENT_WISE_QUANTIZE_LINEAR."""
-    return _quantized(node, _numbers(node, 0) * _numbers(node, 3), 6, node.data_type(0))
+    return quantized(node, dequantized(node, 0) * dequantized(node, 3), 6, node.data_type(0))
 
 
 @lowers("QLinearSigmoid", domain=MICROSOFT)
 def sigmoid(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_SIGMOID, ELEMENT_WISE_QUANTIZE_LINEAR."""
-    return _quantized(node, x.activation_sigmoid(_numbers(node, 0)), 3, node.data_type(0))
+    return quantized(node, x.activation_sigmoid(dequantized(node, 0)), 3, node.data_type(0))
 
 
 @lowers("QLinearConcat", domain=MICROSOFT)
 def concat(node: Node) -> Expression:
     """ELEMENT_WISE_DEQUANTIZE_LINEAR of each, JOIN, ELEMENT_WISE_QUANTIZE_LINEAR."""
     axis = node.axis(int(node.attribute("axis", 0)), node.rank(2))
-    numbers = [_numbers(node, index) for index in range(2, len(node.inputs), 3)]
-    return _quantized(node, x.join(numbers, axis=axis), 0, node.data_type(1))
+    parts = [dequantized(node, index) for index in range(2, len(node.inputs), 3)]
+    return quantized(node, x.join(parts, axis=axis), 0, node.data_type(1))
 
 
 @lowers("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -109,31 +112,31 @@ def dynamic_matmul(node: Node) -> Expression:
 
 @lowers("MatMulNBits", domain=MICROSOFT)
 def matmul_blocks(node: Node) -> Expression:
-    """DEQUANTIZE of the blocks, of which each byte holds two where they have 4 bits, and GEMM.
+    """DEQUANTIZE of the blocks, of which each byte holds two where they have 4 bits and four of 2 bits, and GEMM.
+
+    Where `g_idx` names the block of each row of the weights, the scales are GATHERed for all rows.
 
     The weights are dequantized in each run, into scratch that other nodes share: kept, they would take up to eight times their bytes.
     """
     bits, block = int(node.attribute("bits", 4)), int(node.attribute("block_size", 0))
     rows, columns = int(node.attribute("N")), int(node.attribute("K"))
-    if bits not in (4, 8):
-        raise node.unsupported("bits", 4, 8)
-    if node.has(4):
-        raise node.refusal("onnx.input", "input 4 'g_idx'", "given", "left out: columns in their own order")
+    if bits not in (2, 4, 8):
+        raise node.unsupported("bits", 2, 4, 8)
     if node.attribute("weight_prepacked", 0):
         raise node.unsupported("weight_prepacked", 0)
     count = -(-columns // block)
-    data_type = DataType.UINT4 if bits == 4 else DataType.UINT8
-    weights = node.x(1).reshape(rows, count * block) if bits == 8 else _nibbles(node, 1, rows, count * block)
+    weights = _unpacked(node, 1, rows, count * block, bits)
     scales = node.x(2).reshape(rows, count)
-    floats = node.has(3) and node.data_type(3) not in (DataType.UINT8, DataType.INT8)
-    if floats:
+    if node.has(4):
+        numbers = _in_groups(node, weights[:, :columns], scales, bits)
+    elif _floats(node):
         offsets = node.x(3).reshape(rows, count) * scales
         spread = offsets.reshape(rows, count, 1).broadcast(rows, count, block).reshape(rows, count * block)
-        numbers = x.dequantize(weights, **quantization(scales, None, data_type), output_data_type=scales.data_type) - spread
+        numbers = x.dequantize(weights, **quantization(scales, None, weights.data_type), output_data_type=scales.data_type) - spread
     else:
-        given = quantization(scales, _zero_points(node, rows, count, data_type), data_type)
+        given = quantization(scales, _zero_points(node, rows, count, bits), weights.data_type)
         numbers = x.dequantize(weights, **given, output_data_type=scales.data_type)
-    numbers = numbers[:, :columns] if count * block != columns else numbers
+    numbers = numbers[:, :columns] if numbers.sizes[1] != columns else numbers
     sizes = node.sizes(0)
     left = node.x(0).reshape(1, 1, prod(sizes[:-1]), columns)
     bias = node.x(5).reshape(1, 1, 1, rows).broadcast(1, 1, left.sizes[2], rows) if node.has(5) else None
@@ -141,11 +144,50 @@ def matmul_blocks(node: Node) -> Expression:
     return found.reshape(*(*sizes[:-1], rows))
 
 
-def _zero_points(node: Node, rows: int, count: int, data_type: DataType) -> Expression:
+def _in_groups(node: Node, weights: Expression, scales: Expression, bits: int) -> Expression:
+    """The weights [rows, columns] less the zero points, times the scales of the block that each column belongs to."""
+    rows, columns = weights.sizes
+    places = node.x(4).reshape(1, 1, 1, columns)
+
+    def by_column(parameters: Expression) -> Expression:
+        table = parameters.reshape(1, 1, *parameters.sizes).broadcast(1, 1, rows, parameters.sizes[1])
+        return x.gather(table, places, axis=3, index_dimensions=1).reshape(rows, columns)
+
+    def as_floats(integers: Expression) -> Expression:
+        one = x.constant(np.ones((1, 1), scales.data_type.numpy))
+        return x.dequantize(integers, **quantization(one, None, integers.data_type), output_data_type=scales.data_type)
+
+    zeros = node.x(3).reshape(*scales.sizes) if _floats(node) else _zero_points(node, rows, scales.sizes[1], bits)
+    zeros = zeros if _floats(node) else as_floats(zeros).broadcast(*scales.sizes)
+    return (as_floats(weights) - by_column(zeros)) * by_column(scales)
+
+
+def _floats(node: Node) -> bool:
+    """Whether zero points are given as numbers of the scales' type."""
+    return node.has(3) and node.data_type(3) not in (DataType.UINT8, DataType.INT8)
+
+
+def _zero_points(node: Node, rows: int, count: int, bits: int) -> Expression:
     """A zero point for each block; half of the range where none are given."""
     if not node.has(3):
-        return x.constant(np.full((1, 1), 8, ml_dtypes.uint4) if data_type is DataType.UINT4 else np.full((1, 1), 128, np.uint8))
-    return node.x(3).reshape(rows, count) if data_type is DataType.UINT8 else _nibbles(node, 3, rows, count)
+        return x.constant(np.full((1, 1), 1 << (bits - 1), ml_dtypes.uint4 if bits == _NIBBLE else np.uint8))
+    return _unpacked(node, 3, rows, count, bits)
+
+
+def _unpacked(node: Node, index: int, rows: int, columns: int, bits: int) -> Expression:
+    """The elements [rows, columns] of an input of bytes, as UINT4 or UINT8: rows begin with a byte of their own."""
+    if bits == _NIBBLE:
+        return _nibbles(node, index, rows, columns)
+    if bits == _BYTE:
+        return node.x(index).reshape(rows, columns)
+    held = -(-columns * bits // _BYTE)
+    data = node.x(index).reshape(rows, held, 1)
+    parts = [x.bit_and(x.bit_shift_right(data, _byte(shift)) if shift else data, _byte((1 << bits) - 1)) for shift in range(0, _BYTE, bits)]
+    return x.join(parts, axis=2).reshape(rows, held * len(parts))[:, :columns]
+
+
+def _byte(value: int) -> Expression:
+    return x.constant(np.full((1, 1, 1), value, np.uint8))
 
 
 def _nibbles(node: Node, index: int, rows: int, columns: int) -> Expression:
@@ -165,14 +207,14 @@ def _one(node: Node, index: int, rank: int) -> Expression | None:
     return node.x(index).reshape(*[1] * rank)
 
 
-def _numbers(node: Node, index: int) -> Expression:
+def dequantized(node: Node, index: int) -> Expression:
     """What a quantized input, which its scale and zero point follow, stands for."""
     data = node.x(index)
     rank = len(data.sizes)
     return x.dequantize_linear(data, required(node, index + 1, _one(node, index + 1, rank)), _one(node, index + 2, rank))
 
 
-def _quantized(node: Node, numbers: Expression, index: int, data_type: DataType) -> Expression:
+def quantized(node: Node, numbers: Expression, index: int, data_type: DataType) -> Expression:
     """The numbers, quantized by the scale and the zero point that are inputs from `index` on."""
     rank = len(numbers.sizes)
     scale = required(node, index, _one(node, index, rank))

@@ -75,14 +75,17 @@ def _options(node: Node) -> dict[str, Any]:
     direction = node.attribute("direction", "forward")
     if direction not in _DIRECTIONS:
         raise node.invalid("direction", *_DIRECTIONS)
-    return {"direction": _DIRECTIONS[direction], "activation_descs": _activations(node, 2 if direction == "bidirectional" else 1)}
+    return {
+        "direction": _DIRECTIONS[direction],
+        "activation_descs": activations(node, node.op_type, 2 if direction == "bidirectional" else 1),
+    }
 
 
-def _activations(node: Node, directions: int) -> list[ActivationDesc]:
-    """The activations of all directions; their names are those of ONNX in any case."""
+def activations(node: Node, cell: str, directions: int) -> list[ActivationDesc]:
+    """The activations of all directions of an RNN, GRU or LSTM; their names are those of ONNX in any case."""
     spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
-    given = node.attributes.get("activations") or ONNX_DEFAULTS[node.op_type] * directions
-    if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[node.op_type]) * directions:
+    given = node.attributes.get("activations") or ONNX_DEFAULTS[cell] * directions
+    if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[cell]) * directions:
         raise node.invalid("activations", *ONNX_ACTIVATIONS)
     names = [spelled[name.lower()] for name in given]
     return onnx_activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))

@@ -1,0 +1,74 @@
+"""CropAndResize (com.microsoft): boxes of images, brought to one size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy.onnx.microsoft.host import on_host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.onnx.microsoft.host import Described
+    from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.values import Array
+
+_IMAGES, _BOXES, _PLACES, _SIZE = range(4)
+
+
+def _described(node: Node) -> Sequence[Described]:
+    images, boxes, size = node.value(_IMAGES), node.value(_BOXES), node.value(_SIZE).array
+    if images.sizes is None or boxes.sizes is None:
+        return [(images.element, None)]
+    last = (None, None) if size is None else (int(size[0]), int(size[1]))
+    return [(images.element, (boxes.sizes[0], images.sizes[1], *last))]
+
+
+@on_host("CropAndResize", _described)
+def crop_and_resize(node: Node) -> Sequence[Array]:
+    """The crops [boxes, C, height, width]; corners of a box lie on corners of its crop, and what lies outside an image is filled."""
+    mode = node.attribute("mode", "bilinear")
+    if mode not in ("bilinear", "nearest"):
+        raise node.invalid("mode", "bilinear", "nearest")
+    images, boxes = node.array(_IMAGES), node.array(_BOXES).astype(np.float32)
+    size = [int(number) for number in node.array(_SIZE)]
+    fill = np.float32(node.attribute("extrapolation_value", 0.0))
+    found = np.empty((len(boxes), images.shape[1], *size), images.dtype)
+    for place, (box, image) in enumerate(zip(boxes, node.array(_PLACES), strict=True)):
+        rows = _positions(box[0], box[2], images.shape[2], size[0])
+        columns = _positions(box[1], box[3], images.shape[3], size[1])
+        found[place] = _crop(images[image], rows, columns, fill, nearest=mode == "nearest")
+    return [found]
+
+
+def _positions(start: np.float32, end: np.float32, size: int, count: int) -> Array:
+    """Where the elements of a crop lie along an axis of an image, in elements."""
+    most = np.float32(size - 1)
+    if count == 1:
+        return np.asarray([np.float32(0.5) * (start + end) * most], np.float32)
+    step = (end - start) * most / np.float32(count - 1)
+    found: Array = start * most + np.arange(count, dtype=np.float32) * step
+    return found
+
+
+def _crop(image: Array, rows: Array, columns: Array, fill: np.float32, *, nearest: bool) -> Array:
+    inside = ((rows >= 0) & (rows <= image.shape[1] - 1))[:, None] & ((columns >= 0) & (columns <= image.shape[2] - 1))
+    rows, columns = np.clip(rows, 0, image.shape[1] - 1), np.clip(columns, 0, image.shape[2] - 1)
+    if nearest:
+        found = image[:, _rounded(rows)[:, None], _rounded(columns)]
+    else:
+        top, left = np.floor(rows).astype(int), np.floor(columns).astype(int)
+        bottom, right = np.ceil(rows).astype(int), np.ceil(columns).astype(int)
+        down, across = (rows - top)[:, None], columns - left
+        above = image[:, top[:, None], left] * (1 - across) + image[:, top[:, None], right] * across
+        below = image[:, bottom[:, None], left] * (1 - across) + image[:, bottom[:, None], right] * across
+        found = above * (1 - down) + below * down
+    return np.where(inside, found, fill).astype(image.dtype)
+
+
+def _rounded(positions: Array) -> Array:
+    """The nearest element; of two, the one further from 0."""
+    found: Array = np.floor(positions + np.float32(0.5)).astype(int)
+    return found

@@ -1,0 +1,114 @@
+"""Operators of com.microsoft that run on the host by definitions of dmlpy: the registry, and their runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from dmlpy.onnx.nodes import Node, NotLowered
+from dmlpy.onnx.values import Value
+from dmlpy.validation.checking import LATEST
+from dmlpy.validation.problems import CompileError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from onnx import NodeProto
+
+    from dmlpy.onnx.limits import Budget
+    from dmlpy.onnx.values import Array, Sizes
+    from dmlpy.x.expressions import Expression
+
+    Computes: TypeAlias = Callable[[Node], Sequence[Array | None]]
+    """Gives the outputs of a node whose inputs are all known."""
+    Described: TypeAlias = "tuple[int | None, Sizes | None]"
+    """The element type and the sizes of an output, as far as they are known."""
+    Describes: TypeAlias = Callable[[Node], Sequence[Described]]
+
+_FAMILIES = ("block_gather", "crops", "inverse", "masked_attention", "quantized_lstm")
+
+
+@dataclass(frozen=True)
+class HostOperator:
+    """An operator of com.microsoft on the host.
+
+    Attributes:
+        computes: gives the outputs of a node whose inputs are known.
+        describes: tells their types and sizes before the model runs.
+    """
+
+    computes: Computes
+    describes: Describes
+
+
+_OPERATORS: dict[str, HostOperator] = {}
+
+
+def on_host(op_type: str, describes: Describes) -> Callable[[Computes], Computes]:
+    """Registers the function that computes an operator.
+
+    Args:
+        op_type: the operator's name.
+        describes: tells the types and the sizes of its outputs; of a node whose inputs contradict them nothing.
+    """
+
+    def register(function: Computes) -> Computes:
+        _OPERATORS[op_type] = HostOperator(function, describes)
+        return function
+
+    return register
+
+
+def host_operator(op_type: str) -> HostOperator | None:
+    """What runs an operator of com.microsoft on the host; None if nothing does."""
+    for family in _FAMILIES:
+        import_module(f"dmlpy.onnx.microsoft.{family}")
+    return _OPERATORS.get(op_type)
+
+
+def described(node: Node) -> Sequence[Described]:
+    """The types and the sizes of a node's outputs, as far as they are known; none if nobody knows them."""
+    found = host_operator(node.op_type)
+    if found is None:
+        return ()
+    try:
+        return found.describes(node)
+    except (ArithmeticError, LookupError, NotLowered, TypeError, ValueError):  # what is wrong with the node, its run says
+        return ()
+
+
+def computed(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str, Array], budget: Budget) -> dict[str, Array]:
+    """The outputs of a node by name.
+
+    Args:
+        proto: the node.
+        domain: the domain of its operator.
+        opset: the version of that domain.
+        arrays: its inputs by name.
+        budget: what is left of the model's limits.
+
+    Raises:
+        CompileError: inputs or attributes contradict the operator.
+    """
+    found = host_operator(proto.op_type)
+    assert found is not None  # the walk leaves no other nodes to the host
+    inputs = tuple(Value.known(name, arrays[name]) if name else None for name in proto.input)
+    node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, _unread, budget)
+    try:
+        with np.errstate(all="ignore"):
+            results = found.computes(node)
+    except NotLowered as reason:
+        raise CompileError(proto.name, [problem.under(proto.name) for problem in reason.problems]) from None
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        sizes = ", ".join(value.summary() for value in inputs if value is not None)
+        why = (f"{type(error).__name__}: {error}".splitlines()[0],)
+        problem = Problem("onnx.host", proto.name, f"{proto.op_type} of {sizes}", "inputs and attributes that fit each other", why)
+        raise CompileError(proto.name, [problem]) from error
+    return {name: array for name, array in zip(proto.output, results, strict=False) if name and array is not None}
+
+
+def _unread(value: Value) -> Expression:
+    raise AssertionError(f"{value.name} is no part of a graph")

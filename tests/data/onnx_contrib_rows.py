@@ -1,0 +1,192 @@
+"""Nodes of com.microsoft that DirectML's provider leaves to the CPU: fused, quantized, forms of ONNX's own, attention of one token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx_node_rows import node  # type: ignore[import-not-found, unused-ignore]
+from onnx_operators import F32, I8, I32, I64, U8, normal, scalar, whole  # type: ignore[import-not-found, unused-ignore]
+
+
+def fused() -> None:
+    image, filters, bias = normal("fused image", 2, 4, 6, 5), normal("fused filters", 6, 2, 3, 2), normal("fused bias", 6)
+    own: dict[str, Any] = {"group": 2, "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    between = normal("fused between", 2, 6, 3, 5)
+    for name, parameters in {
+        "Relu": [],
+        "Sigmoid": [],
+        "Tanh": [],
+        "LeakyRelu": [0.2],
+        "Clip": [-0.5, 0.7],
+        "HardSigmoid": [0.3, 0.4],
+    }.items():
+        more = own | ({"activation_params": parameters} if parameters else {})
+        node("FusedConv", [image, filters, bias], activation=name, **more)
+        node("FusedConv", [image, filters, None, between], activation=name, **more)
+    node("FusedConv", [normal("fused line", 2, 4, 9), normal("fused line w", 6, 4, 3)], activation="Relu", dilations=[2])
+    a, b, c = normal("fgemm a", 3, 4), normal("fgemm b", 4, 5), normal("fgemm c", 5)
+    for name, members in {
+        "Elu": {"activation_alpha": 0.7},
+        "HardSigmoid": {"activation_alpha": 0.3, "activation_beta": 0.4},
+        "LeakyRelu": {"activation_alpha": 0.2},
+        "Relu": {},
+        "Selu": {"activation_alpha": 1.5, "activation_gamma": 1.1},
+        "Sigmoid": {},
+        "Softplus": {},
+        "Softsign": {},
+        "Tanh": {},
+        "ThresholdedRelu": {"activation_alpha": 0.3},
+    }.items():
+        node("FusedGemm", [a, b, c], activation=name, alpha=0.5, beta=2.0, **members)
+    node("FusedGemm", [a.T.copy(), b.T.copy()], activation="Relu", transA=1, transB=1)
+    node("TransposeMatMul", [a.T.copy(), b], transA=1, alpha=0.5)
+
+
+def quantized_products() -> None:
+    for kind, other in ((U8, I8), (U8, U8), (I8, I8)):
+        a, b = whole("qgemm a", 0, 128, 3, 7, dtype=kind), whole("qgemm b", 0, 128, 7, 4, dtype=other)
+        by_column = np.abs(normal("qgemm scale", 4, scale=0.01)) + F32(0.001)
+        left = [a, scalar(0.02, F32), scalar(5, kind)]
+        result = [whole("qgemm c", -2000, 2000, 4, dtype=I32), scalar(0.05, F32), scalar(7, kind)]
+        node("QGemm", [*left, b, scalar(0.01, F32), scalar(3, other), *result], alpha=1.5)
+        node("QGemm", [*left, b, by_column, np.full(4, 2, other), *result])
+        turned = [a.T.copy(), *left[1:], b.T.copy()]
+        node("QGemm", [*turned, by_column, np.zeros(4, other)], transA=1, transB=1)
+
+
+def quantized_elements() -> None:
+    for kind, low, high in ((U8, 0, 256), (I8, -128, 128)):
+        left = [whole("qel x", low, high, 2, 3, 4, dtype=kind), scalar(0.0213, F32), scalar(9, kind)]
+        result = [scalar(0.0431, F32), scalar(5, kind)]
+        node("QLinearLeakyRelu", [*left, *result], alpha=0.1)
+        node("QLinearLeakyRelu", [*left[:2], None, *result])
+        image = whole("qel image", low, high, 2, 3, 5, 6, dtype=kind)
+        pool = [image, *left[1:], scalar(0.0291, F32), scalar(4, kind)]
+        for pads in ([0, 0, 0, 0], [1, 1, 1, 1]):
+            for counted in (0, 1):
+                own = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": pads}
+                node("QLinearAveragePool", pool, ceil_mode=1, count_include_pad=counted, **own)
+        node("NhwcMaxPool", [image], kernel_shape=[2, 3], strides=[2, 1], pads=[1, 1, 0, 0])
+    filters = whole("qel filters", -128, 128, 4, 6, 2, 2, dtype=I8)
+    given = [
+        whole("qel image", 0, 256, 2, 3, 5, 6, dtype=U8),
+        scalar(0.02, F32),
+        scalar(120, U8),
+        filters,
+        scalar(0.01, F32),
+        scalar(0, I8),
+    ]
+    node("QLinearConv", [*given, scalar(0.3, F32), scalar(110, U8)], channels_last=1, strides=[2, 1])
+    tables = [whole(f"qembed {rows}", 0, 256, rows, 6, dtype=U8) for rows in (9, 5, 2)]
+    rows = [whole(f"qembed {name}", 0, 256, 6, dtype=U8) for name in ("gamma", "beta")]
+    words, segments = whole("qembed words", 0, 9, 2, 4), whole("qembed segments", 0, 2, 2, 4)
+    ends = [scalar(0.02, F32)] * 5, [scalar(100, U8)] * 5
+    mask = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], I32)
+    node("QEmbedLayerNormalization", [words, segments, *tables, *rows, mask, *ends[0], *ends[1]], 2)
+
+
+def quantized_lstm() -> None:
+    steps, batch, width, units = 6, 3, 5, 4
+    for direction, per_column, kind in (
+        ("forward", False, I8),
+        ("reverse", True, U8),
+        ("bidirectional", False, U8),
+        ("bidirectional", True, I8),
+    ):
+        directions = 2 if direction == "bidirectional" else 1
+        name = f"qlstm {direction} {per_column}"
+        low, high = (-128, 128) if kind is I8 else (0, 256)
+        weights = [whole(f"{name} {rows}", low, high, directions, rows, 4 * units, dtype=kind) for rows in (width, units)]
+        shape = (directions, 4 * units) if per_column else (directions,)
+        scales = [np.abs(normal(f"{name} scale {index}", *shape, scale=0.003)) + F32(0.001) for index in (0, 1)]
+        zeros = np.full(shape, 0 if per_column else 3, kind)
+        ends = [scales[0], zeros, scales[1], zeros]
+        x = normal(f"{name} x", steps, batch, width)
+        states = [normal(f"{name} {state}", directions, batch, units) for state in "hc"]
+        bias, peepholes = normal(f"{name} b", directions, 8 * units, scale=0.3), normal(f"{name} p", directions, 3 * units, scale=0.3)
+        own = {"hidden_size": units, "direction": direction}
+        node("DynamicQuantizeLSTM", [x, *weights, *[None] * 5, *ends], 3, **own)
+        lengths = np.array([5, 2, 4], I32)
+        node("DynamicQuantizeLSTM", [x, *weights, bias, lengths, *states, peepholes, *ends], 3, **own)
+        node("DynamicQuantizeLSTM", [x, *weights, bias, lengths, *states, None, *ends], 3, clip=0.5, input_forget=1, **own)
+    functions = ["HardSigmoid", "Relu", "Tanh", "Sigmoid", "Softsign", "Affine"]
+    more = {"activations": functions, "activation_alpha": [0.3, 0.9], "activation_beta": [0.4, 0.1]}
+    node("DynamicQuantizeLSTM", [x, *weights, *[None] * 5, *ends], 3, **own, **more)
+
+
+def forms() -> None:
+    x = normal("forms x", 2, 3, 4)
+    node("Trilu", [x], upper=0)
+    node("Trilu", [x, np.array(1, I64)], known=[1])
+    node("ExpandDims", [x, np.array(-2, I32)], known=[1])
+    a, b = normal("cdist a", 5, 3), normal("cdist b", 4, 3)
+    node("CDist", [a, b], metric="euclidean")
+    node("CDist", [a, b], metric="sqeuclidean")
+    node("GatherND", [x, np.array([[0, 1], [1, 2]], I32)])
+    node(
+        "GridSample", [normal("forms image", 1, 2, 4, 5), np.tanh(normal("forms grid", 1, 3, 3, 2))], padding_mode="border", align_corners=1
+    )
+    node("Pad", [x, np.array([0, 1, 0, 1, 0, 2], I64), np.array([3], F32)], known=[1])
+    node("Pad", [x, np.array([0, 1, 0, 1, 0, 2], I64)], mode="reflect", known=[1])
+    node("Inverse", [normal("forms square", 2, 3, 3)])
+    node("Unique", [np.array([3, 1, 3, 2, 1], F32)], 3)
+    image, boxes = normal("crop image", 2, 3, 6, 7), np.array([[0, 0, 1, 1], [0.1, 0.2, 0.8, 1.2], [0.9, 0.7, 0.1, 0.1]], F32)
+    for mode in ("bilinear", "nearest"):
+        for size in ([4, 5], [1, 3]):
+            node("CropAndResize", [image, boxes, np.array([0, 1, 1], I32), np.array(size, I32)], mode=mode, extrapolation_value=7.0)
+
+
+def blocks() -> None:
+    for columns, count in ((32, 2), (40, 3)):
+        name = f"nbits 2 {columns}"
+        own = {"K": columns, "N": 3, "bits": 2, "block_size": 16}
+        a, scales = normal(f"{name} a", 2, columns), np.abs(normal(f"{name} scales", 3, count, scale=0.1)).astype(F32)
+        packed, zeros = whole(f"{name} b", 0, 256, 3, count, 4, dtype=U8), whole(f"{name} zeros", 0, 256, 3, 1, dtype=U8)
+        node("MatMulNBits", [a, packed, scales], **own)
+        node("MatMulNBits", [a, packed, scales, zeros], **own)
+        node("MatMulNBits", [a, packed, scales, normal(f"{name} offsets", 3, count), None, normal(f"{name} bias", 3)], **own)
+        groups = whole(f"{name} groups", 0, count, columns, dtype=I32)
+        four = whole(f"{name} four", 0, 256, 3, count, 8, dtype=U8)
+        own["bits"] = 4
+        node("MatMulNBits", [a, four, scales, None, groups], **own)
+        node("MatMulNBits", [a, four, scales, normal(f"{name} offsets", 3, count, scale=8), groups], **own)
+    for bits in (2, 4, 8):
+        data, places = whole(f"gbq {bits}", 0, 256, 7, 4 * bits, dtype=U8), whole("gbq places", -7, 7, 2, 3, dtype=I64)
+        scales, zeros = normal(f"gbq scales {bits}", 7, 2), whole(f"gbq zeros {bits}", 0, 256, 7, -(-2 * bits // 8), dtype=U8)
+        node("GatherBlockQuantized", [data, places, scales, zeros], bits=bits, block_size=16)
+        node("GatherBlockQuantized", [data, places, scales.astype(np.float16)], bits=bits, block_size=16)
+    node("GatherBlockQuantized", [data, np.array([9, 1, -8], I32), scales], bits=8, block_size=16)
+
+
+def masked_attention() -> None:
+    batch, heads, size, most = 4, 2, 4, 7
+    width = heads * size
+    query, key, value = (normal(f"dmmha {name}", batch, 1, width) for name in "qkv")
+    past = [normal(f"dmmha past {name}", batch, heads, most, size) for name in "kv"]
+    before, mask = np.array([4], I32), whole("dmmha mask", 0, 2, batch, 5)
+    own: dict[str, Any] = {"num_heads": heads, "past_present_share_buffer": 1}
+    node("DecoderMaskedMultiHeadAttention", [query, key, value, None, None, *past, before], 3, **own)
+    node("DecoderMaskedMultiHeadAttention", [query, key, value, mask, None, *past, before], 3, scale=0.3, **own)
+    score_bias = normal("dmmha bias", 1, heads, 1, 5)
+    node("DecoderMaskedMultiHeadAttention", [query, key, value, None, score_bias, *past, before], 3, **own)
+    origins = whole("dmmha origins", 0, 2, 2, 2, most)
+    beams = [np.array([2], I32), origins, normal("dmmha input bias", 3 * width)]
+    node("DecoderMaskedMultiHeadAttention", [query, key, value, None, None, *past, before, *beams], 3, **own)
+    crossed = [normal(f"dmmha cross {name}", batch, heads, 6, size) for name in "kv"]
+    seen = whole("dmmha cross mask", 0, 2, batch, 6)
+    node("DecoderMaskedMultiHeadAttention", [query, *crossed, seen], num_heads=heads)
+
+
+def causal() -> None:
+    for queries, keys in ((3, 5), (5, 3)):
+        given = [normal(f"causal {queries} {index}", 2, count, 8) for index, count in enumerate((queries, keys, keys))]
+        node("MultiHeadAttention", given, num_heads=2, unidirectional=1)
+        mask = whole(f"causal mask {keys}", 0, 2, 2, keys)
+        mask[:, 0] = 1  # each query sees one key: what a softmax of masked scores gives is not compared
+        node("MultiHeadAttention", [*given, normal("causal bias", 24), mask], num_heads=2, unidirectional=1)
+        apart = [part.reshape(2, keys, 2, 4).transpose(0, 2, 1, 3).copy() for part in given[1:]]
+        node("MultiHeadAttention", [given[0], *apart], num_heads=2, unidirectional=1)
+
+
+ROWS = (fused, quantized_products, quantized_elements, quantized_lstm, forms, blocks, masked_attention, causal)
