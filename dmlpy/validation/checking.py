@@ -73,9 +73,20 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
     level = parse_level(feature_level)
     if desc.beyond_directml:
         level = LATEST  # an operator that DirectML lacks is not limited by its levels
+    if (level, strict) in _valid_at(desc):
+        return []
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
-    found = _problems(desc, level, desc.sizes(), strict=strict)
-    return sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
+    found = sorted(
+        told(_problems(desc, level, desc.sizes(), strict=strict), MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1)
+    )
+    if not found:
+        _valid_at(desc).add((level, strict))
+    return found
+
+
+def _valid_at(desc: OperatorDesc) -> set[tuple[FeatureLevel, bool]]:
+    """The levels at which a desc was found valid, each with whether the check was strict. A desc never changes: it is checked once."""
+    return desc._known("_valid_at", set)
 
 
 def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
@@ -86,6 +97,10 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
     """
     if not isinstance(desc, OperatorDesc):
         return desc.lowest_level()
+    return desc._known("_lowest_level", lambda: _lowest_level(desc))
+
+
+def _lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
     levels = (level for level in FeatureLevel if desc.beyond_directml or level >= desc.introduced())
     known = desc.sizes()
     return next((level for level in levels if _is_valid(desc, level, known)), None)
@@ -93,11 +108,16 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
 
 def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
     """Returns whether a desc has no problems at a level; it stops at the first problem."""
-    return _is_valid(desc, level, desc.sizes())
+    return (level, False) in _valid_at(desc) or _is_valid(desc, level, desc.sizes())
 
 
 def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
-    return next(_problems(desc, LATEST if desc.beyond_directml else level, known, strict=False), None) is None
+    if (level, False) in _valid_at(desc):
+        return True
+    valid = next(_problems(desc, LATEST if desc.beyond_directml else level, known, strict=False), None) is None
+    if valid:
+        _valid_at(desc).add((level, False))
+    return valid
 
 
 def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from dmlpy.graphs.views import Viewed, broadcast_sizes
 from dmlpy.validation.checking import check
 from dmlpy.validation.problems import DescError, Problem
 from dmlpy.x.defaults import told_sizes, with_defaults
+from dmlpy.x.kept_descs import Work, kept, token_of
 from dmlpy.x.origins import caller, scoped
 from dmlpy.x.policies import current_policy
 from dmlpy.x.signatures import function_name, shares_sizes
@@ -106,6 +107,18 @@ class _Call:
         if problems:
             raise DescError(self.name, problems)
         tensors = self._tensors()
+        token = token_of(operator, self.ends, given)
+        work = Work(lambda: self._desc(operator, tensors, given))
+        desc = work.make() if token is None else kept(token, work)
+        for slot in desc.input_slots():
+            if slot.tensor is not None and slot.tensor is not (end := self.ends[slot.place]).tensor:
+                self.ends[slot.place] = End(end.source, end.index, slot.tensor)
+        source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
+        found = [None if slot.tensor is None else End(source, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
+        return tuple(found)
+
+    def _desc(self, operator: Any, tensors: dict[str, Any], given: dict[str, Any]) -> OperatorDesc:
+        """The whole desc of the call, checked. Beside the operands' views, nothing but the arguments has a say in it."""
         sizes = told_sizes(self.kind, tensors, given)
         types = {field.name: given.pop(_type_argument(field), None) for field in self.kind.outputs()}
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
@@ -115,9 +128,7 @@ class _Call:
         desc = self._with_outputs(desc, sized, types)
         if problems := [*self._without_operands(desc), *check(desc)]:
             raise DescError(self.name, problems)
-        source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
-        found = [None if slot.tensor is None else End(source, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
-        return tuple(found)
+        return desc
 
     def _take(self, field: TensorField, given: dict[str, Any], problems: list[Problem]) -> None:
         """Takes an input's operands out of what is given; numbers stay there until the operands' sizes are known."""
@@ -211,8 +222,8 @@ class _Call:
         laid: dict[str, Any] = {}
         for name in (*sized, *wanted):
             described = getattr(desc, name)
-            laid[name] = policy.laid_out(described) if isinstance(described, TensorDesc) else [policy.laid_out(item) for item in described]
-        return desc.replace(**laid)
+            laid[name] = policy.laid_out(described) if isinstance(described, TensorDesc) else tuple(map(policy.laid_out, described))
+        return desc if all(getattr(desc, name) == found for name, found in laid.items()) else desc.replace(**laid)
 
     def _without_operands(self, desc: OperatorDesc) -> Iterator[Problem]:
         """The inputs that a whole desc describes though the call gives nothing for them."""
