@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -25,6 +26,13 @@ def refused(view: str, path: str, found: object, expected: str, *why: str, remed
 
 def viewed(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
     """The same memory with other sizes and strides, of the same total size: DirectML wants it equal at both ends of an edge."""
+    if all(type(number) is int for number in (*sizes, *strides)):
+        return _viewed(tensor, tuple(sizes), tuple(strides))
+    return _viewed.__wrapped__(tensor, sizes, strides)  # what equals an integer may be none, as True does not
+
+
+@lru_cache(2048)
+def _viewed(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
     packed = all(size == 1 or own == given for size, own, given in zip(sizes, packed_strides(sizes), strides, strict=True))
     view = tensor.replace(sizes=sizes, strides=None if packed else strides, total_tensor_size_in_bytes=None)
     same = view.size_in_bytes == tensor.size_in_bytes

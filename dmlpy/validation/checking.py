@@ -73,19 +73,19 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
     level = parse_level(feature_level)
     if desc.beyond_directml:
         level = LATEST  # an operator that DirectML lacks is not limited by its levels
-    if not strict and level in _valid_at(desc):
+    if (level, strict) in _valid_at(desc):
         return []
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
     found = _problems(desc, level, desc.sizes(), strict=strict)
     problems = sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
-    if not problems and not strict:
-        _valid_at(desc).add(level)
+    if not problems:
+        _valid_at(desc).add((level, strict))
     return problems
 
 
-def _valid_at(desc: OperatorDesc) -> set[FeatureLevel]:
-    """The levels at which a desc is known to have no problems: on its way into a graph it is checked several times."""
-    found: set[FeatureLevel] = desc.__dict__.setdefault("_valid_at", set())
+def _valid_at(desc: OperatorDesc) -> set[tuple[FeatureLevel, bool]]:
+    """The levels at which a desc was found valid, each with whether the check was strict. A desc never changes: it is checked once."""
+    found: set[tuple[FeatureLevel, bool]] = desc.__dict__.setdefault("_valid_at", set())
     return found
 
 
@@ -97,6 +97,13 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
     """
     if not isinstance(desc, OperatorDesc):
         return desc.lowest_level()
+    if "_lowest_level" not in desc.__dict__:
+        desc.__dict__["_lowest_level"] = _lowest_level(desc)
+    found: FeatureLevel | None = desc.__dict__["_lowest_level"]
+    return found
+
+
+def _lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
     levels = (level for level in FeatureLevel if desc.beyond_directml or level >= desc.introduced())
     known = desc.sizes()
     return next((level for level in levels if _is_valid(desc, level, known)), None)
@@ -104,14 +111,14 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
 
 def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
     """Returns whether a desc has no problems at a level; it stops at the first problem."""
-    return _is_valid(desc, level, desc.sizes())
+    return (level, False) in _valid_at(desc) or _is_valid(desc, level, desc.sizes())
 
 
 def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
-    level, valid = LATEST if desc.beyond_directml else level, _valid_at(desc)
-    if level not in valid and next(_problems(desc, level, known, strict=False), None) is None:
-        valid.add(level)
-    return level in valid
+    at, valid = (LATEST if desc.beyond_directml else level, False), _valid_at(desc)
+    if at not in valid and next(_problems(desc, at[0], known, strict=False), None) is None:
+        valid.add(at)
+    return at in valid
 
 
 def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from dmlpy.graphs.views import Viewed, broadcast_sizes
 from dmlpy.validation.checking import check
 from dmlpy.validation.problems import DescError, Problem
 from dmlpy.x.defaults import told_sizes, with_defaults
+from dmlpy.x.kept_descs import Work, kept, token_of
 from dmlpy.x.origins import caller, scoped
 from dmlpy.x.policies import current_policy
 from dmlpy.x.signatures import function_name, shares_sizes
@@ -111,17 +112,28 @@ class _Call:
         if problems:
             raise DescError(self.name, problems)
         tensors = self._tensors()
+        token = token_of(operator, self.ends, given)
+        work = Work(lambda: self._desc(operator, tensors, given))
+        desc = work.make() if token is None else kept(token, work)
+        for slot in desc.input_slots():
+            if slot.tensor is not None and slot.tensor is not (end := self.ends[slot.place]).tensor:
+                self.ends[slot.place] = End(end.source, end.index, slot.tensor)
+        source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
+        found = [None if slot.tensor is None else End(source, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
+        return tuple(found)
+
+    def _desc(self, operator: Any, tensors: dict[str, Any], given: dict[str, Any]) -> OperatorDesc:
+        """The whole desc of the call, checked. Beside the operands' views, nothing but the arguments has a say in it."""
         sizes = told_sizes(self.kind, tensors, given)
         types = {field.name: given.pop(_type_argument(field), None) for field in self.kind.outputs()}
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
         tensors = self._with_repeated_addend(tensors, members)
         sized = {} if sizes is None else self._sized(sizes, tensors, members, types)
-        desc = self._described(operator, {**sized, **tensors, **members}, tuple(sized), types)
+        desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**sized, **tensors, **members)
+        desc = self._with_outputs(desc, sized, types)
         if problems := [*self._without_operands(desc), *check(desc)]:
             raise DescError(self.name, problems)
-        source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
-        found = [None if slot.tensor is None else End(source, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
-        return tuple(found)
+        return desc
 
     def _take(self, field: TensorField, given: dict[str, Any], problems: list[Problem]) -> None:
         """Takes an input's operands out of what is given; numbers stay there until the operands' sizes are known."""
@@ -206,23 +218,6 @@ class _Call:
             return {field.name: [TensorDesc(data_type=data_type, sizes=own) for own in sizes]}
         return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
 
-    def _described(self, operator: Any, members: dict[str, Any], sized: tuple[str, ...], types: Mapping[str, Any]) -> OperatorDesc:
-        """The whole desc: the same object for equal calls, as the layers of a model make many, since it remembers its checks."""
-        policy = current_policy()
-        key = _compared(
-            (operator if isinstance(operator, OperatorDesc) else self.kind, tuple(members.items()), sized, tuple(types.items()))
-        )
-        known = None if key is None else _DESCRIBED.get((policy, key))
-        if known is not None:
-            return known
-        desc = operator.replace(**members) if isinstance(operator, OperatorDesc) else self.kind(**members)
-        desc = self._with_outputs(desc, sized, types)
-        if key is not None:
-            if len(_DESCRIBED) >= _MOST_DESCRIBED:
-                _DESCRIBED.clear()
-            _DESCRIBED[policy, key] = desc
-        return desc
-
     def _with_outputs(self, desc: OperatorDesc, sized: Iterable[str], types: Mapping[str, Any]) -> OperatorDesc:
         """The desc with the outputs that it may have, of the wanted types; those that nobody described are laid out by the policy."""
         wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
@@ -232,31 +227,14 @@ class _Call:
         laid: dict[str, Any] = {}
         for name in (*sized, *wanted):
             described = getattr(desc, name)
-            laid[name] = policy.laid_out(described) if isinstance(described, TensorDesc) else [policy.laid_out(item) for item in described]
-        return desc.replace(**laid)
+            laid[name] = policy.laid_out(described) if isinstance(described, TensorDesc) else tuple(map(policy.laid_out, described))
+        return desc if all(getattr(desc, name) == found for name, found in laid.items()) else desc.replace(**laid)
 
     def _without_operands(self, desc: OperatorDesc) -> Iterator[Problem]:
         """The inputs that a whole desc describes though the call gives nothing for them."""
         for slot in desc.input_slots():
             if slot.tensor is not None and slot.place not in self.ends:
                 yield Problem("expression.operand", slot.place, "described, but not given", "an expression for each input of the desc")
-
-
-_DESCRIBED: dict[Hashable, OperatorDesc] = {}
-"""The descs of the last calls, by all that they follow from."""
-_MOST_DESCRIBED = 512
-
-
-def _compared(value: Any) -> Hashable:
-    """Tells what a call is given from all that would make another desc; None where that is not known."""
-    if value is None or isinstance(value, int | str | OperatorDesc | TensorDesc | type):
-        return type(value), value
-    if type(value) is float:
-        return float, value.hex()
-    if type(value) not in (list, tuple):
-        return None
-    entries = tuple(map(_compared, value))
-    return None if None in entries else entries
 
 
 def is_number(value: Any) -> bool:

@@ -37,8 +37,8 @@ class TensorPolicy:
     def laid_out(self, tensor: TensorDesc) -> TensorDesc:
         """The tensor with the policy's strides."""
         strides = self.strides(tensor.sizes)
-        laid = tensor.replace(strides=strides)
-        return laid.replace(strides=None) if laid.is_packed else laid
+        laid = tensor if strides == tensor.strides else tensor.replace(strides=strides)
+        return laid.replace(strides=None) if laid.strides is not None and laid.is_packed else laid
 
     def __repr__(self) -> str:
         return f"TensorPolicy.{self._name}" if self._name else super().__repr__()

@@ -13,7 +13,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import x
-from dmlpy.x import calls
+from dmlpy.x import kept_descs
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -197,7 +197,7 @@ def test_a_wrong_use_names_the_callers_line(name: str) -> None:
 
 SCRIPT = """\
 from dmlpy import x
-from dmlpy.x import calls
+from dmlpy.x import kept_descs
 
 def block(value):
     return x.activation_softmax1(value, axes=[1])
@@ -391,6 +391,6 @@ def test_layouts_of_equal_calls_follow_the_policy() -> None:
 
 def test_many_different_calls_are_not_all_remembered() -> None:
     data = x.input("data", [2, 3])
-    for step in range(calls._MOST_DESCRIBED + 5):
+    for step in range(kept_descs._MOST_KEPT + 5):
         assert desc_of(x.activation_elu(data, alpha=float(step))).alpha == step
-    assert 0 < len(calls._DESCRIBED) <= calls._MOST_DESCRIBED
+    assert 0 < kept_descs._made.cache_info().currsize <= kept_descs._MOST_KEPT

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dmlpy.description.tensors import packed_strides
+from dmlpy.description.tensors import packed_strides, same_layout
 from dmlpy.devices.graphs.chain_desc import ChainDesc, Link
-from dmlpy.devices.graphs.views import moved_strides, movements
+from dmlpy.devices.graphs.views import moved_strides, movements, with_ones
 from dmlpy.validation.problems import CompileError, DescError, DeviceError
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class _Run:
     members: dict[int, Use | None] = field(default_factory=dict)
     _inputs: dict[Use, tuple[Source, tuple[int, ...]]] = field(default_factory=dict)
     """What is read from memory, by use, with its strides in the order of the result."""
+    _straight: set[int] = field(default_factory=set)
+    """The members whose results have the sizes and the order of the run's result."""
 
     def grow(self, able: set[int]) -> None:
         """Takes in the nodes that can be, those next to the last one first."""
@@ -100,6 +102,7 @@ class _Run:
         own = self._read_by(self.last)
         assert own is not None, "the last node's inputs have the result's order"
         self._inputs = own
+        self._straight.add(self.last)
         queue = [self.last]
         while queue:
             for _, source in self._reads(queue.pop(0)):
@@ -121,6 +124,8 @@ class _Run:
             inputs = {use: read for use, read in self._inputs.items() if read[0] != source} | own
             if self._is_well_read(inputs):
                 self._inputs = inputs
+                if readers[0][0] in self._straight and self._is_same_layout(source, readers[0]):
+                    self._straight.add(node)
                 return True
         del self.members[node]
         return False
@@ -138,6 +143,8 @@ class _Run:
     def _in_result(self, source: Source, strides: tuple[int, ...], use: Use) -> tuple[int, ...] | None:
         """The strides of something in the order of the run's result, given in that of a value, which a member reads."""
         written, seen = self.wiring.tensors[source], self.wiring.seen(use)
+        if self._is_same_layout(source, use):
+            return self._from(use[0], with_ones(written.sizes, strides))
         repeats = any(size > 1 and not stride for size, stride in zip(seen.sizes, seen.element_strides, strict=True))
         if seen.element_count != written.element_count or repeats:
             return None
@@ -146,10 +153,19 @@ class _Run:
             return None
         return self._from(use[0], moved[1])
 
+    def _is_same_layout(self, source: Source, use: Use) -> bool:
+        """Whether a value is read as it is written."""
+        written, seen = self.wiring.tensors[source], self.wiring.seen(use)
+        return written.sizes == seen.sizes and same_layout(written, seen.element_strides)
+
     def _from(self, node: int, strides: tuple[int, ...]) -> tuple[int, ...] | None:
         """The strides of what a member reads in the order of the run's result."""
         use = self.members[node]
-        return strides if use is None else self._in_result(self.wiring.reads[use], strides, use)
+        if use is None:
+            return strides
+        if node in self._straight:
+            return with_ones(self._result.sizes, strides)
+        return self._in_result(self.wiring.reads[use], strides, use)
 
     def _reads(self, node: int | None) -> Iterator[tuple[Use, Source]]:
         assert node is not None

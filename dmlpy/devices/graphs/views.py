@@ -104,10 +104,10 @@ def moved_strides(
         _, old, new = axes[axis]
         left[axis] -= (size - 1) * (stride // old)
         found.append(stride // old * new)
-    return (first, _with_ones(sizes, found)) if min(left, default=0) >= 0 else None
+    return (first, with_ones(sizes, found)) if min(left, default=0) >= 0 else None
 
 
-def _with_ones(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+def with_ones(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """The strides, where those of dimensions of size 1, which do not matter, are as if the dimension were packed."""
     found = list(strides)
     for axis in reversed(range(len(sizes))):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -247,6 +247,7 @@ def with_tensors(desc: OperatorDesc, changed: Mapping[str, TensorDesc]) -> Opera
     return desc.replace(**members)
 
 
+@lru_cache(512)
 def _without_owned(desc: OperatorDesc) -> OperatorDesc:
     owned = {place: tensor for place, tensor in desc.tensors().items() if tensor.flags is TensorFlags.OWNED_BY_DML}
     return with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})

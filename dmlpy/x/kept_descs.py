@@ -1,0 +1,104 @@
+"""Keeps the descs of the last calls: networks repeat their layers, and each costs an inference of its outputs and a check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dmlpy.description.enums import DmlEnum
+from dmlpy.description.structs import Struct
+from dmlpy.validation.problems import DescError
+from dmlpy.x.policies import TensorPolicy, current_policy
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.validation.problems import Problem
+    from dmlpy.x.sources import End
+
+_MOST_KEPT = 512
+"""The descs that are kept."""
+_MOST_ENTRIES = 64
+"""The operands of a call, or the entries of a list among its members, up to which its desc is kept."""
+
+
+class Work:
+    """What makes a desc. It is equal to all others, so that descs are found by their tokens alone."""
+
+    def __init__(self, make: Callable[[], OperatorDesc]) -> None:
+        self.make = make
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Work)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class _Refusal(NamedTuple):
+    """What a `DescError` says."""
+
+    subject: str
+    problems: tuple[Problem, ...]
+
+
+@lru_cache(_MOST_KEPT)
+def _made(token: Hashable, work: Work) -> OperatorDesc | _Refusal:
+    try:
+        return work.make()
+    except DescError as error:
+        return _Refusal(error.subject, error.problems)  # the error itself holds the operands in its traceback
+
+
+def kept(token: Hashable, work: Work) -> OperatorDesc:
+    """The desc of a call with this token: one that was made for an equal one, or what the work makes.
+
+    Raises:
+        DescError: the work for an equal token raised it.
+    """
+    try:
+        found = _made(token, work)
+    finally:
+        work.make = _done  # it holds the operands, which may be large arrays
+    if isinstance(found, _Refusal):
+        raise DescError(found.subject, found.problems)
+    return found
+
+
+def _done() -> OperatorDesc:
+    raise AssertionError("the work of a kept desc is done")
+
+
+def token_of(operator: Any, ends: Mapping[str, End], given: Mapping[str, Any]) -> Hashable | None:
+    """What the desc of a call depends on; None for a call whose desc is not kept.
+
+    Args:
+        operator: what the call names: a class, a short name or a desc.
+        ends: the operands by place.
+        given: the other arguments.
+    """
+    if len(ends) > _MOST_ENTRIES or current_policy() is not TensorPolicy.default:
+        return None  # a policy of the caller's may decide by anything
+    try:
+        return operator, tuple((place, end.tensor) for place, end in ends.items()), tuple((name, _token(given[name])) for name in given)
+    except _UnkeptError:
+        return None
+
+
+class _UnkeptError(Exception):
+    """Raised for a value of which nobody knows when it equals another one."""
+
+
+def _token(value: Any) -> Hashable:
+    """A value told apart from equal ones of other types: 1, 1.0 and True are not the same argument, nor are 0.0 and -0.0."""
+    kind = type(value)
+    if kind in (int, str, bool, NoneType) or isinstance(value, DmlEnum | Struct):
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    if isinstance(value, Sequence) and kind in (list, tuple) and len(value) <= _MOST_ENTRIES:
+        return kind, tuple(map(_token, value))
+    if kind is dict and len(value) <= _MOST_ENTRIES:
+        return kind, tuple((_token(key), _token(item)) for key, item in value.items())
+    raise _UnkeptError
