@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,19 +39,13 @@ def check(found: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
         assert_close(found[name], array, np.float32)
 
 
-@cache
-def runs_of(name: str) -> tuple[OpenModel, list[tuple[Mapping[str, Array], dict[str, Array]]]]:
-    """A model, and for each number what it is given and what a fresh model gives for it."""
-    case = MODELS[name]()
-    return case, [(given, fresh(case, given)) for given in map(case.given, case.numbers)]
-
-
 @pytest.mark.parametrize("device", ["numpy", "cpu"])
 @pytest.mark.parametrize("name", MODELS)
 def test_each_size_gives_what_a_model_of_this_size_gives(name: str, device: str) -> None:
     """In any order, each of them twice: with what was compiled for it before, and beside others."""
-    case, runs = runs_of(name)
+    case = MODELS[name]()
     compiled = onnx.load(case.proto).compile(device)
+    runs = [(given, fresh(case, given, device)) for given in map(case.given, case.numbers)]
     for at in (*range(len(runs)), *RNG.permutation(len(runs))):
         given, expected = runs[at]
         check(compiled(given), expected)
@@ -63,7 +56,7 @@ def test_sizes_on_cuda(cuda_device: dml.Device) -> None:
     compiled = onnx.load(case.proto).compile(cuda_device)
     for past in (2, 5, 2):
         given = case.given(past)
-        check(compiled(given), fresh(case, given))
+        check(compiled(given), fresh(case, given, cuda_device))
 
 
 # What a new size costs
@@ -165,7 +158,7 @@ def test_weights_of_two_layers_are_not_taken_for_each_other() -> None:
     compiled = onnx.load(case.proto).compile("cpu")
     for steps in case.numbers:
         given = case.given(steps)
-        check(compiled(given), fresh(case, given))
+        check(compiled(given), fresh(case, given, "cpu"))
 
 
 # What is kept
