@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from dmlpy.onnx import control_flow
-from dmlpy.onnx.elements import element_of_array
+from dmlpy.onnx.elements import element_of_dtype
 from dmlpy.onnx.graph_runs import OnDevice
 from dmlpy.onnx.interpretation import Interpretation
 from dmlpy.onnx.programs import program_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dmlpy.onnx.programs import Program
     from dmlpy.onnx.scopes import Scope, Values
     from dmlpy.onnx.stages import HostNode
-    from dmlpy.onnx.values import Array
     from dmlpy.validation.problems import Problem
 
 
@@ -150,8 +149,10 @@ class DeferredNodes:
             if isinstance(held, list) or held is None:
                 found.append(None if held is None else len(held))
                 continue
-            value = value_of(name, held, self._reads[name])
-            found.append((value.element, value.sizes))
+            if isinstance(held, OnDevice):
+                found.append((held.value.element, held.value.sizes))
+            else:
+                found.append((element_of_dtype(np.dtype(held.dtype)), tuple(held.shape)))
             if name in self._asked:
                 found.append(on_host(held).tobytes())
         return tuple(found)
@@ -186,9 +187,7 @@ def value_of(name: str, held: Any, declared: Value) -> Value:
         return Value(name, declared.element, None, kind="sequence" if held is not None else "optional", described=declared.described)
     if isinstance(held, OnDevice):
         return Value(name, held.value.element, held.value.static_sizes)
-    array: Array = held
-    element = element_of_array(array) if isinstance(held, np.ndarray) else element_of_array(np.empty(0, np.dtype(array.dtype)))
-    return Value(name, element, tuple(array.shape))
+    return Value(name, element_of_dtype(np.dtype(held.dtype)), tuple(held.shape))
 
 
 def taking(nodes: Iterable[HostNode]) -> Take:

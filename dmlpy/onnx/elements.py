@@ -70,7 +70,13 @@ def sizes_problem(path: str, sizes: Sequence[int], element: int) -> Problem | No
 
 def element_of_array(array: np.ndarray[Any, Any]) -> int:
     """ONNX's type of an array's elements."""
-    return int(helper.np_dtype_to_tensor_dtype(array.dtype))
+    return element_of_dtype(array.dtype)
+
+
+@cache
+def element_of_dtype(dtype: np.dtype[Any]) -> int:
+    """ONNX's type of elements that NumPy holds."""
+    return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
 def element_name(element: int | None) -> str:

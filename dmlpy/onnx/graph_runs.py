@@ -64,11 +64,11 @@ class PackedWeights:
         """The graph of a part, prepared, and whether it packed the weights itself."""
         key: tuple[Hashable, ...] = tuple((name, self._identity(array)) for name, array in part.owned.items())
         if not compiled.binding_properties.persistent_resource_size or any(self._identity(array) is None for array in part.owned.values()):
-            return compiled.prepare(part.owned, copy=True), True
+            return _packed(part, compiled), True
         key += tuple((node.name, id(node.data)) for node in part.graph.nodes if isinstance(node, ConstantNode))
         known = self._packed.get(key)
         shared = None if known is None else known.shared_with(compiled)
-        made = compiled.prepare(part.owned, copy=True) if shared is None else shared
+        made = _packed(part, compiled) if shared is None else shared
         self._packed[key] = made  # in place of the other, which goes sooner
         return made, shared is None
 
@@ -77,6 +77,12 @@ class PackedWeights:
         if self._model.holds(array):
             return place_of(array)
         return (array.dtype, array.shape, array.tobytes()) if array.nbytes <= _MOST_COMPARED else None
+
+
+def _packed(part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
+    made = compiled.prepare(part.owned, copy=True)
+    compiled.device.synchronize(compiled.device.current_stream())  # runs may go into other streams
+    return made
 
 
 class GraphRun:
@@ -89,7 +95,7 @@ class GraphRun:
     def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device, weights: PackedWeights | None = None) -> None:
         self.part = part
         self.compiled = compiled
-        self.prepared, packs = (compiled.prepare(part.owned, copy=True), True) if weights is None else weights.prepared(part, compiled)
+        self.prepared, packs = (_packed(part, compiled), True) if weights is None else weights.prepared(part, compiled)
         properties = compiled.binding_properties
         self.held_bytes = properties.temporary_resource_size + (properties.persistent_resource_size if packs else 0)
         self._device = device

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from dmlpy.onnx.control_flow import CONTROL_FLOW
+from dmlpy.validation.problems import CompileError, DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +25,10 @@ _LEAST_NODES = 4
 class OpenSizes:
     """A model of which only those nodes are compiled for each new set of sizes whose sizes differ between runs.
 
-    All others are compiled once. The sizes that the model's file leaves open are open at first; if too few nodes are left then, those are
-    that have differed. Where it does not pay, there is no such form, and the model is compiled for each set of sizes as a whole.
+    All others are compiled once. The sizes that the model's file leaves open are open at first. If too few nodes are left then, those are
+    that are not 1 in the first run, where batches and tokens that come one by one are; and if these are others than those that come to
+    differ, those that have differed. Where it does not pay, there is no such form, and the model is compiled for each set of sizes as a
+    whole.
 
     Args:
         model: the model.
@@ -40,9 +43,9 @@ class OpenSizes:
         self._pattern: Pattern = {}
         self._form: Specialized | None = None
         self._is_given_up = False
-        declared = _declared(model.inputs)
-        if declared is not None:
-            self._take(declared)
+        self._declared = _declared(model.inputs)
+        if self._declared is not None:
+            self._take(self._declared)
 
     def form(self, sizes: Mapping[str, Sequence[int]]) -> Specialized | None:
         """The model with sizes open that runs with these sizes; None if there is none."""
@@ -52,8 +55,9 @@ class OpenSizes:
             return self._form
         if self._learned is None:
             self._learned = {name: tuple(own) for name, own in sizes.items()}
-            return None
-        if not _fits(self._learned, sizes):
+            if self._declared is not None:
+                self._take(_without_ones(self._declared, sizes))
+        elif not _fits(self._learned, sizes):
             learned = _common(self._learned, sizes)
             if learned is None:
                 self._is_given_up = True
@@ -68,8 +72,11 @@ class OpenSizes:
 
     def _take(self, pattern: Pattern) -> None:
         model = self._model.with_inputs(pattern)
-        if self._pays(model):
-            self._pattern, self._form = pattern, self._compiled(model)
+        try:
+            if any(None in own for own in pattern.values()) and self._pays(model):
+                self._pattern, self._form = pattern, self._compiled(model)
+        except (CompileError, DeviceError):
+            self.give_up()  # the model as a whole tells what is wrong
 
     def _pays(self, model: Model) -> bool:
         """Whether enough nodes do not depend on what is open, in parts that are large enough, and only sizes stand in the way of others."""
@@ -92,10 +99,22 @@ def _declared(inputs: Mapping[str, Value]) -> Pattern | None:
 
 
 def _fits(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> bool:
-    return all(
-        len(own) == len(sizes[name]) and all(size in (None, given) for size, given in zip(own, sizes[name], strict=True))
+    for name, own in pattern.items():
+        given = sizes[name]
+        if len(own) != len(given):
+            return False
+        for size, other in zip(own, given, strict=True):
+            if size is not None and size != other:
+                return False
+    return True
+
+
+def _without_ones(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> Pattern:
+    """The pattern with those of its open sizes known that are 1."""
+    return {
+        name: tuple(1 if size is None and given == 1 else size for size, given in zip(own, sizes[name], strict=True))
         for name, own in pattern.items()
-    )
+    }
 
 
 def _common(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> Pattern | None:

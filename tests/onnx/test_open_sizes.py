@@ -17,6 +17,7 @@ from dmlpy import onnx
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.onnx import interpretation, node_lowering
 from dmlpy.onnx.kept import Kept
+from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
 from tests.support.onnx_open_sizes import MODELS, OpenModel, decoder, images, normal, recurrent
 from tests.support.tolerance import assert_close
@@ -44,11 +45,10 @@ def test_each_size_gives_what_a_model_of_this_size_gives(name: str, device: str)
     """In any order, each of them twice: with what was compiled for it before, and beside others."""
     case = MODELS[name]()
     compiled = onnx.load(case.proto).compile(device)
-    runs = [case.given(number) for number in case.numbers]
-    expected = [fresh(case, given) for given in runs]
-    for turn in range(2):
-        for at in RNG.permutation(len(runs)) if turn else range(len(runs)):
-            check(compiled(runs[at]), expected[at])
+    runs = [(given, fresh(case, given, device)) for given in map(case.given, case.numbers)]
+    for at in (*range(len(runs)), *RNG.permutation(len(runs))):
+        given, expected = runs[at]
+        check(compiled(given), expected)
 
 
 def test_sizes_on_cuda(cuda_device: dml.Device) -> None:
@@ -56,7 +56,7 @@ def test_sizes_on_cuda(cuda_device: dml.Device) -> None:
     compiled = onnx.load(case.proto).compile(cuda_device)
     for past in (2, 5, 2):
         given = case.given(past)
-        check(compiled(given), fresh(case, given))
+        check(compiled(given), fresh(case, given, cuda_device))
 
 
 # What a new size costs
@@ -103,14 +103,13 @@ def test_only_nodes_of_new_sizes_are_compiled_and_alike_ones_once(monkeypatch: p
     assert work.of(compiled, case.given(4)) == ({}, 0)
 
 
-def test_sizes_that_the_file_leaves_open_may_stay_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of tokens is open as well, so that all nodes depend on what is open: runs show what differs."""
+@pytest.mark.parametrize(("first", "compiled_whole"), [(2, 0), (1, 1), (0, 0)])
+def test_sizes_that_the_file_leaves_open_may_stay_the_same(monkeypatch: pytest.MonkeyPatch, first: int, compiled_whole: int) -> None:
+    """The number of tokens is open as well, so that all nodes depend on what is open: runs show what differs. Ones are taken to stay."""
     work, case = Work(monkeypatch), decoder(tokens="one")
     compiled = onnx.load(case.proto).compile("numpy")
-    first, _ = work.of(compiled, case.given(2))
-    assert first["LayerNormalization"] == 2
-    second, _ = work.of(compiled, case.given(3))
-    assert second["LayerNormalization"] == 2
+    assert work.of(compiled, case.given(first))[0]["LayerNormalization"] == 2
+    assert work.of(compiled, case.given(3))[0].get("LayerNormalization", 0) == 2 * compiled_whole
     for past in (4, 9):
         assert work.of(compiled, case.given(past)) == (GROWING, 0)
     two = {**case.given(9), "ids": np.asarray([[1, 2]])}
@@ -159,7 +158,7 @@ def test_weights_of_two_layers_are_not_taken_for_each_other() -> None:
     compiled = onnx.load(case.proto).compile("cpu")
     for steps in case.numbers:
         given = case.given(steps)
-        check(compiled(given), fresh(case, given))
+        check(compiled(given), fresh(case, given, "cpu"))
 
 
 # What is kept
@@ -258,6 +257,16 @@ def test_nodes_that_are_wrong_for_some_sizes_only() -> None:
             check(compiled(given), fresh(case, given))
         else:
             assert refusal(compiled, given) == refusal(lambda given: fresh(case, given), given)
+
+
+def test_what_a_device_does_not_run_is_told_when_sizes_have_come() -> None:
+    """All of it, as by a model of these sizes: that part of it could be compiled before says nothing."""
+    case = decoder()
+    compiled = onnx.load(case.proto).compile(DeviceOfNothing())
+    given = case.given(3)
+    told = refusal(compiled, given)
+    assert told == refusal(lambda given: fresh(case, given, DeviceOfNothing()), given)
+    assert told.count("operator.not_built") > 1
 
 
 def test_nodes_that_only_the_host_runs_keep_their_names() -> None:

@@ -54,7 +54,7 @@ def decoder(layers: int = 2, *, tokens: int | str = 1) -> OpenModel:
     for layer in range(layers):
         of = f"layer{layer}/".__add__
         for name in ("q", "k", "v", "o", "f"):
-            constants[of(f"w{name}")] = normal(WIDTH, WIDTH)
+            constants[of(f"w{name}")] = normal(WIDTH, WIDTH) / 2
         inputs |= {of("past_k"): [1, HEADS, "past", HEAD], of("past_v"): [1, HEADS, "past", HEAD]}
         nodes.append(make_node("LayerNormalization", [x, "ones"], [of("n")], name=of("norm")))
         for name in ("q", "k", "v"):
@@ -86,7 +86,7 @@ def decoder(layers: int = 2, *, tokens: int | str = 1) -> OpenModel:
         return found | {name: normal(1, HEADS, past, HEAD) for name in inputs if name != "ids"}
 
     proto = model(nodes, inputs, outputs, types={"ids": TensorProto.INT64}, constants=constants)
-    return OpenModel(proto, [3, 0, 7, 1, 12, 2], given)
+    return OpenModel(proto, [3, 0, 7, 1, 12], given)
 
 
 def _layers(source: str, name: str, count: int, constants: dict[str, Array]) -> list[Any]:
@@ -111,7 +111,7 @@ def _beside(
     net = _layers("z", "net", 2 * len(nodes) + 2, own)
     inputs = {"z": [3, 4], **more.pop("inputs")}
     proto = model([*net, *nodes], inputs, outputs, constants=own, **more)
-    return OpenModel(proto, [4, 1, 9, 2, 3, 15, 10], lambda number: {"z": normal(3, 4), **given(number)})
+    return OpenModel(proto, [4, 1, 9, 2, 10], lambda number: {"z": normal(3, 4), **given(number)})
 
 
 def _integers(*numbers: int) -> Array:
@@ -198,7 +198,7 @@ def recurrent(operator: str, gates: int, **attributes: Any) -> OpenModel:
     constants = {"w": normal(1, gates * 5, 3), "r": normal(1, gates * 5, 5), "b": normal(1, gates * 10)}
     nodes = [make_node(operator, ["x", "w", "r", "b"], ["y", "h"], hidden_size=5, **attributes)]
     proto = model(nodes, {"x": ["steps", "batch", 3]}, ["y", "h"], constants=constants)
-    return OpenModel(proto, [7, 1, 4, 16, 2], lambda steps: {"x": normal(steps, 1 + steps % 3, 3)})
+    return OpenModel(proto, [7, 1, 4, 16], lambda steps: {"x": normal(steps, 1 + steps % 3, 3)})
 
 
 def images() -> OpenModel:
@@ -210,7 +210,7 @@ def images() -> OpenModel:
         make_node("GlobalAveragePool", ["p"], ["y"]),
     ]
     proto = model(nodes, {"x": [1, 3, "height", "width"]}, ["y", "p"], constants={"w": normal(4, 3, 3, 3), "b": normal(4)})
-    return OpenModel(proto, [6, 11, 3, 8], lambda size: {"x": normal(1, 3, size + 2, 2 * size)})
+    return OpenModel(proto, [6, 11, 3], lambda size: {"x": normal(1, 3, size + 2, 2 * size)})
 
 
 MODELS: dict[str, Callable[[], OpenModel]] = {
