@@ -241,10 +241,38 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         memory_states.begin(p, sample[p], unit[p], only_length[p]);
     }
 
+    // The input's gates of a step are converted no earlier than they are needed: that waits for the loads. Where a thread has few, they are
+    // loaded when those of the step before have been taken, so that their way from memory is that of the exchange, too.
+    constexpr bool loads_ahead = one_pass && pairs <= 2;
+    constexpr unsigned all_gates = (1u << gates) - 1;
+    constexpr unsigned reset_gate = resets_first ? 0b10 : 0;
+    InputElement<T, Pass> loaded_gates[pairs][gates];
+    auto const load_gates = [&](unsigned which, int step, int pass) {
+#pragma unroll
+        for (int p = 0; p < pairs; ++p) {
+            int const length = length_of(pass, p);
+            if (exists[p] & (step < length)) {
+                auto const* of_gate = inputs.at(p, pass, sample[p], unit[p], length);
+#pragma unroll
+                for (int g = 0; g < gates; ++g) {
+                    if ((which >> g & 1) != 0) {
+                        loaded_gates[p][g] = *of_gate;
+                    }
+                    of_gate += hidden_size;
+                }
+            }
+        }
+    };
+    if constexpr (loads_ahead) {
+        load_gates(all_gates, 0, 0);
+        inputs.advance();
+    }
+
     Activations const activations(sequence.activations[direction]);
     Producers const producers(product, units, hidden_size);
     unsigned loaded = one_pass ? loads_of(product, 0, 0) : 0;
     unsigned late_loaded = one_pass ? loads_of(late, 0, 0) : 0;
+    // Prefetches, where it loads ahead: the input's gates of a step are waited for after the exchange before it.
     for (int step = 0; step < steps; ++step) {
         if constexpr (one_pass) {
             if (step == change) {
@@ -285,15 +313,13 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             for (int pass = 0; pass < passes; ++pass) {
                 int length[pairs];
                 bool takes[pairs];
-                float input[pairs];
 #pragma unroll
                 for (int p = 0; p < pairs; ++p) {
                     length[p] = length_of(pass, p);
                     takes[p] = exists[p] & (step < length[p]);
-                    input[p] = 0.0f;
-                    if (takes[p]) {
-                        input[p] = machine::to_float(inputs.at(p, pass, sample[p], unit[p], length[p])[hidden_size]);
-                    }
+                }
+                if constexpr (!loads_ahead) {
+                    load_gates(reset_gate, step, pass);
                 }
                 if (pass == 0) {
                     exchange.wait(producers.first, producers.last);
@@ -310,7 +336,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                     if (takes[p]) {
                         int const place = (pass * pass_samples + sample[p]) * units + unit[p];
                         update[place] = product.sum(unit[p], sample[p]);
-                        float const inputs[gates] = {0.0f, input[p], 0.0f};
+                        float const inputs[gates] = {0.0f, machine::to_float(loaded_gates[p][1]), 0.0f};
                         float const sums[gates] = {0.0f, product.sum(units + unit[p], sample[p]), 0.0f};
                         value = Cell::reset(activations, constants_of(p), inputs, sums, held[p].pass()) * hidden[place];
                     }
@@ -337,25 +363,15 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             int length[pairs];
             bool taken[pairs];  // maybe masked
             bool takes[pairs];
-            float input[pairs][gates];
+            if constexpr (!loads_ahead) {
+                load_gates(all_gates & ~reset_gate, step, pass);
+            }
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
                 length[p] = length_of(pass, p);
                 taken[p] = exists[p] & (step < length[p]);
                 takes[p] = taken[p];
-#pragma unroll
-                for (int g = 0; g < gates; ++g) {
-                    input[p][g] = 0.0f;
-                }
                 if (taken[p]) {
-                    auto const* of_gate = inputs.at(p, pass, sample[p], unit[p], length[p]);
-#pragma unroll
-                    for (int g = 0; g < gates; ++g) {
-                        if (!(resets_first && g == 1)) {
-                            input[p][g] = machine::to_float(*of_gate);
-                        }
-                        of_gate += hidden_size;
-                    }
                     int const time = backward ? length[p] - 1 - step : step;
                     takes[p] = !sequence.template skips<Pass>(time, first_sample + pass * pass_samples + sample[p]);
                 }
@@ -378,7 +394,20 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                 product.multiply(exchange, operand, next);
                 operand = next;
             }
+            float input[pairs][gates];
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
+#pragma unroll
+                for (int g = 0; g < gates; ++g) {
+                    float const gate = machine::to_float(loaded_gates[p][g]);
+                    input[p][g] = loads_ahead && is_same<InputElement<T, Pass>, float> ? machine::moved(gate) : gate;
+                }
+            }
             __syncthreads();
+            if constexpr (loads_ahead) {
+                load_gates(all_gates, step + 1, 0);
+                inputs.advance();
+            }
             Held<Pass, Cell> held[pairs];
             float value[pairs];  // of H[t]
 #pragma unroll
@@ -440,7 +469,9 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         }
         turns.advance();
         reset_turns.advance();
-        inputs.advance();
+        if constexpr (!loads_ahead) {
+            inputs.advance();
+        }
         outputs.advance();
         kept.advance();
         hidden_states.advance();

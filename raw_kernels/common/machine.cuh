@@ -298,6 +298,14 @@ __device__ __forceinline__ long long opaque(long long value) {
     return value;
 }
 
+/// The value, moved to another register here and now: what it came from can be loaded anew. A move that the compiler knows as one it would
+/// put off until the new value has come.
+__device__ __forceinline__ float moved(float value) {
+    float result;
+    asm volatile("add.rn.f32 %0, %1, 0f80000000;" : "=f"(result) : "f"(value));
+    return result;
+}
+
 /// A bit for each lane of a whole warp whose condition holds.
 __device__ __forceinline__ unsigned ballot(bool condition) {
     return __ballot_sync(~0u, condition);

@@ -65,9 +65,10 @@ class Staging {
     __device__ Staging(Quad<unsigned>* memory, int steps, int depth_units, int row_bytes)
         : steps_(steps), row_bytes_(row_bytes), chunks_(memory + threadIdx.x / 32 % depth_warps * buffers(steps) * chunk_size) {
         int const first = threadIdx.x / 32 % depth_warps * steps * step_units;  // at which the run begins
-        first_byte_ = first_sample() * row_bytes + (first + first_unit()) * 16;
-        left_ = min(depth_units - first, steps * step_units) - first_unit();
-        own_ = chunks_ + first_sample() * row + first_unit();
+        // Kept: compilers would rather compute them anew in each step.
+        first_byte_ = machine::opaque(first_sample() * row_bytes + (first + first_unit()) * 16);
+        left_ = machine::opaque(min(depth_units - first, steps * step_units) - first_unit());
+        own_ = chunks_ + machine::opaque(first_sample() * row + first_unit());
     }
 
     /// What the thread loads of an operand of which takes(sample) tells which samples count.

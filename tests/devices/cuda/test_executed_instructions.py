@@ -160,6 +160,7 @@ PASSES = Statement(GRID, "for (int pass = 0; pass < passes; ++pass)", after=_BEF
 CHANGE = Statement(GRID, "if (step == change)")
 """Where a sample of the block has come to its end."""
 WAIT = Statement("common/exchange.cuh", "for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32)")
+INPUT_GATES = Statement(GRID, "loaded_gates[p][g] = *of_gate;")
 AWAITED = Statement("common/cluster_exchange.cuh", "while (!machine::have_arrived(arrivals_of(number_)")
 """What comes from the blocks of the cluster: at the first look all has come."""
 NEXT_CHUNK = Statement("common/staging.cuh", "load(exchange, following")
@@ -274,25 +275,28 @@ ROWS = [
         "LSTM 256, 64 samples",
         grid("lstm-256-b64-t150", "FLOAT16"),
         STEP,
-        Executed(8, 124, 92, 22, 27, 8, 4),
+        Executed(8, 124, 85, 28, 27, 8, 4),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE, NEXT_CHUNK],
+        Prefetched([INPUT_GATES], *(1, 44)),
     ),
     Row(
         "LSTM 256, 64 samples, training",
         grid("lstm-256-b64-t150", "FLOAT16", "training"),
         STEP,
-        Executed(8, 121, 212, 37, 30, 17, 4),
+        Executed(8, 125, 170, 34, 30, 15, 4),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE, NEXT_CHUNK],
+        Prefetched([INPUT_GATES], *(0, 51)),
     ),
     Row(
         "LSTM 128, 1 sample, one block",
         grid("lstm-128-b1-t512", "FLOAT16"),
         STEP,
-        Executed(32, 112, 57, 16, 25, 5, 2),
+        Executed(32, 112, 49, 16, 25, 5, 2),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE],
+        Prefetched([INPUT_GATES], *(2, 33)),
     ),
     *(
         Row(
@@ -302,42 +306,46 @@ ROWS = [
             most,
             {SAMPLES: 0, PASSES: 1, CHUNKS: 0, AWAITED: 1},
             [CHANGE, NEXT_CHUNK],
+            Prefetched([INPUT_GATES], *least),
         )
-        for data_type, name, file, most in (
-            ("FLOAT16", "a cluster", CLUSTERS, Executed(8, 116, 83, 20, 25, 7, 5)),
-            ("FLOAT32", "a cluster", CLUSTERS, Executed(0, 202, 79, 19, 48, 7, 5)),
-            ("FLOAT32", "32 blocks", GRID_KERNEL, Executed(0, 149, 89, 26, 42, 8, 3)),
+        for data_type, name, file, most, least in (
+            ("FLOAT16", "a cluster", CLUSTERS, Executed(8, 116, 76, 20, 25, 7, 5), (2, 45)),
+            ("FLOAT32", "a cluster", CLUSTERS, Executed(0, 204, 73, 19, 48, 7, 5), (1, 47)),
+            ("FLOAT32", "32 blocks", GRID_KERNEL, Executed(0, 153, 92, 30, 42, 8, 3), (0, 47)),
         )
     ),
     Row(
         "LSTM 512, 32 samples",
         grid("lstm-512x2-b32-t100", "FLOAT16"),
         STEP,
-        Executed(16, 124, 204, 26, 37, 10, 4),
+        Executed(16, 124, 126, 22, 35, 8, 4),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE, NEXT_CHUNK],
+        Prefetched([INPUT_GATES], *(1, 38)),
     ),
     Row(
         "LSTM 1024, 32 samples",
         grid("lstm-240-1024x2-b32-t200", "FLOAT16"),
         STEP,
-        Executed(68, 124, 441, 36, 101, 18, 6),
+        Executed(68, 124, 374, 38, 101, 18, 6),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 1},
         [CHANGE, LATER_CHUNK],
+        Prefetched([INPUT_GATES], *(1, 40)),
     ),
     Row(
         "RNN 1760, 16 samples",
         grid("rnn-1760-b16-t50", "FLOAT16"),
         STEP,
-        Executed(28, 37, 361, 31, 47, 15, 6),
+        Executed(28, 37, 282, 32, 47, 15, 6),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE],
+        Prefetched([INPUT_GATES], *(1, 47)),
     ),
     Row(
         "GRU 1024, 64 samples",
         grid("gru-1024-b64-t1500", "FLOAT16"),
         STEP,
-        Executed(96, 186, 709, 84, 136, 29, 9),
+        Executed(96, 186, 546, 84, 136, 29, 9),
         {SAMPLES: 0, PASSES: 1, WAIT: 1, CHUNKS: 2, STEPS_OF_CHUNK: 3},
         [CHANGE],
     ),
@@ -345,23 +353,25 @@ ROWS = [
         "LSTM 256, 64 samples, FLOAT32",
         grid("lstm-256-b64-t150", "FLOAT32"),
         STEP,
-        Executed(0, 697, 230, 46, 116, 10, 3),
+        Executed(0, 699, 169, 41, 116, 8, 3),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 1, STEPS_OF_CHUNK: 3},
         [CHANGE, NEXT_CHUNK, LATER_CHUNK],
+        Prefetched([INPUT_GATES], *(0, 41)),
     ),
     Row(
         "LSTM 256, 64 samples, TF32",
         grid("lstm-256-b64-t150", "FLOAT32", tf32=True),
         STEP,
-        Executed(16, 119, 205, 26, 36, 10, 4),
+        Executed(16, 123, 130, 22, 34, 8, 4),
         {SAMPLES: 0, PASSES: 1, CHUNKS: 0},
         [CHANGE, NEXT_CHUNK],
+        Prefetched([INPUT_GATES], *(0, 35)),
     ),
     Row(
         "gradient of LSTM 256, 64 samples",
         grid("lstm-256-b64-t150", "FLOAT16", "training", GRID_GRADIENT),
         STEP_BACK,
-        Executed(16, 137, 363, 43, 44, 24, 6),
+        Executed(16, 137, 333, 42, 44, 23, 6),
         {PASSES_BACK: 1, SCALES: 0, PARTS: 2, CHUNKS: 0},
         [NEXT_CHUNK, LAST_TURN],
     ),

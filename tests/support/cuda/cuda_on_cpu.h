@@ -269,6 +269,8 @@ inline void pause(unsigned) { cuda_on_cpu::pause(); }  // at each look: another 
 inline int opaque(int value) { return value; }
 inline long long opaque(long long value) { return value; }
 
+inline float moved(float value) { return value; }
+
 inline unsigned ballot(bool condition, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return __ballot_sync(~0u, condition, file, line);
 }
