@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -89,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     start, given = time.monotonic(), vars(parsed(arguments))
     call = given.pop("call")
     if call in ("kernels", "plan"):
-        return int(import_module(f"tests.gpu_check.{call}").main(**given, tell=partial(print, flush=True)))
+        return int(import_module(f"tests.gpu_check.{call}").main(**given))
     out, wheels = given.pop("out"), given.pop("wheels")
     out.mkdir(parents=True, exist_ok=True)
     log = out / f"{call}.log"

@@ -105,14 +105,7 @@ class Asked:
 
 
 class Call:
-    """A call under way.
-
-    Args:
-        asked: what for.
-        start: when it began, by the monotonic clock.
-        scratch: a folder that nobody else can write to.
-        runner: runs its programs.
-    """
+    """A call under way since `start`, by the monotonic clock. Nobody else can write to the folder `scratch`."""
 
     def __init__(self, asked: Asked, start: float, scratch: Path, runner: Runner) -> None:
         self._asked, self._start, self._runner, self._tell = asked, start, runner, runner.tell
@@ -160,13 +153,12 @@ class Call:
         self._tell(f"NOT RUN, the time is over: {program.name}" if ending is None else f"== {ending}")
         self._endings += [ending] if ending is not None else []
         passed = ending is not None and ending.passed
-        self._complete &= passed or (program.name == "rest" and (ending is None or self._is_enough(ending)))
+        if program.name == "rest" and (ending is None or ending.asked):  # the time need not suffice for all of it
+            record = self._file("rest.jsonl")
+            self._complete &= ending is None or (record.is_file() and not failed_in(record))
+        else:
+            self._complete &= passed
         return passed
-
-    def _is_enough(self, ending: Ending) -> bool:
-        """Whether it is only that the time did not suffice for all of `rest`."""
-        record = self._file("rest.jsonl")
-        return ending.asked and record.is_file() and not failed_in(record)
 
     def _programs(self, part: str) -> Iterator[tuple[Program, float]]:
         """Those of a part, each with its share of what is left of the part's time."""

@@ -21,14 +21,14 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import compiler
-from dmlpy.bench import launches, machine, references
-from dmlpy.bench.operators import large, suite
+from dmlpy.bench import launches, references
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.gpu_check import bench, calls, dispatch, info, packages, programs, steps
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
+from tests.support import gpu_suite
 from tests.support.cuda import stand_in
 from tests.support.cuda.counting import CountingSeam
 from tests.support.cuda.cpu_seam import CpuSeam
@@ -457,15 +457,10 @@ def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, ca
     """And the kernels that it looks for are what runs."""
     seam = CountingSeam()
     monkeypatch.setattr(stand_in, "install", lambda: CudaDevice(seam))
-    monkeypatch.setattr(suite, "ROWS", dict(suite.ROWS))
-    for module, name in ((machine, "LARGE"), (machine, "MEASURED_S"), (large, "CYCLED_BYTES")):
-        monkeypatch.setattr(module, name, getattr(module, name))
-    for name in ("LAUNCHES", "ROUNDS"):
-        monkeypatch.setattr(launches, name, getattr(launches, name))
-    monkeypatch.setitem(machine.COPIED_BYTES, "cuda", 0)
     device = CudaDevice(seam)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
-    dispatch.main(calls.PROFILED)
+    with gpu_suite.shrunken():
+        dispatch.main(calls.PROFILED)
     assert seam.counts["launch"] >= len(calls.PROFILED)
     named = {kernel.entry.partition("<")[0] for kernel in device.library.keys}
     assert {name for name in named if re.fullmatch(calls.PROFILED_KERNELS.removeprefix("regex:"), name)} == {
