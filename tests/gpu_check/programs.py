@@ -104,9 +104,8 @@ class Runner:
                 tee.communicate(timeout=TEE_S)
             tee.kill()
         if program.quiet:
-            with self._log.open(encoding="utf-8", errors="replace") as opened:
-                opened.seek(printed)
-                print(*(line[:WIDTH] for line in opened.read().splitlines()[-TAIL:]), sep="\n", flush=True)
+            lines = self._log.read_bytes()[printed:].decode(errors="replace").splitlines()
+            print(*(line[:WIDTH] for line in lines[-TAIL:]), sep="\n", flush=True)
         return Ending(program, process.returncode, monotonic() - start, asked)
 
     def _wait(self, process: subprocess.Popen[bytes], seconds: float) -> bool:
