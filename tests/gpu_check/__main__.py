@@ -12,12 +12,10 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.gpu_check import packages
-from tests.gpu_check.calls import CALLS, PART_S, PARTS, SECONDS, TEST_S, WORKERS, Asked, Call, shares
+from tests.gpu_check.calls import CALLS, CARRIED, PART_S, PARTS, SECONDS, TEST_S, WORKERS, Asked, Call, shares
 from tests.gpu_check.programs import Runner
 
 UNUSABLE = 2
-CARRIED = Path(".gpu")
-"""The folder of what is made beforehand: `wheels`, `kernels.tar.gz`, `references`; and of an earlier call, `results` and `before`."""
 
 
 def there(name: str) -> Path | None:

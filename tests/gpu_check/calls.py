@@ -19,7 +19,7 @@ from tests.gpu_check.programs import Ending, Program, Runner, python
 
 CALLS: Mapping[str, Mapping[str, float]] = {
     "check": {"core": 0.4, "bench": 0.3, "operators": 0.2, "steps": 0.1, "rest": 1.0},
-    "recheck": {"failed": 0.25, "operators": 0.2, "steps": 0.15, "bench": 0.2, "profile": 0.12, "soak": 0.08},
+    "recheck": {"failed": 0.25, "operators": 0.3, "steps": 0.15, "bench": 0.15, "profile": 0.1, "soak": 0.05},
 }
 """The parts of the two calls in the order of worth, and the share of each in what is left when it begins.
 
@@ -39,6 +39,8 @@ ENDING_S = 6.0
 TEST_S, WORKERS = 40.0, 12
 PATIENT = {"DMLPY_TIMEOUT_S": "100"}
 """For programs whose blocks may have to wait for each other for long: under a sanitizer or a profiler, and on a CPU."""
+CARRIED = Path(".gpu")
+"""The folder of what is made beforehand: `wheels`, `kernels.tar.gz`, `references`; and of an earlier call, `results` and `before`."""
 SOAK = "tests/devices/cuda/test_gpu_strategies.py::test_a_hundred_thousand_steps_with_late_blocks"
 SOAKED = 0.1
 """The share of the soak's steps that are taken."""

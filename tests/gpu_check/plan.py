@@ -7,7 +7,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from tests.gpu_check.calls import LONG_CASES, PROFILED, RESERVED_S, SECONDS, SOAK, named_in, part_seconds, shares
+from tests.gpu_check.calls import CARRIED, LONG_CASES, PROFILED, RESERVED_S, SECONDS, SOAK, named_in, part_seconds, shares
 from tests.gpu_check.programs import python
 from tests.support.cuda import stand_in
 from tests.support.folders import ROOT
@@ -66,7 +66,8 @@ def main(of: str, seconds: float | None, workers: int) -> int:
     for part in shares(of):
         (start_s, each_s, things), allowed = FORECASTS[part], max(part_seconds(of, part, left), 0.0)
         names = things_of(part, of)
-        each = each_s / (workers if things == "tests" else 1)
+        versions = 2 if of == "recheck" and part in ("operators", "steps") and (CARRIED / "before").exists() else 1
+        start_s, each = start_s * versions, each_s * versions / (workers if things == "tests" else 1)
         fit = min(len(names), max(0, int((allowed - start_s) / each)))
         took = start_s + fit * each if fit or not names else 0.0
         left -= took

@@ -228,3 +228,15 @@ def test_what_does_not_fit_is_named(of: str, told: Any) -> None:
     if of == "check":
         assert "MULTIHEAD_ATTENTION" in left["operators"] or "GEMM" in left["operators"]
         assert left["rest"] == "tests/test_0.py 60, tests/test_1.py 60"
+
+
+def test_a_version_to_compare_with_takes_its_time(told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many operators again, and the start of another process."""
+
+    def cases() -> int:
+        return int(next(line.split()[1] for line in told("recheck", None) if line.startswith("  operators:")))
+
+    monkeypatch.chdir(tmp_path)
+    alone = cases()
+    (tmp_path / ".gpu" / "before").mkdir(parents=True)
+    assert 1 <= cases() < alone / 2
