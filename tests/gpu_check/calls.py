@@ -100,10 +100,7 @@ class Asked:
     cases: Sequence[str] = ()
     operators: Sequence[str] = ()
     steps: Sequence[str] = ()
-    kernels: Path | None = None
-    references: Path | None = None
-    after: Path | None = None
-    before: Path | None = None
+    carried: Path = CARRIED
 
 
 class Call:
@@ -132,10 +129,7 @@ class Call:
         return 128 + stopped if stopped is not None else int(not self._complete)
 
     def _unpack(self) -> None:
-        file = self._asked.kernels
-        if file is None:
-            self._tell("no kernels are brought along: all are compiled here")
-            return
+        file = self._asked.carried / "kernels.tar.gz"
         try:
             with tarfile.open(file) as archive:
                 archive.extractall(self._kernels, filter="data")
@@ -179,8 +173,8 @@ class Call:
 
     def _failed_before(self) -> list[str]:
         """The files of the tests that failed in an earlier call, which pytest's `--lf` then finds in its cache."""
-        folder = self._asked.after
-        records = [] if folder is None else [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.jsonl").is_file()]
+        folder = self._asked.carried / "results"
+        records = [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.jsonl").is_file()]
         failed = {nodeid: True for record in records for nodeid in failed_in(record)}
         self._tell(f"{len(failed)} tests failed before" if records else f"no test is run again: {folder} has no results of an earlier call")
         kept = self._cache / "v" / "cache" / "lastfailed"
@@ -193,12 +187,13 @@ class Call:
         asked = self._asked
         long = LONG_CASES if asked.call == "recheck" else ()
         names = {"bench": asked.cases or long, "operators": asked.operators, "steps": asked.steps}[part]
-        references = [] if asked.references is None or part == "steps" else ["--references", str(asked.references.resolve())]
-        versions = [asked.before] * (asked.before is not None and part != "bench") + [None]
+        made, before = asked.carried.resolve() / "references", asked.carried.resolve() / "before"
+        references = ["--references", str(made)] if made.exists() and part != "steps" else []
+        versions = [before] * (asked.call != "check" and part != "bench" and before.exists()) + [None]
         seconds = part_seconds(asked.call, part, self._left()) / len(versions)
         for number, folder in enumerate(versions):
             name = part if folder is None else f"{part}-before"
-            own = {} if folder is None else {"PYTHONPATH": os.pathsep.join([str(folder.resolve()), os.environ.get("PYTHONPATH", "")])}
+            own = {} if folder is None else {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
             module = ["tests.gpu_check.bench", "--operators"] if part == "operators" else [f"tests.gpu_check.{part}"]
             command = python("-m", *module, *references, str(self._file(f"{name}.json")), f"{max(seconds - ENDING_S, 0):.0f}", *names)
             yield Program(name, command, environment=self._environment | own, folder=folder), 1 / (len(versions) - number)
