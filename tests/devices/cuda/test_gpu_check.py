@@ -91,11 +91,8 @@ def test_the_second_call_runs_what_failed_and_compares_with_the_version_before(t
     failed = ["tests/support/cuda/gpu_faults.py::test_raises", "tests/support/cuda/gpu_faults.py::test_computes"]
     carried, out = tmp_path / "carried", tmp_path / "out"
     (carried / "results").mkdir(parents=True)
-    (carried / "results" / "core.jsonl").write_text(
-        lines=[json.dumps({"nodeid": name, "outcome": "failed"}) + "\n" for name in (*failed, GONE)](
-            carried / "results" / "core.jsonl"
-        ).write_text("".join(lines))
-    )
+    lines = [json.dumps({"nodeid": name, "outcome": "failed"}) + "\n" for name in (*failed, GONE)]
+    (carried / "results" / "core.jsonl").write_text("".join(lines))
     (carried / "before").symlink_to(ROOT)
     more = ("--carried", carried, "--workers", "1", *SLICE)
     with call("recheck", "--out", out, *more, over="null", **ONLY_NEEDED, PATH=tools_in(tmp_path / "bin")) as started:
