@@ -8,22 +8,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from tests.gpu_check import packages
-from tests.gpu_check.calls import CALLS, PART_S, PARTS, SECONDS, TEST_S, WORKERS, Asked, Call, shares
+from tests.gpu_check.calls import CALLS, CARRIED, PART_S, PARTS, SECONDS, TEST_S, WORKERS, Asked, Call, shares
 from tests.gpu_check.programs import Runner
 
 UNUSABLE = 2
-CARRIED = Path(".gpu")
-"""The folder of what is made beforehand: `wheels`, `kernels.tar.gz`, `references`; and of an earlier call, `results` and `before`."""
-
-
-def there(name: str) -> Path | None:
-    """What is carried under a name, if it is."""
-    return path if (path := CARRIED / name).exists() else None
+MEASURED = (
+    ("bench", "--cases", '"lstm-128-b1-t512 FLOAT32 forward"'),
+    ("operators", "--operators", "GEMM, CONVOLUTION:NHWC"),
+    ("steps", "--steps", "grid, lstm-1024-b1"),
+)
+"""What narrows the parts that measure."""
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
@@ -50,31 +48,21 @@ def add_options(call: argparse.ArgumentParser, name: str) -> None:
     """Those of a call on a GPU."""
     parts, folder = set(shares(name)), Path(os.environ.get("OUT") or "build/gpu")
     call.add_argument("--out", type=Path, default=folder, metavar="FOLDER", help="for results; default: $OUT, else build/gpu")
-    call.add_argument("--wheels", type=Path, default=there("wheels"), metavar="FOLDER", help="wheels of packages that this machine lacks")
-    call.add_argument("--kernels", type=Path, default=there("kernels.tar.gz"), metavar="FILE", help="what `.ci/gpu kernels` made")
+    call.add_argument("--carried", type=Path, default=CARRIED, metavar="FOLDER", help="what was made beforehand; default: %(default)s")
     call.add_argument("--seconds", type=float, default=SECONDS.get(name, PART_S), help="that it may take; default: %(default)g")
     if parts & {"core", "rest", "failed", "sanitize"}:
         call.add_argument("--workers", type=int, default=WORKERS, help="processes of tests; default: %(default)d")
         call.add_argument("--test-seconds", type=float, default=TEST_S, help="that one test may take; default: %(default)g")
         call.add_argument("-k", default="", metavar="EXPRESSION", dest="keyword", help="only tests whose names match, as pytest's -k")
         call.add_argument("--tests", nargs="+", default=[], metavar="FILE", help="these files or tests in the place of its own")
-    if parts & {"bench", "operators"}:
-        call.add_argument("--references", type=Path, default=there("references"), metavar="FILE", help="of dmlpy.bench.references")
-    if "bench" in parts:
-        call.add_argument("--cases", nargs="+", default=[], metavar="CASE", help='"lstm-128-b1-t512 FLOAT32 forward"')
-    if "operators" in parts:
-        call.add_argument("--operators", nargs="+", default=[], metavar="NAME", help="GEMM, CONVOLUTION:NHWC")
-    if "steps" in parts:
-        call.add_argument("--steps", nargs="+", default=[], metavar="TEXT", help="rows whose name has one of these: grid, lstm-1024-b1")
-    if parts & {"operators", "steps"} and name != "check":
-        call.add_argument("--before", type=Path, default=there("before"), metavar="FOLDER", help="a version that is measured first")
-    if "failed" in parts:
-        call.add_argument("--after", type=Path, default=there("results"), metavar="FOLDER", help="the results of an earlier call")
+    for part, option, example in MEASURED:
+        if part in parts:
+            call.add_argument(option, nargs="+", default=[], metavar="NAME", help=f"these only, such as {example}")
 
 
-def prepared(wheels: Path | None, site: Path, tell: Callable[[str], None]) -> bool:
+def prepared(wheels: Path, site: Path, tell: Callable[[str], None]) -> bool:
     """Whether all packages are there that a call needs, after those of a folder were unpacked; told where they are not."""
-    if wheels is not None:
+    if wheels.exists():
         if problem := packages.install(wheels, site):
             tell(f"the wheels cannot be installed: {problem}")
             return False
@@ -89,14 +77,14 @@ def main(arguments: list[str] | None = None) -> int:
     start, given = time.monotonic(), vars(parsed(arguments))
     call = given.pop("call")
     if call in ("kernels", "plan"):
-        return int(import_module(f"tests.gpu_check.{call}").main(**given, tell=partial(print, flush=True)))
-    out, wheels = given.pop("out"), given.pop("wheels")
+        return int(import_module(f"tests.gpu_check.{call}").main(**given))
+    out = given.pop("out")
     out.mkdir(parents=True, exist_ok=True)
     log = out / f"{call}.log"
     log.write_text("")
     with tempfile.TemporaryDirectory(prefix="dmlpy-gpu-", ignore_cleanup_errors=True) as scratch:
         runner = Runner(log)
-        if not prepared(wheels, Path(scratch, "site"), runner.tell):
+        if not prepared(given["carried"] / "wheels", Path(scratch, "site"), runner.tell):
             return UNUSABLE
         return Call(Asked(call, out.resolve(), **given), start, Path(scratch), runner).run()
 

@@ -19,7 +19,7 @@ from tests.gpu_check.programs import Ending, Program, Runner, python
 
 CALLS: Mapping[str, Mapping[str, float]] = {
     "check": {"core": 0.4, "bench": 0.3, "operators": 0.2, "steps": 0.1, "rest": 1.0},
-    "recheck": {"failed": 0.25, "operators": 0.2, "steps": 0.15, "bench": 0.2, "profile": 0.12, "soak": 0.08},
+    "recheck": {"failed": 0.25, "operators": 0.3, "steps": 0.15, "bench": 0.15, "profile": 0.1, "soak": 0.05},
 }
 """The parts of the two calls in the order of worth, and the share of each in what is left when it begins.
 
@@ -39,6 +39,8 @@ ENDING_S = 6.0
 TEST_S, WORKERS = 40.0, 12
 PATIENT = {"DMLPY_TIMEOUT_S": "100"}
 """For programs whose blocks may have to wait for each other for long: under a sanitizer or a profiler, and on a CPU."""
+CARRIED = Path(".gpu")
+"""The folder of what is made beforehand: `wheels`, `kernels.tar.gz`, `references`; and of an earlier call, `results` and `before`."""
 SOAK = "tests/devices/cuda/test_gpu_strategies.py::test_a_hundred_thousand_steps_with_late_blocks"
 SOAKED = 0.1
 """The share of the soak's steps that are taken."""
@@ -98,21 +100,11 @@ class Asked:
     cases: Sequence[str] = ()
     operators: Sequence[str] = ()
     steps: Sequence[str] = ()
-    kernels: Path | None = None
-    references: Path | None = None
-    after: Path | None = None
-    before: Path | None = None
+    carried: Path = CARRIED
 
 
 class Call:
-    """A call under way.
-
-    Args:
-        asked: what for.
-        start: when it began, by the monotonic clock.
-        scratch: a folder that nobody else can write to.
-        runner: runs its programs.
-    """
+    """A call under way since `start`, by the monotonic clock. Nobody else can write to the folder `scratch`."""
 
     def __init__(self, asked: Asked, start: float, scratch: Path, runner: Runner) -> None:
         self._asked, self._start, self._runner, self._tell = asked, start, runner, runner.tell
@@ -137,10 +129,7 @@ class Call:
         return 128 + stopped if stopped is not None else int(not self._complete)
 
     def _unpack(self) -> None:
-        file = self._asked.kernels
-        if file is None:
-            self._tell("no kernels are brought along: all are compiled here")
-            return
+        file = self._asked.carried / "kernels.tar.gz"
         try:
             with tarfile.open(file) as archive:
                 archive.extractall(self._kernels, filter="data")
@@ -160,13 +149,12 @@ class Call:
         self._tell(f"NOT RUN, the time is over: {program.name}" if ending is None else f"== {ending}")
         self._endings += [ending] if ending is not None else []
         passed = ending is not None and ending.passed
-        self._complete &= passed or (program.name == "rest" and (ending is None or self._is_enough(ending)))
+        if program.name == "rest" and (ending is None or ending.asked):  # the time need not suffice for all of it
+            record = self._file("rest.jsonl")
+            self._complete &= ending is None or (record.is_file() and not failed_in(record))
+        else:
+            self._complete &= passed
         return passed
-
-    def _is_enough(self, ending: Ending) -> bool:
-        """Whether it is only that the time did not suffice for all of `rest`."""
-        record = self._file("rest.jsonl")
-        return ending.asked and record.is_file() and not failed_in(record)
 
     def _programs(self, part: str) -> Iterator[tuple[Program, float]]:
         """Those of a part, each with its share of what is left of the part's time."""
@@ -185,8 +173,8 @@ class Call:
 
     def _failed_before(self) -> list[str]:
         """The files of the tests that failed in an earlier call, which pytest's `--lf` then finds in its cache."""
-        folder = self._asked.after
-        records = [] if folder is None else [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.jsonl").is_file()]
+        folder = self._asked.carried / "results"
+        records = [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.jsonl").is_file()]
         failed = {nodeid: True for record in records for nodeid in failed_in(record)}
         self._tell(f"{len(failed)} tests failed before" if records else f"no test is run again: {folder} has no results of an earlier call")
         kept = self._cache / "v" / "cache" / "lastfailed"
@@ -199,12 +187,13 @@ class Call:
         asked = self._asked
         long = LONG_CASES if asked.call == "recheck" else ()
         names = {"bench": asked.cases or long, "operators": asked.operators, "steps": asked.steps}[part]
-        references = [] if asked.references is None or part == "steps" else ["--references", str(asked.references.resolve())]
-        versions = [asked.before] * (asked.before is not None and part != "bench") + [None]
+        made, before = asked.carried.resolve() / "references", asked.carried.resolve() / "before"
+        references = ["--references", str(made)] if made.exists() and part != "steps" else []
+        versions = [before] * (asked.call != "check" and part != "bench" and before.exists()) + [None]
         seconds = part_seconds(asked.call, part, self._left()) / len(versions)
         for number, folder in enumerate(versions):
             name = part if folder is None else f"{part}-before"
-            own = {} if folder is None else {"PYTHONPATH": os.pathsep.join([str(folder.resolve()), os.environ.get("PYTHONPATH", "")])}
+            own = {} if folder is None else {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
             module = ["tests.gpu_check.bench", "--operators"] if part == "operators" else [f"tests.gpu_check.{part}"]
             command = python("-m", *module, *references, str(self._file(f"{name}.json")), f"{max(seconds - ENDING_S, 0):.0f}", *names)
             yield Program(name, command, environment=self._environment | own, folder=folder), 1 / (len(versions) - number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from pathlib import Path
@@ -100,7 +100,7 @@ def named_by_cases(limits: Limits) -> set[Named]:
     return {(kernel, False) for kernel in (*library.kernels, *plan_kernels.kernels_of(planned))}
 
 
-def compile_all(seam: AheadSeam, named: Iterable[Named], tell: Callable[[str], None]) -> list[str]:
+def compile_all(seam: AheadSeam, named: Iterable[Named]) -> list[str]:
     """Compiles what is not in the store yet, each kernel by itself, on all processors. The keys of all."""
     plain, late = KernelLibrary(seam, 0), KernelLibrary(seam, 0)
     ordered = sorted(named, key=lambda one: (one[0].file, one[0].entry))
@@ -116,40 +116,32 @@ def compile_all(seam: AheadSeam, named: Iterable[Named], tell: Callable[[str], N
             for number, done in enumerate(as_completed(under_way), 1):
                 done.result()
                 if number % TOLD_EACH == 0:
-                    tell(f"{number} of {len(kernels)} after {time.monotonic() - start:.0f} s")
+                    print(f"{number} of {len(kernels)} after {time.monotonic() - start:.0f} s")
     compiled = len(plain.compiled) + len(late.compiled)
-    tell(f"{len(ordered)} kernels, {compiled} of them compiled in {time.monotonic() - start:.0f} s, the others were there")
+    print(f"{len(ordered)} kernels, {compiled} of them compiled in {time.monotonic() - start:.0f} s, the others were there")
     return [*plain.keys.values(), *late.keys.values()]
 
 
-def main(target: str, nvrtc: str | None, output: Path, folder: Path, tell: Callable[[str], None]) -> int:
-    """Compiles for a GPU or an architecture, and packs.
-
-    Args:
-        target: its name.
-        nvrtc: its version, or a folder with one; None for the one that CuPy finds.
-        output: the archive.
-        folder: keeps the kernels, so that what was interrupted goes on where it was.
-        tell: takes a line for people.
-    """
+def main(target: str, nvrtc: str | None, output: Path, folder: Path) -> int:
+    """Compiles for a GPU or an architecture as `seam_of` does, and packs. What was interrupted goes on where it was, by the folder."""
     try:
         seam = seam_of(target, nvrtc)
     except DeviceError as error:
-        tell(str(error))
+        print(str(error))
         return 2
     limits, start = seam.limits(0), time.monotonic()
-    tell(f"for a {limits.name} (sm_{limits.compute_capability}) by {seam.compiler_version()}")
+    print(f"for a {limits.name} (sm_{limits.compute_capability}) by {seam.compiler_version()}")
     with tempfile.TemporaryDirectory(prefix="dmlpy-kernels-") as name:
         os.environ["DMLPY_CACHE_DIR"] = name  # of the plans' stand-in, which compiles nothing
         named = named_by_cases(limits) | named_by_tests(limits.name, Path(name))
-    tell(f"the calls name {len(named)} kernels; to find them took {time.monotonic() - start:.0f} s")
+    print(f"the calls name {len(named)} kernels; to find them took {time.monotonic() - start:.0f} s")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ["DMLPY_CACHE_DIR"] = str(folder)
-    keys = compile_all(seam, named, tell)
+    keys = compile_all(seam, named)
     store = ImageStore.open()
     if store is None:
-        tell(f"{folder} is not a folder that only this user can write to: nothing is kept")
+        print(f"{folder} is not a folder that only this user can write to: nothing is kept")
         return 1
     count = image_archive.pack(store, keys, output)
-    tell(f"{count} kernels are in {output}, {output.stat().st_size / 1e6:.2f} MB, after {time.monotonic() - start:.0f} s")
+    print(f"{count} kernels are in {output}, {output.stat().st_size / 1e6:.2f} MB, after {time.monotonic() - start:.0f} s")
     return 0

@@ -52,7 +52,7 @@ def help_with(modules: Iterable[str], folder: str = ".gpu/wheels") -> list[str]:
         f"with a network: {Path(sys.executable).name} -m pip install {names}",
         "without one, where there is one: python3 -m pip download --only-binary=:all: --implementation cp --python-version "
         f"3.{sys.version_info.minor} {platforms} --platform manylinux2014_{platform.machine()} -d {folder} {names}",
-        f"then bring the folder here, and add: --wheels {folder}",
+        "then bring the folder here",
     ]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from tests.gpu_check.calls import LONG_CASES, PROFILED, RESERVED_S, SECONDS, SOAK, named_in, part_seconds, shares
+from tests.gpu_check.calls import CARRIED, LONG_CASES, PROFILED, RESERVED_S, SECONDS, SOAK, named_in, part_seconds, shares
 from tests.gpu_check.programs import python
 from tests.support.cuda import stand_in
 from tests.support.folders import ROOT
@@ -44,43 +44,36 @@ def things_of(part: str, call: str) -> list[str]:
     """The names of what a part runs, in its order."""
     from tests.gpu_check import bench, steps
 
-    of: Mapping[str, Callable[[], list[str]]] = {
+    of: Mapping[str, Callable[[], Iterable[str]]] = {
         "core": lambda: collected("--deselect", SOAK, named_in("core")),
         "rest": lambda: collected("-p", "tests.gpu_check.plugin", named_in("rest")),
-        "bench": lambda: [case.name for case in bench.layer_cases(LONG_CASES if call == "recheck" else ())],
-        "operators": lambda: [case.name for case in bench.operator_cases()],
+        "bench": lambda: (case.name for case in bench.layer_cases(LONG_CASES if call == "recheck" else ())),
+        "operators": lambda: (case.name for case in bench.operator_cases()),
         "steps": steps.names,
-        "failed": list,
-        "profile": lambda: list(PROFILED),
+        "failed": tuple,
+        "profile": lambda: PROFILED,
         "soak": lambda: collected(SOAK),
     }
-    return of[part]()
+    return list(of[part]())
 
 
-def main(of: str, seconds: float | None, workers: int, tell: Callable[[str], None]) -> int:
-    """Tells it.
-
-    Args:
-        of: the call.
-        seconds: that it may take; None for its own.
-        workers: processes of tests.
-        tell: takes a line for people.
-    """
+def main(of: str, seconds: float | None, workers: int) -> int:
+    """Tells it of a call and its seconds, None for its own, and so many processes of tests."""
     seconds = SECONDS[of] if seconds is None else seconds
     left = seconds - RESERVED_S - INFO_S
-    tell(f"{of}, {seconds:g} s: {INFO_S:g} to begin with, {RESERVED_S:g} in reserve at the end")
-    over: dict[str, Counter[str]] = {}
+    print(f"{of}, {seconds:g} s: {INFO_S:g} to begin with, {RESERVED_S:g} in reserve at the end")
+    over = []
     for part in shares(of):
         (start_s, each_s, things), allowed = FORECASTS[part], max(part_seconds(of, part, left), 0.0)
         names = things_of(part, of)
-        each = each_s / (workers if things == "tests" else 1)
+        versions = 2 if of == "recheck" and part in ("operators", "steps") and (CARRIED / "before").exists() else 1
+        start_s, each = start_s * versions, each_s * versions / (workers if things == "tests" else 1)
         fit = min(len(names), max(0, int((allowed - start_s) / each)))
         took = start_s + fit * each if fit or not names else 0.0
-        tell(f"  {part}: {fit} of {len(names)} {things} in {took:.0f} of {allowed:.0f} s")
         left -= took
-        over[part] = Counter(name.partition("::")[0] for name in names[fit:])  # tests by their files
-    tell(f"{left:.0f} s are left over")
-    for part, names_left in over.items():
-        if names_left:
-            tell(f"left out of {part}: {', '.join(f'{name} {n}' if '/' in name else name for name, n in names_left.items())}")
+        print(f"  {part}: {fit} of {len(names)} {things} in {took:.0f} of {allowed:.0f} s")
+        if fit < len(names):
+            counts = Counter(name.partition("::")[0] for name in names[fit:])  # of tests, in each file
+            over.append(f"left out of {part}: {', '.join(f'{name} {n}' if '/' in name else name for name, n in counts.items())}")
+    print(f"{left:.0f} s are left over", *over, sep="\n")
     return 0

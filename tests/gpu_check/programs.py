@@ -24,15 +24,11 @@ WIDTH, TEE_S = 300, 5.0
 
 @dataclass(frozen=True)
 class Program:
-    """Something to run.
+    """Something to run, with variables beside those of this process, in a folder or here.
 
     Attributes:
-        name: is told when it begins and ends.
-        command: the program and its arguments.
         quiet: whether the end alone of what it prints is told; else its lines are told as they come.
-        environment: variables beside those of this process.
         right: the exit statuses of a program that has passed.
-        folder: where it runs; None for here.
     """
 
     name: str
@@ -108,9 +104,8 @@ class Runner:
                 tee.communicate(timeout=TEE_S)
             tee.kill()
         if program.quiet:
-            with self._log.open(encoding="utf-8", errors="replace") as opened:
-                opened.seek(printed)
-                print(*(line[:WIDTH] for line in opened.read().splitlines()[-TAIL:]), sep="\n", flush=True)
+            lines = self._log.read_bytes()[printed:].decode(errors="replace").splitlines()
+            print(*(line[:WIDTH] for line in lines[-TAIL:]), sep="\n", flush=True)
         return Ending(program, process.returncode, monotonic() - start, asked)
 
     def _wait(self, process: subprocess.Popen[bytes], seconds: float) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +48,9 @@ ROUNDS = 5
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a strategy, or why nothing was. Times are microseconds.
+    """What was measured of a strategy, or the reason why nothing was.
 
-    Attributes:
-        work: the shape's key and type.
-        strategy: of the kernels.
-        chosen: whether the model would take it.
-        step_us: of one step more.
-        estimate_step_us: what the model says of it.
-        whole_us: of `STEPS` steps with their input product.
-        estimate_us: what the model says of it.
-        plan: what runs.
-        reason: why nothing was measured; empty if it was.
+    Times are microseconds: of a step more, of `STEPS` steps with their input product, and what the model says of both.
     """
 
     work: str
@@ -72,23 +64,13 @@ class Row:
     reason: str = ""
 
     def __str__(self) -> str:
-        name = f"{self.work} {self.strategy}{' (chosen)' if self.chosen else ''}"
-        if self.reason:
-            return f"{name}: {self.reason}"
-        return (
-            f"{name}: {self.step_us:.2f} us a step ({self.estimate_step_us:.2f} by the model), "
-            f"{self.whole_us:.0f} us for {STEPS} steps ({self.estimate_us:.0f})"
-        )
+        found = f"{self.step_us:.2f} us a step ({self.estimate_step_us:.2f} by the model), " if not self.reason else self.reason
+        whole = f"{self.whole_us:.0f} us for {STEPS} steps ({self.estimate_us:.0f})" if not self.reason else ""
+        return f"{self.work} {self.strategy}{' (chosen)' if self.chosen else ''}: {found}{whole}"
 
 
 def shape_of(cell: Cell, hidden: int, batch: int, steps: int) -> Recurrent:
     return Recurrent(title="a layer", layers=(LayerShape(cell, hidden, hidden),), batch=batch, steps=steps, suite="models")
-
-
-def least_us(subject: Dmlpy, work: Callable[[], None], repeats: int) -> float:
-    """Microseconds of a call: the least of some rounds."""
-    subject.microseconds(work, 2)
-    return min(subject.microseconds(work, repeats) for _ in range(ROUNDS))
 
 
 def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = ()) -> Iterator[Row]:
@@ -111,13 +93,15 @@ def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = ()) 
 
 
 def measured(device: CudaDevice, works: Sequence[Work], name: str, strategy: str, chosen: bool) -> Row:
+    """The least of some rounds with each number of steps."""
     subject = Dmlpy(CudaDevice(device.seam, device.ordinal, strategy), 1)
     found: list[float] = []
     for work in reversed(works):
         runner = subject.build(work, "graph")
-        once = subject.microseconds(lambda runner=runner: runner.run(0), 1)  # type: ignore[misc]
-        repeats = max(1, min(50, int(50_000 / max(once, 1.0))))
-        found.append(least_us(subject, lambda runner=runner: runner.run(0), repeats))  # type: ignore[misc]
+        run = partial(runner.run, 0)
+        repeats = max(1, min(50, int(50_000 / max(subject.microseconds(run, 1), 1.0))))
+        subject.microseconds(run, 2)
+        found.append(min(subject.microseconds(run, repeats) for _ in range(ROUNDS)))
     twice, whole = found
     return Row(name, strategy, chosen, (twice - whole) / STEPS, runner.estimate_step_us, whole, runner.estimate_us, tuple(runner.plan))
 

@@ -241,6 +241,31 @@ GRU_FLAGS = [{"optional": optional, "linear_before_reset": last} for optional, l
 FLAGS: dict[str, list[dict[str, Any]]] = {"RNN": [{"optional": OPTIONAL}, {"optional": ()}], "LSTM": LSTM_FLAGS, "GRU": GRU_FLAGS}
 
 
+def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """A row's flags as a desc takes them: a clip has a threshold, and peephole is a tensor and no flag."""
+    options = {flag: bool(value) for flag, value in flags.items() if flag != "peephole"}
+    return options | ({"clip_threshold": 0.3} if options.get("use_clip_threshold") else {})
+
+
+def random_order(rng: np.random.Generator, batch: int, longest: int) -> dict[str, Any]:
+    """A direction, and now and then ragged lengths from 0 to `longest`."""
+    direction = str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"]))
+    lengths = [int(length) for length in rng.integers(0, longest + 1, batch)] if rng.random() < 0.6 else None
+    return {"direction": direction, "lengths": lengths}
+
+
+def activations_by_direction(cell: str) -> tuple[ActivationDesc, ...]:
+    """Other activations for each direction and role."""
+    forward = (
+        activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
+        activations.ActivationSoftsignDesc(),
+        activations.ActivationEluDesc(),
+    )
+    backward = (SIGMOID, activations.ActivationScaledTanhDesc(alpha=0.7), TANH)
+    count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
+    return forward[:count] + backward[:count]
+
+
 def random_run(rng: np.random.Generator) -> Run:
     cell = str(rng.choice(list(CELLS)))
     t, b = int(rng.choice([1, 2, 3, 6, 9])), int(rng.choice([1, 1, 2, 3, 8]))

@@ -50,6 +50,18 @@ def poisoned(device: dml.Device, desc: dml.TensorDesc) -> Any:
     return device.from_host(np.full(desc.sizes, np.nan, desc.data_type.numpy))
 
 
+Bound = tuple[dml.Dispatch, dict[str, Array], dict[str, Any]]
+
+
+def bind(device: dml.Device, desc: dml.RecurrentDesc, arrays: dict[str, Array], prepared: bool) -> Bound:
+    """A dispatch of these inputs, its inputs, and its outputs filled with NaN."""
+    op, given = dml.compile(desc, device), on(device, arrays)
+    outputs = {field.name: poisoned(device, getattr(desc, field.name)) for field in desc.outputs()}
+    constants = {name: given.pop(name) for name in op.prepared_inputs} if prepared else {}
+    run = op.prepare(**constants) if prepared else op
+    return run.bind(given, outputs), arrays, outputs
+
+
 def codes(error: pytest.ExceptionInfo[dml.DmlError]) -> dict[str, str]:
     """The problems' codes by field."""
     return {problem.path: problem.code for problem in error.value.problems}

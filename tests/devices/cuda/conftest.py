@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +31,15 @@ def machine() -> Machine:
 def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
     """CuPy's seam, whose CuPy runs on `machine`."""
     return seam_over(machine, monkeypatch, tmp_path)
+
+
+@pytest.fixture
+def stream(seam: CupySeam) -> Any:
+    """A stream of the likeness of CuPy, beside the default one."""
+    return sys.modules["cupy"].cuda.Stream(non_blocking=True)
+
+
+@pytest.fixture
+def small_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that hold many of cuBLAS's."""
+    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)

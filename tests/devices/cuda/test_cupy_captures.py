@@ -1,11 +1,11 @@
-"""Calls in streams that are being captured, and calls beside captures of other threads, over a CuPy that obeys CUDA's rules."""
+"""Calls in streams that are being captured, over a CuPy that obeys CUDA's rules."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,31 +14,18 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.devices.cuda import cupy_pool
 from dmlpy.devices.cuda.captures import RELAXED
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.graphs import GraphDispatch
 from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, THREAD_LOCAL
 from tests.support.cuda.fake_cupy import Machine
-from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.onnx_models import model
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
 SIZE = 4096
-
-
-@pytest.fixture(autouse=True)
-def _small_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests hold many of them."""
-    monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 512)
-
-
-@pytest.fixture
-def stream(seam: CupySeam) -> Any:
-    return sys.modules["cupy"].cuda.Stream(non_blocking=True)
+pytestmark = pytest.mark.usefixtures("small_workspaces")
 
 
 def block(seam: CupySeam, stream: Any, size: int = SIZE) -> int:
@@ -384,154 +371,9 @@ def test_a_graph_packs_its_constants_before_it_is_captured(seam: CupySeam, machi
         stream.end_capture()
 
 
-# captures of other threads
-
-
-@contextmanager
-def captured_by_another(mode: int) -> Iterator[Any]:
-    """While another thread captures a stream. Raises RuntimeError at the end if the capture was invalidated."""
-    stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    machine = sys.modules["cupy"].cuda.runtime._machine
-    in_a_fresh_thread(lambda: stream.begin_capture(mode))
-    yield stream
-    machine.recordings[stream.ptr].mode = RELAXED  # so that it may be ended here
-    stream.end_capture()
-
-
-def new_memory(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.allocate(0, 3 << 20, 0)
-
-
-def memory_that_waits(seam: CupySeam, waiting: list[Any]) -> None:
-    waiting.clear()
-    seam.allocate(0, 512, 0)
-
-
-def copies(seam: CupySeam, waiting: list[Any]) -> None:
-    made = seam.to_device(0, np.ones(3, np.float32), 0)
-    seam.to_host(made, 0)
-    seam.read(made.data.ptr, 4, 0)
-    seam.synchronize(0)
-
-
-def kernels(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.load(0, b"image", "symbol", 0)
-
-
-def products(seam: CupySeam, waiting: list[Any], stream: int = 0) -> None:
-    one = Matrix(512, 1, 1, 1, np.dtype(np.float32))
-    with seam.use(0):
-        seam.gemm(0, one, one, one, stream)
-
-
-def own_captures(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.capture(0, lambda stream: None)
-
-
-def waits(seam: CupySeam, waiting: list[Any]) -> None:
-    """For a stream of the same GPU, by an event, and for one of another GPU, by the host."""
-    for device in (0, 1):
-        with seam.use(device):
-            producer = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-        assert seam.wait_for(0, producer.ptr)(0)
-
-
-def timers(seam: CupySeam, waiting: list[Any]) -> None:
-    with seam.use(0):
-        seam.elapsed_ms(seam.record_event(0), seam.record_event(0))
-
-
-def words_of_the_host(seam: CupySeam, waiting: list[Any]) -> None:
-    seam.host_words(0, 2)
-
-
-@pytest.mark.parametrize("work", [new_memory, memory_that_waits, copies, kernels, products, own_captures, waits, timers, words_of_the_host])
-@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
-def test_captures_of_other_threads_go_on(
-    mode: int, work: Callable[[CupySeam, list[Any]], None], seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """PyTorch captures in the global mode: whoever allocates or asks about an event meanwhile spoils the capture, unless relaxed."""
-    monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
-    memory, other = seam.allocate(0, SIZE, 0), sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    memory.used_in(other.ptr)
-    waiting = [memory]
-    del memory
-    with captured_by_another(mode):
-        work(seam, waiting)
-        assert not hasattr(machine.local, "mode") or machine.local.mode == GLOBAL, "the thread's mode is as before"
-
-
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL], ids=["global", "thread-local"])
 def test_a_thread_that_captures_itself_may_call_what_allocates(mode: int, seam: CupySeam, stream: Any) -> None:
     op, given = product(CudaDevice(seam))
     stream.begin_capture(mode)
     op(**given, stream=stream)
     stream.end_capture()
-
-
-@pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
-@pytest.mark.parametrize("is_current", [False, True], ids=["named stream", "current stream"])
-def test_cublas_may_be_started_while_its_stream_is_captured(
-    is_current: bool, mode: int, seam: CupySeam, machine: Machine, stream: Any
-) -> None:
-    """Whoever plans a product starts it. If that is in a capture, its memory is no node of the graph."""
-    assert not seam._cublas
-    stream.begin_capture(mode)
-    with stream if is_current else nullcontext():
-        products(seam, [], stream.ptr)
-    assert len(machine.recordings[stream.ptr].work) == 1
-    stream.end_capture()
-
-
-def query(cuda: Any) -> None:
-    event = cuda.Event()
-    assert not event.done, "CuPy hides that CUDA has refused"
-
-
-def allocate(cuda: Any) -> None:
-    with pytest.raises(RuntimeError, match="StreamCaptureUnsupported"):
-        cuda.alloc(1 << 20)
-
-
-@pytest.mark.parametrize("attempt", [query, allocate])
-def test_the_stand_in_invalidates_captures_of_others(attempt: Callable[[Any], None], seam: CupySeam) -> None:
-    """As CUDA does where a thread is not in the relaxed mode."""
-    cuda = sys.modules["cupy"].cuda
-
-    def capture_meanwhile() -> None:
-        with captured_by_another(GLOBAL) as stream:
-            attempt(cuda)
-            with pytest.raises(RuntimeError, match="an error has invalidated the capture sequence"):
-                cuda.runtime.streamIsCapturing(stream.ptr)
-
-    with pytest.raises(RuntimeError, match="StreamCaptureInvalidated"):
-        capture_meanwhile()
-
-
-def recorded_in(cuda: Any, stream: Any) -> Any:
-    event = cuda.Event()
-    cuda.runtime.eventRecord(event.ptr, stream.ptr)
-    return event
-
-
-def test_the_stand_in_keeps_captures_apart(seam: CupySeam, stream: Any) -> None:
-    cuda = sys.modules["cupy"].cuda
-    outside = recorded_in(cuda, cuda.Stream(non_blocking=True))
-    stream.begin_capture()
-    with pytest.raises(RuntimeError, match="StreamCaptureIsolation"):
-        cuda.runtime.streamWaitEvent(stream.ptr, outside.ptr)
-    with pytest.raises(RuntimeError, match="StreamCaptureInvalidated"):
-        stream.end_capture()
-
-
-def test_in_the_stand_in_streams_join_captures(seam: CupySeam, stream: Any) -> None:
-    cuda = sys.modules["cupy"].cuda
-    other = cuda.Stream(non_blocking=True)
-    stream.begin_capture()
-    inside = recorded_in(cuda, stream)
-    cuda.runtime.streamWaitEvent(other.ptr, inside.ptr)
-    assert seam.is_capturing(other.ptr)
-    stream.end_capture()
-    assert not seam.is_capturing(other.ptr)
-    with pytest.raises(RuntimeError, match="CapturedEvent"):
-        cuda.runtime.streamWaitEvent(other.ptr, inside.ptr)

@@ -13,7 +13,7 @@ import pytest
 import dmlpy as dml
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.each_strategy import EACH_STRATEGY
-from tests.support.rnn_runs import B, H, T, inputs, on, poisoned, rnn
+from tests.support.rnn_runs import B, H, T, bind, inputs, on, rnn
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
@@ -32,14 +32,7 @@ def device(request: pytest.FixtureRequest) -> Any:
 
 
 def bound(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> tuple[dml.Dispatch, dict[str, Any], dict[str, Any]]:
-    op = dml.compile(desc, device)
-    arrays = inputs(desc)
-    given = on(device, arrays)
-    outputs = {field.name: poisoned(device, getattr(desc, field.name)) for field in desc.outputs()}
-    if not prepared:
-        return op.bind(given, outputs), arrays, outputs
-    constants = {name: given.pop(name) for name in ("weight_tensor", "recurrence_tensor")}
-    return op.prepare(**constants).bind(given, outputs), arrays, outputs
+    return bind(device, desc, inputs(desc), prepared)
 
 
 def check(device: Any, desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, Any]) -> None:

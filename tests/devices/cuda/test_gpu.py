@@ -12,7 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.each_strategy import EACH_STRATEGY
-from tests.support.rnn_runs import I, inputs, on, poisoned, rnn
+from tests.support.rnn_runs import I, bind, inputs, on, rnn
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
 
@@ -49,13 +49,7 @@ def arrays_of(desc: dml.RecurrentDesc, number: int = 0) -> dict[str, Any]:
 
 def bound(device: Any, desc: dml.RecurrentDesc, prepared: bool) -> tuple[dml.Dispatch, dict[str, Any], dict[str, Any]]:
     """A dispatch, its inputs, and its outputs filled with NaN."""
-    op, arrays = dml.compile(desc, device), arrays_of(desc)
-    given = on(device, arrays)
-    outputs = {field.name: poisoned(device, getattr(desc, field.name)) for field in desc.outputs()}
-    if not prepared:
-        return op.bind(given, outputs), arrays, outputs
-    constants = {name: given.pop(name) for name in ("weight_tensor", "recurrence_tensor")}
-    return op.prepare(**constants).bind(given, outputs), arrays, outputs
+    return bind(device, desc, arrays_of(desc), prepared)
 
 
 def check(desc: dml.RecurrentDesc, arrays: dict[str, Any], outputs: dict[str, Any]) -> None:

@@ -89,10 +89,12 @@ GONE = "tests/support/cuda/gpu_faults.py::test_that_is_there_no_more"
 @pytest.mark.slow
 def test_the_second_call_runs_what_failed_and_compares_with_the_version_before(tmp_path: Path) -> None:
     failed = ["tests/support/cuda/gpu_faults.py::test_raises", "tests/support/cuda/gpu_faults.py::test_computes"]
-    results, out = tmp_path / "results", tmp_path / "out"
-    results.mkdir()
-    (results / "core.jsonl").write_text("".join(json.dumps({"nodeid": name, "outcome": "failed"}) + "\n" for name in (*failed, GONE)))
-    more = ("--after", results, "--before", ROOT, "--workers", "1", *SLICE)
+    carried, out = tmp_path / "carried", tmp_path / "out"
+    (carried / "results").mkdir(parents=True)
+    lines = [json.dumps({"nodeid": name, "outcome": "failed"}) + "\n" for name in (*failed, GONE)]
+    (carried / "results" / "core.jsonl").write_text("".join(lines))
+    (carried / "before").symlink_to(ROOT)
+    more = ("--carried", carried, "--workers", "1", *SLICE)
     with call("recheck", "--out", out, *more, over="null", **ONLY_NEEDED, PATH=tools_in(tmp_path / "bin")) as started:
         printed = told(started)
     assert started.returncode == 1, printed
@@ -126,7 +128,8 @@ def test_tests_that_go_wrong_end_their_own_process_and_a_signal_leaves_a_report(
     record = (out / "core.jsonl").read_text()
     for name in failed[2:]:
         assert f"crashed while running '{gpu_faults.FILE}::test_{name}'" in record
-    assert record.count("after this test the CUDA context answers nothing any more: CUDA_ERROR_LAUNCH_FAILED") == 2
+    died = "after this test the CUDA context answers nothing any more: CUDA_ERROR_LAUNCH_FAILED"
+    assert sum(died in line for line in record.splitlines()) == 2
     log = (out / "core.log").read_text()
     assert "gpu_faults.py" in log.partition("Timeout (0:00:10)!")[2], "the tracebacks of what took too long"
     assert "Segmentation fault" in log
@@ -194,7 +197,7 @@ def test_profile_shows_a_pass_of_each_case_to_the_profiler(tmp_path: Path) -> No
         printed = told(started)
     assert started.returncode == 0, printed
     for case in calls.PROFILED:
-        assert f"profile: {case}" in printed
+        assert f"\n{case}\n" in printed
     assert f"details {out / 'profile.ncu-rep'}\n" in (out / "profile.log").read_text()
     check_folder(out)
 
@@ -207,11 +210,12 @@ def test_sanitize_runs_its_tools(own: bool, tmp_path: Path) -> None:
     with call("sanitize", "--out", out, *chosen, over="null", PATH=tools_in(tmp_path / "bin"), **ONLY_NEEDED) as started:
         printed = told(started)
     assert started.returncode == 0, printed
-    count = len(named_for("sanitized")) if own else 1
     log = (out / "sanitize.log").read_text()
     for sanitizer in calls.SANITIZERS:
         assert f"tool {sanitizer}\n" in log
-    assert len(re.findall(rf"^{count} xfailed", log, re.MULTILINE)) == len(calls.SANITIZERS)
+    counts = re.findall(r"^(?:\d+ deselected, )?(\d+) xfailed in", log, re.MULTILINE)
+    assert len(counts) == len(calls.SANITIZERS)
+    assert min(map(int, counts)) >= (len(named_for("sanitized")) if own else 1)
     check_folder(out)
 
 

@@ -21,14 +21,14 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import compiler
-from dmlpy.bench import launches, machine, references
-from dmlpy.bench.operators import large, suite
+from dmlpy.bench import launches, references
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.gpu_check import bench, calls, dispatch, info, packages, programs, steps
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
+from tests.support import gpu_suite
 from tests.support.cuda import stand_in
 from tests.support.cuda.counting import CountingSeam
 from tests.support.cuda.cpu_seam import CpuSeam
@@ -94,8 +94,15 @@ def run_call(name: str, out: Path, monkeypatch: pytest.MonkeyPatch, **more: Any)
     monkeypatch.delitem(os.environ, stand_in.VARIABLE, raising=False)
     monkeypatch.setattr(calls, "monotonic", lambda: runner.now)
     (out / f"{name}.log").touch()
-    asked = Asked(name, out, calls.SECONDS.get(name, calls.PART_S), **more)
+    asked = Asked(name, out, calls.SECONDS.get(name, calls.PART_S), carried=out.parent / "carried", **more)
     return Call(asked, 1000.0, out.parent, runner).run(), runner, runner.lines
+
+
+def carried(folder: Path, *names: str) -> Path:
+    """The folder of what a call takes along, with folders in it."""
+    for name in names:
+        (folder / "carried" / name).mkdir(parents=True)
+    return folder / "carried"
 
 
 FAILED = json.dumps({"nodeid": "tests/devices/cuda/test_gpu.py::test_x", "outcome": "failed"})
@@ -106,11 +113,9 @@ FAILED = json.dumps({"nodeid": "tests/devices/cuda/test_gpu.py::test_x", "outcom
 def test_a_call_ends_within_its_time_and_all_it_leaves_comes_back(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its programs do; and each of them has its share of the time."""
     monkeypatch.setattr(shutil, "which", lambda tool: f"/usr/bin/{tool}")
-    results = tmp_path / "results"
-    results.mkdir()
-    (results / "core.jsonl").write_text(FAILED)
-    before = tmp_path / "before"
-    status, runner, lines = run_call(name, tmp_path / "out", monkeypatch, after=results, before=None if name == "check" else before)
+    before = carried(tmp_path, "before", "results") / "before"
+    (tmp_path / "carried" / "results" / "core.jsonl").write_text(FAILED)
+    status, runner, lines = run_call(name, tmp_path / "out", monkeypatch)
     assert status == 0, lines
     assert list(runner.ran) == PROGRAMS[name], lines
     assert runner.now - 1000 <= calls.SECONDS.get(name, calls.PART_S)
@@ -143,7 +148,8 @@ def test_what_a_part_leaves_over_goes_to_those_behind_it(call: str, left: float,
 
 
 def test_measurements_end_by_themselves_before_they_are_asked_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, runner, _ = run_call("check", tmp_path / "out", monkeypatch, references=tmp_path / "references", operators=["GEMM"])
+    carried(tmp_path, "references")
+    _, runner, _ = run_call("check", tmp_path / "out", monkeypatch, operators=["GEMM"])
     for part in ("bench", "operators", "steps"):
         seconds, program = runner.ran[part]
         record = str(tmp_path / "out" / f"{part}.json")
@@ -281,7 +287,7 @@ def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     assert network.split()[-len(wanted) :] == wanted
     assert f"--python-version 3.{sys.version_info.minor} " in none
     assert " -d .gpu/wheels cupy-cuda13x numpy " in none
-    assert then.endswith("--wheels .gpu/wheels")
+    assert then == "then bring the folder here"
     assert (tmp_path / "check.log").read_text() == done.stdout
 
 
@@ -321,21 +327,21 @@ def test_wheels_bring_what_is_missing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("content", [None, b"", b"no archive"])
 def test_kernels_that_cannot_be_read_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None) -> None:
-    file = tmp_path / "file"
+    file = carried(tmp_path, "") / "kernels.tar.gz"
     if content is not None:
         file.write_bytes(content)
-    _, runner, lines = run_call("bench", tmp_path / "out", monkeypatch, kernels=file)
+    _, runner, lines = run_call("bench", tmp_path / "out", monkeypatch)
     assert lines[0].startswith(f"all kernels are compiled here, {file} cannot be used: ")
     assert list(runner.ran) == ["info", "bench"]
 
 
 def test_kernels_that_are_brought_along_lie_where_the_product_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the archive's files could be written by others."""
-    with tarfile.open(tmp_path / "file", "w:gz") as archive:
+    with tarfile.open(carried(tmp_path, "") / "kernels.tar.gz", "w:gz") as archive:
         member = tarfile.TarInfo("a" * 64)
         member.size, member.mode = 3, 0o666
         archive.addfile(member, io.BytesIO(b"one"))
-    run_call("bench", tmp_path / "out", monkeypatch, kernels=tmp_path / "file")
+    run_call("bench", tmp_path / "out", monkeypatch)
     (kernel,) = (tmp_path / "kernels").iterdir()
     assert (kernel.name, kernel.read_bytes(), kernel.stat().st_mode & 0o022) == ("a" * 64, b"one", 0)
 
@@ -457,15 +463,10 @@ def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, ca
     """And the kernels that it looks for are what runs."""
     seam = CountingSeam()
     monkeypatch.setattr(stand_in, "install", lambda: CudaDevice(seam))
-    monkeypatch.setattr(suite, "ROWS", dict(suite.ROWS))
-    for module, name in ((machine, "LARGE"), (machine, "MEASURED_S"), (large, "CYCLED_BYTES")):
-        monkeypatch.setattr(module, name, getattr(module, name))
-    for name in ("LAUNCHES", "ROUNDS"):
-        monkeypatch.setattr(launches, name, getattr(launches, name))
-    monkeypatch.setitem(machine.COPIED_BYTES, "cuda", 0)
     device = CudaDevice(seam)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
-    dispatch.main(calls.PROFILED)
+    with gpu_suite.shrunken():
+        dispatch.main(calls.PROFILED)
     assert seam.counts["launch"] >= len(calls.PROFILED)
     named = {kernel.entry.partition("<")[0] for kernel in device.library.keys}
     assert {name for name in named if re.fullmatch(calls.PROFILED_KERNELS.removeprefix("regex:"), name)} == {

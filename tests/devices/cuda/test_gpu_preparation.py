@@ -53,7 +53,7 @@ class Noting(AheadSeam):
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """Runs `.ci/gpu kernels` for three kernels: what was told. One of them is that of the soak."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(kernels, "processors", lambda: 1)
@@ -64,9 +64,8 @@ def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(Noting, "left", 100)
 
     def run() -> list[str]:
-        lines: list[str] = []
-        assert kernels.main("H200", None, tmp_path / "made" / "kernels.tar.gz", tmp_path / "folder", lines.append) == 0
-        return lines
+        assert kernels.main("H200", None, tmp_path / "made" / "kernels.tar.gz", tmp_path / "folder") == 0
+        return capsys.readouterr().out.splitlines()
 
     return run
 
@@ -122,11 +121,10 @@ def test_another_nvrtc_has_other_keys(version: str) -> None:
 
 
 def test_an_nvrtc_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines: list[str] = []
-    assert kernels.main("sm_90", str(tmp_path), tmp_path / "file", tmp_path / "folder", lines.append) == 2
-    assert lines[0].startswith(f"there is no NVRTC in {tmp_path}; pip install ")
-    assert kernels.main("hopper", None, tmp_path / "file", tmp_path / "folder", lines.append) == 2
-    assert "'hopper' is neither an architecture" in lines[1]
+    assert kernels.main("sm_90", str(tmp_path), tmp_path / "file", tmp_path / "folder") == 2
+    assert capsys.readouterr().out.startswith(f"there is no NVRTC in {tmp_path}; pip install ")
+    assert kernels.main("hopper", None, tmp_path / "file", tmp_path / "folder") == 2
+    assert "'hopper' is neither an architecture" in capsys.readouterr().out
 
 
 def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,14 +194,13 @@ def test_a_row_of_each_operator_comes_first_and_samples_last() -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Any:
+def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     """What `.ci/gpu plan` tells, of 120 tests in each part."""
     monkeypatch.setattr(plan, "collected", lambda *arguments: [f"tests/test_{number // 60}.py::test_x[{number}]" for number in range(120)])
 
     def run(of: str, seconds: float | None, workers: int = 12) -> list[str]:
-        lines: list[str] = []
-        assert plan.main(of, seconds, workers, lines.append) == 0
-        return lines
+        assert plan.main(of, seconds, workers) == 0
+        return capsys.readouterr().out.splitlines()
 
     return run
 
@@ -231,3 +228,15 @@ def test_what_does_not_fit_is_named(of: str, told: Any) -> None:
     if of == "check":
         assert "MULTIHEAD_ATTENTION" in left["operators"] or "GEMM" in left["operators"]
         assert left["rest"] == "tests/test_0.py 60, tests/test_1.py 60"
+
+
+def test_a_version_to_compare_with_takes_its_time(told: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many operators again, and the start of another process."""
+
+    def cases() -> int:
+        return int(next(line.split()[1] for line in told("recheck", None) if line.startswith("  operators:")))
+
+    monkeypatch.chdir(tmp_path)
+    alone = cases()
+    (tmp_path / ".gpu" / "before").mkdir(parents=True)
+    assert 1 <= cases() < alone / 2

@@ -30,7 +30,7 @@ from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, step
 from tests.support.cuda.null_seam import NullSeam
-from tests.support.recurrent_runs import EVERY_ACTIVATION, place
+from tests.support.recurrent_runs import EVERY_ACTIVATION, options_of, place, random_order
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -51,12 +51,9 @@ def gradient_names(desc: RecurrentGradDesc) -> list[str]:
 
 def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> Case:
     """Sizes of 1 and odd ones, all directions, ragged lengths from 0 to beyond T, masks with holes, absent tensors, every layout."""
-    flags = dict(flags)
     t, b, h = int(rng.choice([1, 2, 5])), int(rng.choice([1, 2, 3, 5])), int(rng.choice([1, 3, 4, 9]))
-    optional = [name for name in ("peephole",) if flags.pop(name, False)]
+    optional = [name for name in ("peephole",) if flags.get(name)]
     optional += [name for name in ("input_dropout", "state_dropout") if rng.random() < 0.4 and (name[0] == "i" or strategy == "step")]
-    if flags.get("use_clip_threshold"):
-        flags["clip_threshold"] = 0.3
     upstream = ("output_sequence", "output_single", "output_cell_single")
     return Case(
         cell,
@@ -67,13 +64,12 @@ def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], stra
         h=h,
         p=int(rng.choice([0, 2, 5])) if cell == "LSTM" and strategy == "step" else 0,
         dtype=dtype,
-        direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
-        lengths=[int(length) for length in rng.integers(0, t + 2, b)] if rng.random() < 0.6 else None,
+        **random_order(rng, b, t + 1),
         mask=rng.random((t, b)) < 0.6 if rng.random() < 0.5 else None,
         optional=tuple(optional),
         upstream=tuple(name for name in upstream if rng.random() < 0.8),
         layouts=LAYOUTS if rng.random() < 0.7 else ("packed",),
-        **{flag: bool(value) if flag != "clip_threshold" else value for flag, value in flags.items()},
+        **options_of(flags),
     )
 
 

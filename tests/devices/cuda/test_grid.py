@@ -10,13 +10,12 @@ import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.seam import Seam
-from dmlpy.operators import activation as activations
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.grid_rows import CLIPPED, FEW, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
 from tests.support.cuda.layer_plans import launch
-from tests.support.recurrent_runs import Run
+from tests.support.recurrent_runs import Run, activations_by_direction
 from tests.support.tools import require
 
 REST = {"most_registers": 0}  # all of R in shared memory
@@ -120,14 +119,7 @@ def test_blocks_of_one_sample_take_it_alone(cuda_seam: Seam, row: Row, trains: b
 
 @pytest.mark.parametrize("cell", FEW)
 def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str) -> None:
-    forward = (
-        activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
-        activations.ActivationSoftsignDesc(),
-        activations.ActivationEluDesc(),
-    )
-    backward = (activations.ActivationSigmoidDesc(), activations.ActivationScaledTanhDesc(alpha=0.7), activations.ActivationTanhDesc())
-    count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
-    run = FEW[cell].build(trains=True, functions=forward[:count] + backward[:count])
+    run = FEW[cell].build(trains=True, functions=activations_by_direction(cell))
     launch(run, FEW[cell].plan, cuda_seam)
     training.check(run)
 

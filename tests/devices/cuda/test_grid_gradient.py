@@ -24,7 +24,7 @@ from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
 from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.relaxed_poll import RELAXED_POLL
-from tests.support.recurrent_runs import GUARD
+from tests.support.recurrent_runs import GUARD, options_of, random_order
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
 
@@ -104,11 +104,8 @@ def check(case: Case, spread: Spread, what: str = "") -> None:
 
 def random_case(rng: np.random.Generator, cell: str, flags: Flags, spread: Spread) -> Case:
     """Both directions, ragged lengths from 0 to beyond T, masks with holes, absent tensors, every layout."""
-    flags = dict(flags)
     t, b = int(rng.choice([1, 2, 5])), spread.batch
-    optional = ("peephole",) if flags.pop("peephole", False) else ()
-    if flags.get("use_clip_threshold"):
-        flags["clip_threshold"] = 0.3
+    optional = ("peephole",) if flags.get("peephole") else ()
     upstream = ("output_sequence", "output_single", "output_cell_single")
     return Case(
         cell,
@@ -117,13 +114,12 @@ def random_case(rng: np.random.Generator, cell: str, flags: Flags, spread: Sprea
         b=b,
         h=H,
         dtype=spread.dtype,
-        direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
-        lengths=[int(length) for length in rng.integers(0, t + 2, b)] if rng.random() < 0.6 else None,
+        **random_order(rng, b, t + 1),
         mask=rng.random((t, b)) < 0.6 if rng.random() < 0.5 else None,
         optional=optional,
         upstream=tuple(name for name in upstream if rng.random() < 0.8),
         layouts=LAYOUTS if rng.random() < 0.7 else ("packed",),
-        **{flag: bool(value) if flag != "clip_threshold" else value for flag, value in flags.items()},
+        **options_of(flags),
     )
 
 

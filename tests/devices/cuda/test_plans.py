@@ -29,7 +29,20 @@ from tests.support import onnx_cases
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, check, launch, named, poisoned, step
 from tests.support.exact import exact
-from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Layout, Placed, Run, build, place, sizes_of
+from tests.support.recurrent_runs import (
+    CELLS,
+    OPTIONAL,
+    USUAL,
+    Layout,
+    Placed,
+    Run,
+    activations_by_direction,
+    build,
+    options_of,
+    place,
+    random_order,
+    sizes_of,
+)
 from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -48,12 +61,9 @@ def cpu_seam() -> Any:
 
 def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], dtype: Any) -> Run:
     """Sizes of 1 and odd ones, all directions, ragged lengths from 0 to beyond T, absent tensors, strided and broadcast layouts."""
-    flags = dict(flags)
-    peephole = flags.pop("peephole", False)
+    peephole = flags.get("peephole", False)
     b, t = int(rng.choice([1, 2, 3, 5, 9])), int(rng.choice([1, 2, 5]))
     optional = tuple(name for name in OPTIONAL if name != "peephole_tensor" and rng.random() < 0.7)
-    if flags.get("use_clip_threshold"):
-        flags["clip_threshold"] = 0.3
     return build(
         cell,
         rng,
@@ -62,11 +72,10 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], dtype
         i=int(rng.choice([1, 3, 4, 7])),
         h=int(rng.choice([1, 3, 4, 9])),
         dtype=dtype,
-        direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
-        lengths=[int(length) for length in rng.integers(0, t + 1, b)] if rng.random() < 0.6 else None,
+        **random_order(rng, b, t),
         optional=(*optional, *(["peephole_tensor"] if peephole else [])),
         layouts=LAYOUTS if rng.random() < 0.7 else ("packed",),
-        **{flag: bool(value) if flag != "clip_threshold" else value for flag, value in flags.items()},
+        **options_of(flags),
     )
 
 
@@ -114,14 +123,7 @@ def test_onnx_runtime(cuda_seam: Seam, entry: dict[str, Any], strategy: str) -> 
 @pytest.mark.parametrize("strategy", ["walk 2", "step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
 def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str, strategy: str) -> None:
-    forward = (
-        activations.ActivationHardSigmoidDesc(alpha=0.3, beta=0.4),
-        activations.ActivationSoftsignDesc(),
-        activations.ActivationEluDesc(),
-    )
-    backward = (activations.ActivationSigmoidDesc(), activations.ActivationScaledTanhDesc(alpha=0.7), activations.ActivationTanhDesc())
-    count = {"RNN": 1, "GRU": 2, "LSTM": 3}[cell]
-    functions = forward[:count] + backward[:count]
+    functions = activations_by_direction(cell)
     run = build(cell, np.random.default_rng(2), direction="BIDIRECTIONAL", functions=functions, lengths=[4, 0, 2])
     launch(run, STRATEGIES[strategy], cuda_seam)
     check(run)

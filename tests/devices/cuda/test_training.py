@@ -17,7 +17,7 @@ from dmlpy.validation.problems import DeviceError
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, named
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAINING, build, check
-from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, place
+from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, options_of, place, random_order
 from tests.support.tools import require
 
 # runs
@@ -25,16 +25,13 @@ from tests.support.tools import require
 
 def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> Run:
     """Sizes of 1 and odd ones, all directions, ragged lengths, masks with holes, dropout, projections, absent tensors, odd layouts."""
-    flags = dict(flags)
-    peephole = flags.pop("peephole", False)
+    peephole = flags.get("peephole", False)
     b, t = int(rng.choice([1, 2, 3, 5, 9])), int(rng.choice([1, 2, 5]))
     p = int(rng.choice([0, 1, 2, 5])) if cell == "LSTM" and strategy == "step" else 0
     if p:
         b = max(b, 3)  # the products of a single entry may cancel, and what is left is the rounding of their FLOAT16 factors
     names = [name for name in OPTIONAL if name != "peephole_tensor" and rng.random() < 0.7] + ["peephole_tensor"] * bool(peephole)
     names += [name for name in ADDED if rng.random() < 0.5 and (strategy == "step" or name == "input_dropout_tensor")]
-    if flags.get("use_clip_threshold"):
-        flags["clip_threshold"] = 0.3
     return build(
         cell,
         rng,
@@ -44,13 +41,12 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strat
         h=int(rng.choice([1, 3, 4, 9])),
         p=p,
         dtype=dtype,
-        direction=str(rng.choice(["FORWARD", "BACKWARD", "BIDIRECTIONAL"])),
-        lengths=[int(length) for length in rng.integers(0, t + 1, b)] if rng.random() < 0.6 else None,
+        **random_order(rng, b, t),
         mask=rng.integers(0, 3, (t, b)) if rng.random() < 0.6 else None,
         optional=tuple(names),
         outputs=OUTPUTS if rng.random() < 0.8 else tuple(rng.permutation(OUTPUTS[:3])[:2]),
         layouts=LAYOUTS if rng.random() < 0.7 else ("packed",),
-        **{flag: bool(value) if flag != "clip_threshold" else value for flag, value in flags.items()},
+        **options_of(flags),
     )
 
 
