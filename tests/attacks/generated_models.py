@@ -6,7 +6,7 @@ what they ask for need not be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
 from typing import Any
@@ -58,6 +58,14 @@ def generated(chance: Random) -> bytes:
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         made.add(chance.choice(schemas()))
     return made.proto().SerializeToString()
+
+
+def with_each(chance: Random) -> Iterator[ModelProto]:
+    """Models of one node, for each of the schemas."""
+    for schema in schemas():
+        made = _Model(chance)
+        made.add(schema)
+        yield made.proto()
 
 
 class _Model:

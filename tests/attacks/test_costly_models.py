@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("onnx")
+for needed in ("onnx", "resource"):
+    pytest.importorskip(needed)
 
 from tests.attacks import costly_models, files, limited
 

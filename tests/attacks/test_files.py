@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.attacks import files, large, limited, mutants
+from tests.attacks import files, generated_models, large, limited, mutants
 from tests.support.folders import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of a process are set as Linux does")
@@ -24,6 +25,21 @@ def test_mutants_break_no_promise(kinds: list[str], capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert f"{40 * len(kinds)} tries, 0 broken promises" in told
     assert "accepted" in told
+
+
+def test_models_of_all_operators_break_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert files.main(["--tries", "150", "--seed", "3", "--kinds", *files.GENERATED]) == 0, capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "450 tries, 0 broken promises" in told
+    accepted = {kind: int(count) for count, kind in re.findall(r"(\d+) (generated.*?) accepted", told)}
+    assert {kind: count > 40 for kind, count in accepted.items()} == dict.fromkeys(files.GENERATED, True)  # behind the first checks
+
+
+def test_models_are_made_of_every_operator() -> None:
+    schemas = generated_models.schemas()
+    assert len({schema.name for schema in schemas}) > 200
+    made = generated_models.with_each(random.Random(1))
+    assert [{node.op_type for node in one.graph.node} for one in made] == [{schema.name} for schema in schemas]
 
 
 @pytest.mark.slow
