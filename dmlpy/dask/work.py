@@ -15,6 +15,7 @@ import numpy as np
 from dmlpy import compiler
 from dmlpy.dask.chunking import Chunk, Group, resized_to
 from dmlpy.description.enums import HResult
+from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device
@@ -260,8 +261,15 @@ def _remaining(lengths: Any, start: int, count: int, steps: Steps) -> Any:
 
 
 def _results(work: Work, chunk: Chunk, arrays: Mapping[str, Any], *, continued: bool) -> dict[str, Any]:
+    if wrong := [_no_array(name, array) for name, array in arrays.items() if not hasattr(array, "dtype") or not hasattr(array, "shape")]:
+        raise BindError("map_blocks", wrong)
     device = find_device(work.order.device or _device_of(arrays or work.constants))
     return work.ready(chunk, continued=continued, device=device)(arrays)
+
+
+def _no_array(name: str, array: Any) -> Problem:
+    """The problem of a chunk that is none, as a task makes it that returns nothing."""
+    return Problem("array.kind", name, brief(array), "an array", ("a chunk is what the task returns that makes it",))
 
 
 def _device_of(arrays: Mapping[str, Any]) -> str:

@@ -70,7 +70,7 @@ def as_uint(value: Any) -> int:
         raise ValueError("an integer")
     try:
         number = operator.index(value)
-    except TypeError:
+    except Exception:  # TypeError of what is no integer, or whatever the methods of the caller's type raise
         raise ValueError("an integer") from None
     # `check` decides which integers the C member can hold. This bound only excludes numbers that Python refuses to print.
     if number.bit_length() > MAX_BITS:

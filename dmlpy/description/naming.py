@@ -59,9 +59,16 @@ def is_c_style(name: str, beside: Iterable[str] = ()) -> bool:
 
 def listed(values: Sequence[object], most: int = 16) -> str:
     """Formats a list for a message and shortens it if it is long: `[1, 1, 1, ... 997 more]`."""
-    shown = [str(value) for value in values[:most]]
+    shown = [_text(value) for value in values[:most]]
     more = [f"... {len(values) - most} more"] if len(values) > most else []
     return f"[{', '.join([*shown, *more])}]"
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # of a caller's type, or an integer too long for Python to print
+        return f"{type(value).__name__} object"
 
 
 def plural(count: int, noun: str) -> str:

@@ -97,7 +97,7 @@ class GraphBuilder:
             array: its bytes are copied. Without `tensor`, bool becomes UINT8, and `int4` and `uint4` of `ml_dtypes` are packed.
             tensor: describes the bytes if the array's type and sizes do not.
         """
-        if not callable(getattr(array, "tobytes", None)):
+        if not callable(_attribute(array, "tobytes")):
             raise _refused("field.form", name, brief(array), "an array", "numpy.asarray makes one")
         if tensor is None:
             array, described = constant_of(array)
@@ -291,8 +291,16 @@ def _check_values(spelling: str, given: Any, listed: bool | None, *, known: bool
 def _tensor(path: str, given: Any) -> TensorDesc:
     if isinstance(given, TensorDesc):
         return given
-    remedy = "describe the array with TensorDesc.of(array)" if hasattr(given, "shape") else None
+    remedy = "describe the array with TensorDesc.of(array)" if _attribute(given, "shape") is not None else None
     raise _refused("field.form", path, brief(given), "a TensorDesc", remedy)
+
+
+def _attribute(value: Any, name: str) -> Any:
+    """An attribute of a caller's value; None if there is none, or if asking raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
 
 
 def constant_of(array: Any) -> tuple[Any, TensorDesc]:

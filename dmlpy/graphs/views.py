@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dmlpy.description.member_forms import as_uint, brief
+from dmlpy.description.member_forms import as_uint, brief, entries
 from dmlpy.description.naming import listed, plural
-from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc, packed_strides
 from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 def refused(view: str, path: str, found: object, expected: str, *why: str, remedy: str | None = None) -> DescError:
     """The error for a view that the tensor does not have."""
     return DescError(view, [Problem("graph.view", path, str(found), expected, why, remedy)])
+
+
+def _integers(view: str, path: str, given: Any) -> tuple[int, ...]:
+    """Integers that a caller gives.
+
+    Raises:
+        DescError: they are something else.
+    """
+    try:
+        return entries(given, as_uint)
+    except Exception:  # whatever the methods of the caller's type raise
+        raise refused(view, path, brief(given), "integers") from None
 
 
 def viewed(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
@@ -135,7 +147,7 @@ class Viewed:
             DescError: the axes are not each dimension once.
         """
         count = len(self.tensor.sizes)
-        order = axes or tuple(reversed(range(count)))
+        order = _integers("transpose", "axes", axes) or tuple(reversed(range(count)))
         if sorted(axis + count if axis < 0 else axis for axis in order) != list(range(count)):
             raise refused("transpose", "axes", listed(order), f"each of the dimensions 0 to {count - 1} once")
         sizes, strides = self.tensor.sizes, self.tensor.element_strides
@@ -147,27 +159,27 @@ class Viewed:
         Raises:
             DescError: the tensor does not broadcast to the sizes.
         """
-        own = self.tensor
-        if len(sizes) < len(own.sizes) or broadcast_sizes(own.sizes, sizes) != tuple(sizes):
+        own, wanted = self.tensor, _integers("broadcast", "sizes", sizes)
+        if len(wanted) < len(own.sizes) or broadcast_sizes(own.sizes, wanted) != wanted:
             why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
-            raise refused("broadcast", "sizes", listed(sizes), f"sizes that {listed(own.sizes)} broadcasts to", why)
-        added = len(sizes) - len(own.sizes)
-        kept = zip(own.sizes, own.element_strides, sizes[added:], strict=True)
-        strides = [0] * added + [stride if size == wanted else 0 for size, stride, wanted in kept]
-        return self.viewed(viewed(own, sizes, strides))
+            raise refused("broadcast", "sizes", listed(wanted), f"sizes that {listed(own.sizes)} broadcasts to", why)
+        added = len(wanted) - len(own.sizes)
+        kept = zip(own.sizes, own.element_strides, wanted[added:], strict=True)
+        strides = [0] * added + [stride if size == given else 0 for size, stride, given in kept]
+        return self.viewed(viewed(own, wanted, strides))
 
     def with_leading_ones(self, dimension_count: int) -> Self:
         """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
 
         Raises:
-            DescError: the tensor has more dimensions.
+            DescError: the tensor has more dimensions, or no tensor has so many.
         """
-        missing = dimension_count - len(self.tensor.sizes)
-        if missing < 0:
-            found = plural(len(self.tensor.sizes), "dimension")
-            raise refused(
-                "with_leading_ones", "dimension_count", dimension_count, f"at least {found}, those of {listed(self.tensor.sizes)}"
-            )
+        (wanted,) = _integers("with_leading_ones", "dimension_count", [dimension_count])
+        missing = wanted - len(self.tensor.sizes)
+        if not 0 <= missing <= MAX_DIMENSION_COUNT:
+            least = plural(len(self.tensor.sizes), "dimension")
+            expected = f"at least {least}, those of {listed(self.tensor.sizes)}, and at most {MAX_DIMENSION_COUNT}"
+            raise refused("with_leading_ones", "dimension_count", wanted, expected)
         strides = (self.tensor.span,) * missing + self.tensor.element_strides
         return self.viewed(viewed(self.tensor, (1,) * missing + self.tensor.sizes, strides))
 
@@ -189,7 +201,8 @@ class Sliced(Viewed):
             DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
         """
         own = self.tensor
-        steps = (1,) * len(own.sizes) if strides is None else tuple(strides)
+        offsets, sizes = _integers("slice", "offsets", offsets), _integers("slice", "sizes", sizes)
+        steps = (1,) * len(own.sizes) if strides is None else _integers("slice", "strides", strides)
         for name, given in (("offsets", offsets), ("sizes", sizes), ("strides", steps)):
             if len(given) != len(own.sizes):
                 raise refused("slice", name, listed(given), f"{len(own.sizes)} of them, one for each dimension of {listed(own.sizes)}")
@@ -206,14 +219,12 @@ class Sliced(Viewed):
 
 def _resolved(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
     """The sizes of a reshape, with -1 replaced."""
-    try:
-        rest = math.prod(as_uint(size) for size in sizes if size != -1)
-    except ValueError:
-        raise refused("reshape", "sizes", brief(sizes), "integers") from None
+    sizes = _integers("reshape", "sizes", sizes)
+    rest = math.prod(size for size in sizes if size != -1)
     count = tensor.element_count
-    if tuple(sizes).count(-1) == 1 and rest > 0 and count % rest == 0:
+    if sizes.count(-1) == 1 and rest > 0 and count % rest == 0:
         return tuple(count // rest if size == -1 else size for size in sizes)
     if -1 in sizes or rest != count or min(sizes, default=1) < 1:
         why = f"the value has sizes {listed(tensor.sizes)}"
         raise refused("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
-    return tuple(sizes)
+    return sizes

@@ -43,6 +43,8 @@ def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> 
         DescError: every broken rule, with the caller's line.
     """
     kind = operator_class(operator) if isinstance(operator, str) else operator if isinstance(operator, type) else type(operator)
+    if not issubclass(kind, OperatorDesc):
+        raise DescError(f"operator {caller()}", [Problem("field.form", "operator", brief(operator), "an operator's class, or a desc")])
     name = function_name(kind)
     try:
         return _Call(kind, name).made(operator, dict(given))
@@ -213,7 +215,7 @@ class _Call:
     ) -> dict[str, TensorDesc | list[TensorDesc]]:
         """The first output with sizes that the caller gives."""
         field = self.kind.outputs()[0]
-        data_type = types[field.name] or _type_of(self.kind, field, tensors, members)
+        data_type = _type_of(self.kind, field, tensors, members) if types[field.name] is None else types[field.name]
         if field.listed:
             return {field.name: [TensorDesc(data_type=data_type, sizes=own) for own in sizes]}
         return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
@@ -222,7 +224,8 @@ class _Call:
         """The desc with the outputs that it may have, of the wanted types; those that nobody described are laid out by the policy."""
         wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
         if wanted:
-            desc = desc.with_outputs(*wanted, data_types={name: types[name] or _preferred(desc, name) for name in wanted})
+            chosen = {name: _preferred(desc, name) if types[name] is None else types[name] for name in wanted}
+            desc = desc.with_outputs(*wanted, data_types=chosen)
         policy = current_policy()
         laid: dict[str, Any] = {}
         for name in (*sized, *wanted):
@@ -244,10 +247,15 @@ def is_number(value: Any) -> bool:
 
 def _filled(value: Any, data_type: DataType, place: str) -> End:
     """A tensor of one element that FILL_VALUE_CONSTANT writes."""
-    if data_type.numpy.kind in "iu" and value != int(value):
-        remedy = "cast the expression: x.cast(y, output_data_type='FLOAT32')"
+    is_integer = data_type.numpy.kind in "iu"
+    number: int | float | None
+    try:
+        number = int(value) if is_integer else float(value)
+    except (OverflowError, ValueError):  # an infinity or NaN as an integer, an integer that is larger than floats
+        number = None
+    if number is None or (is_integer and value != number):
+        remedy = "cast the expression: x.cast(y, output_data_type='FLOAT32')" if is_integer else None
         raise DescError("number", [Problem("expression.number", place, brief(value), f"a value that {data_type} holds", remedy=remedy)])
-    number = int(value) if data_type.numpy.kind in "iu" else float(value)
     (end,) = call("FILL_VALUE_CONSTANT", output_sizes=[1], value_data_type=data_type, value=number)
     assert end is not None
     return end
@@ -280,5 +288,6 @@ def _preferred(desc: OperatorDesc, name: str) -> DataType | None:
     if isinstance(variable, str):
         if any(slot.tensor is not None and desc.type_variable(slot.field) == variable for slot in desc.input_slots()):
             return None
-        variable = desc.support[-1].types[variable]
+        # Some functions of an operator have a variable of their own, which the newest line of support need not be about.
+        variable = next(since.types[variable] for since in reversed(desc.support) if variable in since.types)
     return DataType.UINT8 if DataType.UINT8 in variable and desc.short_name().startswith("ELEMENT_WISE_") else None

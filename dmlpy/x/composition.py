@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.description.member_forms import brief
+from dmlpy.description.member_forms import brief, entries
 from dmlpy.graphs.builder import GraphBuilder, Value
 from dmlpy.validation.checking import LATEST
 from dmlpy.validation.problems import DescError, Problem
@@ -73,7 +73,7 @@ def compile(
     outputs: Outputs,
     device: Device | str | None = None,
     feature_level: FeatureLevel | str | int | None = None,
-    flags: Flags | Sequence[Flags] = (),
+    flags: Flags | Sequence[Flags] = ExecutionFlags.NONE,
     *,
     name: str | None = None,
 ) -> CompiledGraph:
@@ -92,7 +92,7 @@ def compile(
         DeviceError: there is no such device.
     """
     level = LATEST if feature_level is None else feature_level
-    return compile_graph(graph(outputs, name), device, level, flags or ExecutionFlags.NONE)
+    return compile_graph(graph(outputs, name), device, level, flags)
 
 
 def _named(outputs: Any) -> dict[str, End]:
@@ -128,6 +128,12 @@ def _inputs(needed: Iterable[Source], given: Sequence[Operand] | None) -> list[I
     """The graph's inputs in order."""
     read = [source for source in needed if isinstance(source, InputSource)]
     if given is not None:
+        try:
+            given = entries(given)
+        except Exception:  # no sequence, or whatever the methods of the caller's type raise
+            raise DescError(f"graph {caller()}", [Problem("field.form", "inputs", brief(given), "a sequence of expressions")]) from None
+        if wrong := [Problem("field.form", "inputs", brief(item), "expressions") for item in given if not isinstance(item, Operand)]:
+            raise DescError(f"graph {caller()}", wrong)
         told = [item._end.source for item in given]
         if missing := [source for source in read if source not in told]:
             expected = "each input that the outputs need"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.member_forms import brief, entries
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -73,8 +75,13 @@ def told_sizes(kind: type[OperatorDesc], tensors: Mapping[str, Any], given: dict
     if short == "CAST" and "input_tensor" in tensors:
         return tensors["input_tensor"].sizes
     for argument, along, listed in (("output_axis_sizes", "input_tensor", True), ("output_length", "indices_tensor", False)):
-        if argument in given:
+        if argument in given and along in tensors:
             lengths = given.pop(argument)
+            if listed:
+                try:
+                    lengths = entries(lengths)
+                except Exception:  # no sequence, or whatever the methods of the caller's type raise
+                    raise DescError(short, [Problem("field.form", argument, brief(lengths), "a sequence of integers")]) from None
             whole = [*tensors[along].sizes]
             at = [*range(len(whole))][axis : axis + 1] if isinstance(axis, int) and axis >= 0 else []
             sizes = [[length if index in at else size for index, size in enumerate(whole)] for length in (lengths if listed else [lengths])]

@@ -314,3 +314,12 @@ WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
 def test_what_is_wrong_is_told_before_anything_runs(changed: dict[str, Any], kind: type[dml.DmlError], message: str) -> None:
     with pytest.raises(kind, match=message):
         wrong(**changed)
+
+
+@pytest.mark.parametrize("made", [None, "text", [[1.0]]], ids=["None", "text", "list"])
+def test_a_chunk_that_is_no_array_is_told_with_its_place(made: object) -> None:
+    first = da.from_array(np.ones((1, 1, 2, 3), np.float32), chunks=(1, 1, 2, 3))
+    second = da.from_delayed(dask.delayed(lambda: made)(), shape=(1, 1, 4, 3), dtype=np.float32)
+    whole = da.concatenate([first, second], axis=2)
+    with pytest.raises(dml.BindError, match=r"chunk .*sizes\[2\] 2 to 5.*(.|\n)*input_tensor is .*, expected an array  \[array.kind\]"):
+        computed(map_blocks(RELU, device="numpy", input_tensor=whole))
