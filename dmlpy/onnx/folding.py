@@ -36,9 +36,9 @@ def without_elements(value: Value) -> Value:
 
 
 def empty(node: Node) -> dict[str, Array] | None:
-    """The outputs of a node by name where none of them has any elements, else None."""
+    """The outputs of a node by name where none of them has any elements, else None; also for a node with bodies, which may be wrong."""
     wanted = [value for value in node.outputs if value is not None]
-    if not wanted or any(value.array is None for value in wanted):
+    if not wanted or any(value.array is None for value in wanted) or _has_bodies(node):
         return None
     return {value.name: value.array for value in wanted if value.array is not None}
 
@@ -78,10 +78,14 @@ def folded(
 def _is_folded(node: Node) -> bool:
     if node.domain != "" or node.op_type in _NEVER:
         return False
-    if any(item.HasField("g") or item.graphs for item in node.proto.attribute):
+    if _has_bodies(node):
         return False
     sizes = [_bytes(value) for value in node.outputs if value is not None]
     return all(size <= MAX_BYTES or (size == inf and node.op_type not in _GROWS) for size in sizes)
+
+
+def _has_bodies(node: Node) -> bool:
+    return any(item.HasField("g") or item.graphs for item in node.proto.attribute)
 
 
 def _bytes(value: Value) -> float:

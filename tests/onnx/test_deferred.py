@@ -14,7 +14,7 @@ from onnx.helper import make_graph, make_node, make_tensor_value_info
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx import deferred, host
-from tests.support.onnx_hidden_sizes import WAYS, hidden, is_hidable
+from tests.support.onnx_hidden_sizes import WAYS, array_type, hidden, is_hidable
 from tests.support.onnx_models import model
 from tests.support.onnx_node_cases import node_cases, spread, stored
 from tests.support.tolerance import assert_close
@@ -289,3 +289,29 @@ def test_the_host_runs_nothing_whose_values_were_not_compared(operator: str) -> 
 def test_a_cast_like_a_known_tensor_keeps_its_attributes(kind: str) -> None:
     """Without saturation, what is out of range is NaN or infinite."""
     assert hidden(node_cases(quick=True)[f"test_castlike_no_saturate_FLOAT_to_FLOAT8{kind}"], "initializers") == ""
+
+
+def test_what_the_host_refuses_is_told_with_its_inputs() -> None:
+    nodes = [make_node("StringConcat", ["a", "b"], ["y"], name="join")]
+    kinds = dict.fromkeys("aby", TensorProto.STRING)
+    built = model(nodes, {"a": ["n"], "b": ["m"]}, ["y"], types=kinds)
+    with pytest.raises(dml.DeviceError, match=r"join is ValueError") as caught:
+        onnx.load(built).compile("numpy")({"a": np.array(["u", "v"], object), "b": np.array(["w"] * 3, object)})
+    assert "inputs: 'a' object [2], 'b' object [3]" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_condition_longer_than_the_data_keeps_no_more(dtype: Any) -> None:
+    x = normal(3, 2).astype(dtype)
+    for known in (True, False):
+        keep = np.array([True, False, True, True, True])
+        types = {"x": array_type(x), "y": array_type(x), "keep": TensorProto.BOOL}
+        built = model(
+            [make_node("Compress", ["x", "keep"], ["y"], name="kept", axis=0)],
+            {"x": [3, 2]} if known else {"x": [3, 2], "keep": [5]},
+            ["y"],
+            types=types,
+            constants={"keep": keep} if known else {},
+        )
+        given = {"x": x} if known else {"x": x, "keep": keep}
+        np.testing.assert_array_equal(onnx.load(built).compile("numpy")(given)["y"], x[[0, 2]])
