@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_cast import cast_to
 
 from dmlpy.description.naming import listed
 from dmlpy.onnx.nodes import schema_of
@@ -44,6 +45,8 @@ def _compared() -> dict[str, list[int]]:
     return found
 
 
+_LEAST_E8M0 = 2.0**-127
+"""The least number of FLOAT8E8M0, which the reference implementation makes of 0; the largest is its inverse."""
 _MOST_INPUTS = 8
 """The most inputs of a node that a message tells."""
 _QUICK = frozenset(
@@ -67,6 +70,18 @@ class Compress(OpRun):  # type: ignore[misc, unused-ignore]
     def _run(self, data: Array, condition: Array, axis: int | None = None) -> tuple[Array]:
         size = data.size if axis is None else data.shape[axis]
         return (np.compress(condition[:size], data, axis=axis),)
+
+
+class Cast(OpRun):  # type: ignore[misc, unused-ignore]
+    """Infinity and numbers below the least one of FLOAT8E8M0 saturate or are NaN, as ONNX's text and ONNX Runtime have it."""
+
+    def _run(self, x: Array, to: int | None = None, saturate: int | None = 1, round_mode: str | None = "up") -> tuple[Array]:
+        is_saturated = saturate is None or bool(saturate)
+        if to == TensorProto.FLOAT8E8M0:
+            small = np.where((x == _LEAST_E8M0) | is_saturated, np.float32(0), np.float32(np.nan))
+            x = np.where(x <= _LEAST_E8M0, small, x.astype(np.float32))
+            x = np.minimum(x, np.float32(1 / _LEAST_E8M0)) if is_saturated else x
+        return (cast_to(x, to, is_saturated, round_mode or "up"),)  # type: ignore[arg-type]
 
 
 class HostProgram:
@@ -94,7 +109,7 @@ class HostProgram:
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
         try:
-            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Compress])
+            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Cast, Compress])
         except MemoryError:
             raise
         except Exception as error:  # of many classes, as when it runs

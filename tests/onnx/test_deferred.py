@@ -315,3 +315,26 @@ def test_a_condition_longer_than_the_data_keeps_no_more(dtype: Any) -> None:
         )
         given = {"x": x} if known else {"x": x, "keep": keep}
         np.testing.assert_array_equal(onnx.load(built).compile("numpy")(given)["y"], x[[0, 2]])
+
+
+@pytest.mark.parametrize("way", ["known", "given"])
+@pytest.mark.parametrize(("saturate", "small", "large"), [(1, 2.0**-127, 2.0**127), (0, np.nan, np.nan)])
+def test_exponents_saturate_as_onnx_runtime_has_it(way: str, saturate: int, small: float, large: float) -> None:
+    """ONNX's reference implementation makes NaN of infinity and 2**-126 of 1e-40; ONNX Runtime 1.32.0 gives what ONNX's table says."""
+    nodes = [
+        make_node("Cast", ["x"], ["z"], to=TensorProto.FLOAT8E8M0, saturate=saturate),
+        make_node("Cast", ["z"], ["y"], to=TensorProto.FLOAT),
+    ]
+    x = np.array([np.inf, np.nan, 3, 1, 0, 1e-40, 2.0**-127], np.float32)
+    loaded = onnx.load(model(nodes, {"x": [7]}, ["y"], opset=25), constants={"x": x} if way == "known" else {})
+    found = loaded.compile("numpy")({} if way == "known" else {"x": x})["y"]
+    np.testing.assert_array_equal(found, np.array([large, np.nan, 4, 1, small, small, 2.0**-127], np.float32))
+
+
+@pytest.mark.parametrize("operator", ["Gelu", "HardSwish", "Mish", "MeanVarianceNormalization"])
+def test_constants_of_float64_are_computed_in_float64(operator: str) -> None:
+    x = RNG.standard_normal((2, 3, 4, 5))
+    built = model([make_node(operator, ["x"], ["y"])], {"x": [2, 3, 4, 5]}, ["y"], types={"x": TensorProto.DOUBLE, "y": TensorProto.DOUBLE})
+    late = onnx.load(built).compile("numpy")({"x": x})["y"]
+    ahead = onnx.load(built, constants={"x": x}).compile("numpy")({})["y"]
+    np.testing.assert_allclose(ahead, late, rtol=1e-14, atol=1e-14)
