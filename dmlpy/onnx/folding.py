@@ -37,9 +37,9 @@ def without_elements(value: Value) -> Value:
 
 
 def empty(node: Node) -> dict[str, Array] | None:
-    """The outputs of a node by name where none of them has any elements, else None."""
+    """The outputs of a node by name where none of them has any elements, else None; also for a node with bodies, which may be wrong."""
     wanted = [value for value in node.outputs if value is not None]
-    if not wanted or any(value.array is None for value in wanted):
+    if not wanted or any(value.array is None for value in wanted) or _has_bodies(node):
         return None
     return {value.name: value.array for value in wanted if value.array is not None}
 
@@ -86,7 +86,11 @@ def folded(
 def _is_folded(node: Node) -> bool:
     if node.domain != "" or node.op_type in _NEVER:
         return False
-    return not any(item.HasField("g") or item.graphs for item in node.proto.attribute)
+    return not _has_bodies(node)
+
+
+def _has_bodies(node: Node) -> bool:
+    return any(item.HasField("g") or item.graphs for item in node.proto.attribute)
 
 
 def _stored(node: Node) -> Array | None:

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_cast import cast_to
 
+from dmlpy.description.naming import listed
 from dmlpy.onnx.lower import MICROSOFT
 from dmlpy.onnx.microsoft.host import host_operator
 from dmlpy.onnx.nodes import schema_of
@@ -46,6 +49,10 @@ def _compared() -> dict[str, list[int]]:
     return found
 
 
+_LEAST_E8M0 = 2.0**-127
+"""The least number of FLOAT8E8M0, which the reference implementation makes of 0; the largest is its inverse."""
+_MOST_INPUTS = 8
+"""The most inputs of a node that a message tells."""
 _QUICK = frozenset(
     {
         *("Abs", "Add", "And", "Cast", "CastLike", "Ceil", "Concat", "Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Floor"),
@@ -59,6 +66,26 @@ _QUICK = frozenset(
 def is_quick(op_type: str, opset: int) -> bool:
     """Whether constants of an operator are computed here first."""
     return op_type in _QUICK and runs(op_type, opset, "")
+
+
+class Compress(OpRun):  # type: ignore[misc, unused-ignore]
+    """What of a condition lies behind the data keeps nothing, as in ONNX Runtime; the reference implementation refuses it."""
+
+    def _run(self, data: Array, condition: Array, axis: int | None = None) -> tuple[Array]:
+        size = data.size if axis is None else data.shape[axis]
+        return (np.compress(condition[:size], data, axis=axis),)
+
+
+class Cast(OpRun):  # type: ignore[misc, unused-ignore]
+    """Infinity and numbers below the least one of FLOAT8E8M0 saturate or are NaN, as ONNX's text and ONNX Runtime have it."""
+
+    def _run(self, x: Array, to: int | None = None, saturate: int | None = 1, round_mode: str | None = "up") -> tuple[Array]:
+        is_saturated = saturate is None or bool(saturate)
+        if to == TensorProto.FLOAT8E8M0:
+            small = np.where((x == _LEAST_E8M0) | is_saturated, np.float32(0), np.float32(np.nan))
+            x = np.where(x <= _LEAST_E8M0, small, x.astype(np.float32))
+            x = np.minimum(x, np.float32(1 / _LEAST_E8M0)) if is_saturated else x
+        return (cast_to(x, to, is_saturated, round_mode or "up"),)  # type: ignore[arg-type]
 
 
 class HostProgram:
@@ -86,7 +113,7 @@ class HostProgram:
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
         try:
-            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports))
+            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Cast, Compress])
         except MemoryError:
             raise
         except Exception as error:  # of many classes, as when it runs
@@ -105,12 +132,21 @@ class HostProgram:
         except MemoryError:
             raise
         except Exception as error:  # the reference implementation raises of many classes
-            raise self._failure(error) from error
+            raise self._failure(error, inputs) from error
         return dict(zip(self.outputs, (_as_array(value) for value in found), strict=True))
 
-    def _failure(self, error: Exception) -> DeviceError:
+    def _failure(self, error: Exception, inputs: Mapping[str, Any] | None = None) -> DeviceError:
         text = f"{type(error).__name__}: {error}".splitlines()[0]
-        return DeviceError("the host", [Problem("onnx.host", self.label, text, "a result of ONNX's reference implementation")])
+        given = [f"{name!r} {_summary(value)}" for name, value in (inputs or {}).items()]
+        why = (f"inputs: {', '.join(given[:_MOST_INPUTS])}" + (", ..." if len(given) > _MOST_INPUTS else ""),) if given else ()
+        return DeviceError("the host", [Problem("onnx.host", self.label, text, "a result of ONNX's reference implementation", why)])
+
+
+def _summary(value: Any) -> str:
+    """Type and sizes of what a node reads."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype.name} {listed(value.shape)}"
+    return f"a list of {len(value)}" if isinstance(value, list) else "None"
 
 
 def _completed(node: NodeProto) -> list[NodeProto]:

@@ -17,7 +17,7 @@ from dmlpy.onnx.microsoft import definitions
 from dmlpy.onnx.node_lowering import lowered
 from dmlpy.onnx.nodes import Node, NotLowered
 from dmlpy.onnx.programs import program_of
-from dmlpy.onnx.single_nodes import computed
+from dmlpy.onnx.single_nodes import computed, computed_wide, is_wide
 from dmlpy.onnx.stages import GraphStage, HostStage, Stage
 from dmlpy.onnx.stated import nodes_in
 from dmlpy.onnx.unforeseen import as_error, as_reason
@@ -317,7 +317,10 @@ class Interpretation:
         arrays = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
         self.budget.visit(node.name, _COMPUTED)
         program = SingleNode.program(self.model, node.proto, opsets, arrays, self.budget)
-        return None if program is None else computed(program, arrays)
+        if program is not None:
+            return computed(program, arrays)
+        wide = SingleNode.program(self.model, node.proto, opsets, arrays, self.budget, wide=True) if is_wide(node.proto, arrays) else None
+        return None if wide is None else computed_wide(wide, arrays)
 
     def _folded(self, node: Node, known: Mapping[str, Array]) -> Values:
         """The outputs of a node that are known before the model runs."""

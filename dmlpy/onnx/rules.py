@@ -15,10 +15,11 @@ from dmlpy.description.naming import listed
 from dmlpy.onnx import guard
 from dmlpy.onnx.elements import element_name, sizes_problem, type_string
 from dmlpy.onnx.equations import letters_of, terms_of
+from dmlpy.onnx.lower.windows import sliding
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.values import Value
@@ -271,6 +272,68 @@ def _pooled(node: Node) -> Iterator[Problem]:
         yield Problem("onnx.invalid", "pads", f"{len(pads)} numbers", f"{2 * len(window)}, a start and an end for each axis")
     elif any(pad >= size for place, size in enumerate(window) for pad in (pads[place], pads[place + len(window)])):
         yield Problem("onnx.invalid", "pads", listed(pads), f"less than the window, {listed(window)}")
+    elif _is_known(node, 0) and node.rank(0) == len(window) + 2:
+        yield from _fitting(node, window)
+
+
+@_rule("Conv", "ConvInteger", "QLinearConv")
+def _convolved(node: Node) -> Iterator[Problem]:
+    """Windows that fit between the pads."""
+    weights = 3 if node.op_type == "QLinearConv" else 1
+    if _is_known(node, 0, weights) and node.rank(0) == node.rank(weights) > 2:
+        yield from _fitting(node, node.attribute("kernel_shape") or node.sizes(weights)[2:])
+
+
+def _fitting(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
+    """A window that is larger than what it slides over has no place."""
+    if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        return
+    for window in sliding(node, node.sizes(0)[2:], lengths).windows:
+        if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
+            expected = f"at least {window.reach} with the pads, which the window reaches over"
+            yield Problem("onnx.invalid", node.input_label(0), f"{listed(node.sizes(0))}, of which {window.size} are slid over", expected)
+
+
+@_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _whole(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 0) and node.rank(0) > 2 and node.sizes(0)[0] and 0 in node.sizes(0):
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "images with elements; only the batch may be empty")
+
+
+@_rule("Det")
+def _square(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 0) and (node.rank(0) < 2 or node.sizes(0)[-1] != node.sizes(0)[-2]):
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "square matrices: the last two sizes are equal")
+
+
+@_rule("NonMaxSuppression")
+def _boxes(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0, 1):
+        return
+    boxes, scores = node.sizes(0), node.sizes(1)
+    if len(boxes) != 3 or boxes[2] != 4:
+        yield Problem("onnx.invalid", node.input_label(0), listed(boxes), "[batches, boxes, 4]")
+    elif len(scores) != 3 or (scores[0], scores[2]) != boxes[:2]:
+        yield Problem(
+            "onnx.invalid", node.input_label(1), listed(scores), f"[{boxes[0]}, classes, {boxes[1]}], for boxes of {listed(boxes)}"
+        )
+
+
+@_rule("ReverseSequence")
+def _reversed(node: Node) -> Iterator[Problem]:
+    batch, time = (int(node.attribute(name, default)) for name, default in (("batch_axis", 1), ("time_axis", 0)))
+    if not _is_known(node, 0) or node.rank(0) < 2 or {batch, time} != {0, 1}:
+        return
+    yield from _sized(node, 1, (node.sizes(0)[batch],), f"one for each of axis {batch} of {listed(node.sizes(0))}")
+    lengths, steps = node.value(1).array, node.sizes(0)[time]
+    if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
+        yield Problem("onnx.invalid", node.input_label(1), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
+
+
+@_rule("Range")
+def _stepped(node: Node) -> Iterator[Problem]:
+    if node.has(2) and (delta := node.value(2).array) is not None and delta.size and not delta.ravel()[0]:
+        yield Problem("onnx.invalid", node.input_label(2), "0", "a step other than 0")
 
 
 @_rule("OneHot")

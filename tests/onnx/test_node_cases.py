@@ -64,5 +64,7 @@ KNOWN_WRONG = (
     "test_attention_4d_causal_fp16",  # ONNX expects numbers that are further from those in FLOAT64
     "test_attention_4d_gqa_with_past_and_present_fp16",
     "test_bernoulli",  # random numbers
+    "test_resize_downsample_scales_cubic_align_corners",  # ONNX Runtime and PyTorch count whole elements of the result
+    "test_resize_downsample_scales_linear_align_corners",
     "test_dft_inverse",  # a zero among results of up to 99: the sum of 100 products in FLOAT32 is not as near as 1e-7
 )

@@ -85,6 +85,14 @@ ROWS = {
     "Squeeze of 2": Row("Squeeze", (normal(2, 3), integers(0)), ("axes", "2")),
     "DepthToSpace of 3 channels": Row("DepthToSpace", (normal(1, 3, 2, 2),), ("3",), {"blocksize": 2}),
     "reflection of 6 in 5": Row("Pad", (normal(5), integers(6, 0)), ("6",), {"mode": "reflect"}),
+    "a window that fits nowhere": Row("Conv", (normal(1, 3, 2, 9), normal(4, 3, 3, 3)), ("'X'", "[1, 3, 2, 9]", "3")),
+    "a dilated window that fits nowhere": Row(
+        "MaxPool", (normal(1, 3, 9, 4),), ("[1, 3, 9, 4]", "5"), {"kernel_shape": [3, 3], "dilations": [1, 2]}
+    ),
+    "a mean of nothing": Row("GlobalAveragePool", (normal(2, 3, 0, 2),), ("'X'", "[2, 3, 0, 2]")),
+    "the determinant of [2, 3]": Row("Det", (normal(4, 2, 3),), ("'X'", "[4, 2, 3]")),
+    "scores of other boxes": Row("NonMaxSuppression", (normal(1, 3, 4), normal(1, 2, 5)), ("'scores'", "[1, 2, 5]", "[1, 3, 4]")),
+    "reversal past the end": Row("ReverseSequence", (normal(3, 2), integers(1, 9)), ("sequence_lens", "9", "3"), held=(1,)),
     "a condition of floats": Row("Where", (normal(3), normal(3), normal(3)), ("condition",)),
     "MatMul of 3 and 4": Row("MatMul", (normal(2, 3), normal(4, 4)), ("3", "4")),
     "Gemm of 3 and 4": Row("Gemm", (normal(2, 3), normal(4, 4)), ("3", "4")),
@@ -122,3 +130,9 @@ def test_a_node_that_contradicts_onnx_is_refused(name: str, way: str) -> None:
     text = str(caught.value)
     assert "wrong" in text
     assert all(part in text for part in row.told), text
+
+
+def test_a_range_has_steps() -> None:
+    proto, _ = built(Row("Range", (np.float32(0), np.float32(3), np.float32(0)), (), held=(0, 1, 2)))
+    with pytest.raises(dml.CompileError, match=r"wrong.input 2 'delta' is 0"):
+        onnx.load(proto).compile("numpy")

@@ -54,10 +54,11 @@ def gather_nd(node: Node) -> Expression:
 
 @lowers("Compress")
 def compress(node: Node) -> Expression:
-    """GATHER of the elements that a known condition keeps."""
-    kept = np.flatnonzero(node.array(1))
+    """GATHER of the elements that a known condition keeps; what of it lies behind the data keeps nothing, as in ONNX Runtime."""
     axis = node.attribute("axis")
     data = node.x(0).reshape(-1) if axis is None else node.x(0)
+    size = prod(node.sizes(0)) if axis is None else node.sizes(0)[node.axis(axis, node.rank(0))]
+    kept = np.flatnonzero(node.array(1)[:size])
     if not kept.size:
         raise node.refusal("onnx.empty", node.input_label(1), "a condition that keeps nothing", "at least one element: no tensor is empty")
     place = 0 if axis is None else node.axis(axis, node.rank(0))

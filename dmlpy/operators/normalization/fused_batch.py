@@ -4,7 +4,8 @@ The input is FLOAT32 or FLOAT16, statistics are FLOAT32. `data_format` tells the
 has any layout, by strides. A group is a channel, of n entries. Its degenerate cases are those of `dmlpy.operators.normalization.batch`.
 
 Differences from TensorFlow: outputs that are not wanted may be absent; the placeholders `reserve_space_3` (of the forward operator) and
-`reserve_space_4`, `reserve_space_5` (of the gradient) do not exist; a variance reserve is the variance on every device.
+`reserve_space_4`, `reserve_space_5` (of the gradient) do not exist; a variance reserve is the variance on every device; a batch of no
+samples is refused, of which TensorFlow gives an empty y, and statistics of NaN.
 """
 
 from __future__ import annotations
