@@ -34,6 +34,7 @@ from dmlpy.keras.recurrent import Recurrent
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer, l1, l1l2, l2
 from dmlpy.keras.simple import Dense, Embedding, Masking
+from dmlpy.keras.time_distributed import TimeDistributed
 
 __all__ = [
     "GRU",
@@ -65,6 +66,7 @@ __all__ = [
     "SimpleRNN",
     "SparseCategoricalCrossentropy",
     "TerminateOnNaN",
+    "TimeDistributed",
     "Weight",
     "from_keras",
     "from_onnx",

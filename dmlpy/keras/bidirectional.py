@@ -62,6 +62,7 @@ class Bidirectional(Layer):
         # As in later versions of Keras, which alone have this argument.
         self.layer.zero_output_for_mask = layer.zero_output_for_mask and layer.return_sequences
         self.stateful = layer.stateful
+        self.return_state = layer.return_state
         if self.input_shape is None:
             self.input_shape = layer.input_shape
         self._outputs: Array | None = None
@@ -122,11 +123,22 @@ class Bidirectional(Layer):
     def descs(self) -> tuple[OperatorDesc, ...]:
         return self.layer.descs
 
+    def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool = False, **more: Any) -> Any:
+        """Runs the layer outside a model, as `Recurrent` does; states are the forward direction's, then the backward one's."""
+        return super().__call__(x, mask, training=training, initial_state=initial_state, **more)
+
+    def called(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Any:
+        y = self._walked(x, mask, training=training, initial_state=initial_state)
+        return [y, *self.layer.final_states()] if self.layer.return_state else y
+
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
-        both = self.layer.walk(x, mask, training=training)
+        return self._walked(x, mask, training=training), mask if self.layer.return_sequences else None
+
+    def _walked(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Array:
+        both = self.layer.walk(x, mask, training=training, initial_state=initial_state)
         if training:
             self._outputs = both if self.merge_mode == "mul" else None
-        return self._merged(both), mask if self.layer.return_sequences else None
+        return self._merged(both)
 
     def backward(self, dy: Array) -> Array | None:
         self.layer.input_gradient = self.input_gradient

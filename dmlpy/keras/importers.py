@@ -19,6 +19,7 @@ from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
+from dmlpy.keras.time_distributed import TimeDistributed
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
     ActivationDesc,
@@ -47,7 +48,6 @@ KERAS_3_ACTIVATIONS: dict[str, ActivationDesc] = {
 """Keras 3's activation names that a cell can apply."""
 
 _REQUIRED = {
-    "return_state": False,
     "activity_regularizer": None,
     "kernel_constraint": None,
     "recurrent_constraint": None,
@@ -55,15 +55,15 @@ _REQUIRED = {
 }
 """Options of Keras 3, each with the only supported value."""
 
-_SAME = ("return_sequences", "stateful", "go_backwards", "unroll", "zero_output_for_mask", "reset_after")
+_SAME = ("return_sequences", "return_state", "stateful", "go_backwards", "unroll", "zero_output_for_mask", "reset_after")
 """Options that have the same name in Keras 3 and in these layers."""
 
 _RENAMED = {"activation": "activation", "recurrent_activation": "inner_activation"}
 _REGULARIZERS = {"kernel_regularizer": "W_regularizer", "recurrent_regularizer": "U_regularizer", "bias_regularizer": "b_regularizer"}
 
 
-def from_keras(layer: Any) -> Recurrent | Bidirectional:
-    """Creates a layer like a built SimpleRNN, GRU, LSTM or Bidirectional of Keras 3, with its weights.
+def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
+    """Creates a layer like a built SimpleRNN, GRU, LSTM or Bidirectional of Keras 3, or a TimeDistributed of one, with its weights.
 
     A layer without bias becomes one whose bias is zeros, which training changes.
 
@@ -76,6 +76,11 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional:
     Raises:
         DescError: a layer of another kind, one that is not built, or options that cannot be expressed, all of them together.
     """
+    if type(layer).__name__ == "TimeDistributed" and hasattr(layer, "layer"):
+        try:
+            return TimeDistributed(from_keras(layer.layer))
+        except DescError as error:
+            raise DescError("from_keras", [problem.under("layer") for problem in error.problems]) from None
     problems: list[Problem] = []
     walks = {"": layer}
     if type(layer).__name__ == "Bidirectional":
@@ -116,7 +121,7 @@ def _keras_arguments(layer: Any) -> tuple[dict[str, Any], list[Problem]]:
     """The arguments of the layer for one of Keras's, and the problems with it."""
     name = type(layer).__name__
     if name not in _CELLS or not hasattr(layer, "get_config"):
-        return {}, [Problem("import.kind", "", f"a {name}", f"a layer of Keras 3: {', '.join(_CELLS)} or Bidirectional")]
+        return {}, [Problem("import.kind", "", f"a {name}", f"a layer of Keras 3: {', '.join(_CELLS)}, Bidirectional or TimeDistributed")]
     if not layer.built:
         return {}, [Problem("layer.not_built", "", "not built", "a layer with weights", remedy="call it on data, or build(shape)")]
     config = layer.get_config()

@@ -65,12 +65,14 @@ class Layer(ABC):
         weights: the trained arrays.
         input_type: type of the input's elements in the device's memory.
         stateful: whether the last state of a sample starts the sample at its place in the next batch.
+        return_state: whether a call gives states beside the output.
         input_gradient: whether `backward` gives the input's gradient; a model needs none of its first layer's.
         initializes: whether the weights begin as their initializers say; else with zeros, as those of a model that is loaded from a file.
     """
 
     input_type: ClassVar[type[np.generic]] = np.float32
     stateful: bool = False
+    return_state: bool = False
     input_gradient: bool = True
     initializes: bool = True
     _made: ClassVar[Counter[str]] = Counter()
@@ -264,8 +266,19 @@ class Layer(ABC):
             raise DescError(self.name, problems)
         return [self.backend.array(given) for given in arrays]
 
-    def __call__(self, x: Any, mask: Any = None, *, training: bool = False) -> Array:
+    @property
+    def head(self) -> Layer:
+        """The layer whose backward pass a loss may begin with its logits: this one, or what it applies to each step."""
+        return self
+
+    def __call__(self, x: Any, mask: Any = None, *, training: bool = False, **more: Any) -> Array:
         """Runs the layer outside a model; builds it on the default device if it is not built yet.
+
+        Args:
+            x: an array of the shape that the layer was built for.
+            mask: the mask of its steps.
+            training: whether dropout acts, and what `backward` needs is kept.
+            **more: what layers of one kind take beside: the `initial_state` of recurrent ones.
 
         Raises:
             DescError: an input that the layer cannot have.
@@ -286,7 +299,11 @@ class Layer(ABC):
             raise DescError(self.name, problems)
         with backend.current():
             given_mask = None if steps is None else backend.array(steps, np.bool_)
-            return self.forward(backend.array(values, self.input_type), given_mask, training=training)[0]
+            return self.called(backend.array(values, self.input_type), given_mask, training=training, **more)
+
+    def called(self, x: Array, mask: Array | None, *, training: bool) -> Array:
+        """What a call returns for arrays in the device's memory: the output of `forward`."""
+        return self.forward(x, mask, training=training)[0]
 
 
 def _is_shape(value: Any) -> bool:

@@ -78,6 +78,11 @@ class Sequential:
         """
         if not isinstance(layer, Layer):
             raise DescError("Sequential.add", [Problem("layer.kind", "layer", f"a {type(layer).__name__}", "a layer")])
+        if layer.return_state:
+            remedy = "leave return_state out, or call the layers one after the other"
+            raise DescError(
+                layer.name, [Problem("layer.kind", "return_state", "True", "False: a model's layer has one output", remedy=remedy)]
+            )
         last = self.layers[-1] if self.layers else None
         shape = _found_input_shape(layer, None if last is None else last.output_shape, "" if last is None else last.name)
         layer.input_gradient = last is not None

@@ -21,9 +21,9 @@ import numpy as np
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
+from dmlpy.description.naming import did_you_mean, plural
 from dmlpy.keras.activations import activation as find_activation
-from dmlpy.keras.arguments import dropout_problems, found_argument, found_arrays, size_problems
+from dmlpy.keras.arguments import dropout_problems, found_argument, found_array, found_arrays, size_problems
 from dmlpy.keras.initializers import Initializer, initial
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.layer import Layer, Shape, Weight
@@ -83,6 +83,8 @@ class Recurrent(Layer):
         dropout_U: the same for the state that the products see.
         weights: first values, as `set_weights` takes them in Keras 1's order.
         return_sequences: whether the output has all steps, or the last one that is walked.
+        return_state: whether a call returns the states in which it ends behind the output: [y, h], of LSTM [y, h, c], each state [B, H].
+            A layer of a model has one output, and so no `return_state`.
         go_backwards: whether the last step is read first; with `return_sequences` the output is in the order of reading.
         stateful: whether sample i of a batch starts from the state in which sample i of the batch before ended. Needs a fixed batch size:
             `batch_input_shape`. Gradients do not go back into the batch before.
@@ -135,6 +137,7 @@ class Recurrent(Layer):
         *,
         weights: Sequence[Any] | None = None,
         return_sequences: bool = False,
+        return_state: bool = False,
         go_backwards: bool = False,
         stateful: bool = False,
         unroll: bool = False,
@@ -152,6 +155,7 @@ class Recurrent(Layer):
         )
         self.output_dim = output_dim
         self.return_sequences = return_sequences
+        self.return_state = return_state
         self.go_backwards = go_backwards
         self.stateful = stateful
         self.unroll = unroll
@@ -190,7 +194,7 @@ class Recurrent(Layer):
 
     def _argument_problems(self, unknown: Mapping[str, Any]) -> list[Problem]:
         problems = size_problems(output_dim=self.output_dim) + dropout_problems(dropout_W=self.dropout_W, dropout_U=self.dropout_U)
-        for name in ("return_sequences", "go_backwards", "stateful", "unroll", "zero_output_for_mask"):
+        for name in ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "zero_output_for_mask"):
             if not isinstance(value := getattr(self, name), bool | np.bool_):
                 problems.append(Problem("field.form", name, brief(value), "True or False"))
         if self.consume_less not in ("cpu", "mem", "gpu"):
@@ -253,7 +257,8 @@ class Recurrent(Layer):
     def make_weights(self, backend: Backend) -> None:
         """Makes `weights` as parts of the desc's tensors; where a gate has one bias, Rb is not among them and stays zero."""
         attributes = {"activation_descs": self.activations * self.directions, "direction": self.direction, **self.attributes}
-        kind = Kind(*self.forms, attributes, self.return_sequences, self.stateful, self.zero_output_for_mask)
+        options = (self.return_sequences, self.stateful, self.return_state, self.zero_output_for_mask)
+        kind = Kind(*self.forms, attributes, *options)
         self._passes = RecurrentPasses(backend, kind, self.input_dim, self.output_dim)
         names = [f"{way}{name}" for way in self._ways for name in "WUb"]
         regularizers = self._regularizers * self.directions
@@ -356,6 +361,29 @@ class Recurrent(Layer):
     def descs(self) -> tuple[OperatorDesc, ...]:
         return () if self._passes is None else self._passes.descs
 
+    def __call__(self, x: Any, mask: Any = None, *, initial_state: Any = None, training: bool = False, **more: Any) -> Any:
+        """Runs the layer outside a model; builds it on the default device if it is not built yet.
+
+        Args:
+            x: [B, T, I].
+            mask: [B, T], the steps that count.
+            initial_state: the states to begin with, as `return_state` gives them: a list of one array [B, H] or of LSTM's two, or that
+                one array. None: zeros, or where a stateful layer ended.
+            training: whether dropout acts, and what `backward` needs is kept; the states have no gradients.
+            **more: nothing.
+
+        Returns:
+            The output; with `return_state` a list of it and the states.
+
+        Raises:
+            DescError: an input, a mask or states that the layer cannot have.
+        """
+        return super().__call__(x, mask, training=training, initial_state=initial_state, **more)
+
+    def called(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Any:
+        y = self._as_read(self.walk(x, mask, training=training, initial_state=initial_state)[..., 0, :])
+        return [y, *self.final_states()] if self.return_state else y
+
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
         y = self.walk(x, mask, training=training)[..., 0, :]
         return self._as_read(y), mask if self.return_sequences else None
@@ -369,18 +397,48 @@ class Recurrent(Layer):
             return y
         return y[:, ::-1].copy()
 
-    def walk(self, x: Array, mask: Array | None, *, training: bool) -> Array:
+    def walk(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Array:
         """Computes the outputs of each direction in time order, [B, T, D, H], or the last ones, [B, D, H].
 
         Raises:
-            DescError: an input or a mask of other sizes.
+            DescError: an input, a mask or initial states of other sizes.
         """
         backend, passes = self._built_backend("x"), self._passes
         assert passes is not None
         if problems := self._call_problems(x, mask):
             raise DescError(self.name, problems)
+        initial = None if initial_state is None else self._initial_states(initial_state, x.shape[0], backend)
         dropout = self._dropout(x.shape[0], backend) if training else {}
-        return passes.run(x, mask, dropout, training=training)
+        return passes.run(x, mask, dropout, training=training, initial=initial)
+
+    def final_states(self) -> list[Array]:
+        """The states in which the last pass ended, [B, H]: h, of LSTM h and c; of two directions the forward one's first."""
+        ended = {} if self._passes is None else self._passes.ended
+        return [array[0, way].copy() for way in range(self.directions) for array in ended.values()]
+
+    def _initial_states(self, given: Any, batch: int, backend: Backend) -> dict[str, Array]:
+        """The states that a call is given, [1, D, B, H] by the desc's fields.
+
+        Raises:
+            DescError: another number of arrays, or other sizes.
+        """
+        fields = ("hidden_init_tensor", "cell_mem_init_tensor") if self.cell == "LSTM" else ("hidden_init_tensor",)
+        listed = list(given) if isinstance(given, list | tuple) else [given]
+        wanted = len(fields) * self.directions
+        if len(listed) != wanted:
+            names = "h and c" if len(fields) == 2 else "h"
+            expected = f"{wanted}: {names} of {'each direction, forward first' if self.directions == 2 else 'the layer'}"
+            raise DescError(self.name, [Problem("weights.count", "initial_state", plural(len(listed), "array"), expected)])
+        problems: list[Problem] = []
+        arrays = [found_array(backend.values, state, f"initial_state[{place}]", problems) for place, state in enumerate(listed)]
+        for place, array in enumerate(arrays):
+            if array is not None and array.shape != (batch, self.output_dim):
+                expected = f"{[batch, self.output_dim]}: batch, units"
+                problems.append(Problem("array.shape", f"initial_state[{place}]", f"of shape {list(array.shape)}", expected))
+        if problems:
+            raise DescError(self.name, problems)
+        whole = [backend.array(array, np.float32) for array in arrays if array is not None]
+        return {name: backend.xp.stack(whole[place :: len(fields)])[None] for place, name in enumerate(fields)}
 
     def walk_back(self, dy: Array) -> Array | None:
         """Computes the input's gradient from that of `walk`'s result; sets the weights' gradients."""

@@ -31,6 +31,7 @@ class Kind(NamedTuple):
         attributes: activations of all directions, direction, and what else the struct has.
         return_sequences: whether all steps are wanted, or the last one only.
         stateful: whether a pass begins with the states in which the last one ended.
+        return_state: whether the states in which a pass ends are wanted.
         zero_output_for_mask: whether masked steps give zeros in place of the output before.
     """
 
@@ -39,7 +40,13 @@ class Kind(NamedTuple):
     attributes: Mapping[str, Any]
     return_sequences: bool
     stateful: bool
+    return_state: bool
     zero_output_for_mask: bool
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether each pass gives the states in which it ends."""
+        return self.stateful or self.return_state
 
 
 class _Kept(NamedTuple):
@@ -64,6 +71,7 @@ class RecurrentPasses:
         descs: the descs of the last pass: the forward operator's, then, after a training step, the gradient's.
         states: in which the last pass of a stateful layer ended, by the fields that the next one begins with; empty for zeros. Each pass
             makes new ones.
+        ended: the states in which the last pass ended, in the same form, where they are kept.
     """
 
     backend: Backend
@@ -73,6 +81,7 @@ class RecurrentPasses:
     constants: dict[str, Array] = field(init=False)
     descs: tuple[OperatorDesc, ...] = field(default=(), init=False)
     states: dict[str, Array] = field(default_factory=dict, init=False)
+    ended: dict[str, Array] = field(default_factory=dict, init=False)
     _known: dict[tuple[Any, ...], Any] = field(default_factory=dict, init=False)
     _kept: _Kept | None = field(default=None, init=False)
 
@@ -87,7 +96,7 @@ class RecurrentPasses:
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy can be trained, but not run backward through a pass of the original; its descs are made anew.
-        return vars(self) | {"_kept": None, "_known": {}}
+        return vars(self) | {"_kept": None, "_known": {}, "ended": {}}
 
     @property
     def gates(self) -> int:
@@ -105,7 +114,9 @@ class RecurrentPasses:
         """Whether there was a training pass to run backward through."""
         return self._kept is not None
 
-    def run(self, x: Array, mask: Array | None, dropout: Mapping[str, Array], *, training: bool) -> Array:
+    def run(
+        self, x: Array, mask: Array | None, dropout: Mapping[str, Array], *, training: bool, initial: Mapping[str, Array] | None = None
+    ) -> Array:
         """Computes all outputs, [B, T, D, H] in time order, or the last ones, [B, D, H].
 
         Args:
@@ -113,6 +124,7 @@ class RecurrentPasses:
             mask: [B, T], bool; None, all steps count.
             dropout: multipliers of x and h, [D, G, B, I] and [D, G, B, H], by field.
             training: whether `gradients` shall follow.
+            initial: the states that the pass begins with, [1, D, B, H], in the form of `states`; None: those, or zeros.
         """
         xp = self.backend.xp
         batch, steps, _ = x.shape
@@ -121,7 +133,9 @@ class RecurrentPasses:
             # Packed, so that its strides follow from the sizes, which are the key of a desc.
             inputs["step_mask_tensor"] = _packed(xp, mask, np.bool_).view(np.uint8).T[None, None]
         outputs, shown = self._outputs(batch, steps)
-        if self.kind.stateful:
+        if initial is not None:
+            inputs |= initial
+        elif self.kind.stateful:
             for output, state in _STATES.items():
                 if output in outputs:
                     inputs[state] = self.states[state] if self.states else xp.zeros(outputs[output].shape, np.float32)
@@ -134,10 +148,11 @@ class RecurrentPasses:
         desc = self._known[key]
         found = self.backend.run(desc, **inputs, **outputs)
         self.descs = (desc,)
-        if self.kind.stateful:
+        if self.kind.keeps_states:
             # Packed copies: the caller may write into its output.
-            self.states = {state: outputs[output].copy() for output, state in _STATES.items() if output in outputs}
-        output_mask = None if mask is None else self._output_mask(mask)
+            self.ended = {state: outputs[output].copy() for output, state in _STATES.items() if output in outputs}
+            self.states = self.ended if self.kind.stateful else {}
+        output_mask = None if mask is None else self._output_mask(mask, carried=self.kind.stateful or initial is not None)
         if training:
             self._kept = _Kept(key, desc, inputs | {"reserve_tensor": found.reserve_tensor}, output_mask)
         if output_mask is not None:
@@ -180,21 +195,21 @@ class RecurrentPasses:
         shown = xp.empty(shape, np.float32)
         fields = self.kind.plain.model_fields
         outputs = {"output_sequence_tensor" if self.kind.return_sequences else "output_single_tensor": _steps_first_outputs(shown)}
-        if self.kind.stateful:
+        if self.kind.keeps_states:
             for name in _STATES:
                 if name in fields and name not in outputs:
                     outputs[name] = _steps_first_outputs(xp.empty((batch, ways, units), np.float32))
         return outputs, shown
 
-    def _output_mask(self, mask: Array) -> Array | None:
-        """The mask that multiplies the outputs; None if all outputs count."""
+    def _output_mask(self, mask: Array, *, carried: bool) -> Array | None:
+        """The mask that multiplies the outputs; None if all outputs count. A pass may have begun with states that are carried."""
         if self.kind.return_sequences:
             return mask[:, :, None, None] if self.kind.zero_output_for_mask else None
         if self.kind.zero_output_for_mask:
             last = 0 if self.kind.attributes["direction"] is RecurrentDirection.BACKWARD else -1
             return mask[:, last, None, None]
         # The operator returns the carried state; if no step counted, there is no output to repeat.
-        return mask.any(axis=1)[:, None, None] if self.kind.stateful else None
+        return mask.any(axis=1)[:, None, None] if carried else None
 
     def _gradient_desc(self, desc: RecurrentTrainingDesc, arrays: Mapping[str, Array], wanted: Iterable[str]) -> OperatorDesc:
         gradient = desc.gradient(*(_gradient_of(name) for name in wanted))

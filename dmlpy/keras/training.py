@@ -87,9 +87,11 @@ class Objective:
         """
         self._refuse(values, mask, targets)
         backward: Callable[[Array], Array | None] = last.backward
-        if isinstance(self.loss, Crossentropy) and isinstance(last, Dense) and type(last.activation) is self.loss.link:
-            scores, gradient = self.loss.of_logits(targets, values, last.logits, backend)
-            backward = last.backward_logits
+        head = last.head
+        if isinstance(self.loss, Crossentropy) and isinstance(head, Dense) and type(head.activation) is self.loss.link:
+            scores, gradient = self.loss.of_logits(targets, values, head.logits, backend)
+            head.input_gradient = last.input_gradient
+            backward = head.backward_logits
         else:
             scores, gradient = self.loss.of_values(targets, values, backend)
         weights = score_weights(scores.shape, mask, sample_weight, backend.xp)

@@ -12,7 +12,6 @@ Differences from torch.nn:
   `state_dict` has torch.nn's entries. Gradients lie in `params.grad`; `module.views(module.params.grad)` names its parts.
 - Dropout draws its masks from PyTorch's generator, so `torch.manual_seed` repeats them, but they are not the masks of torch.nn.
   A dropout of 1 is refused.
-- A batch of no samples is refused.
 - The gradient can be taken in evaluation mode on a GPU too; it cannot itself be differentiated, here not on the CPU either.
 - A module sharded by `fully_shard` has the one entry `params` in its `state_dict`, a DTensor; a module that is not sharded loads it.
 - torch.compile and torch.export see a network as one operator, `torch.ops.dmlpy.cudnn_rnn`.

@@ -104,6 +104,12 @@ def _run_network(
     named = _named(input, input_h, input_c, params, sequence_lengths, tail)
     if dropout_offset is not None:
         named["dropout_offset"] = dropout_offset.view(torch.uint64)
+    if _is_empty(input, input_h, input_c):
+        # Compiled for one sample, so that what else is wrong is refused; no tensor of DirectML is empty, so that nothing runs.
+        _network_call(network, input.device, batch_first, training, _key(_of_one_sample(named)))
+        attributes = (rnn_mode, input_mode, direction, dropout, num_proj, tail, batch_first, training)
+        *results, reserve = _network_sizes(input, input_h, input_c, params, sequence_lengths, dropout_offset, *attributes)
+        return (*results, reserve.zero_())
     found = _network_call(network, input.device, batch_first, training, _key(named))(named)
     return tuple(found[name] if name in found else input.new_empty(0) for name in (*RESULTS, "reserve_space"))
 
@@ -127,6 +133,10 @@ def _run_gradient(
     wanted: Sequence[bool],
 ) -> tuple[torch.Tensor, ...]:
     """Computes the gradients of the `wanted` of `DIFFERENTIABLE`, from those of the results; None counts as zeros."""
+    if _is_empty(input, input_h, input_c):
+        tensors = (input, input_h, input_c, params)
+        pairs = zip(tensors, wanted, strict=True)
+        return tuple(torch.zeros_like(tensor) if asked and tensor is not None else input.new_empty(0) for tensor, asked in pairs)
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
     named = _named(input, input_h, input_c, params, sequence_lengths, tail)
     for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
@@ -238,6 +248,23 @@ torch.library.register_vmap("dmlpy::cudnn_rnn_backprop", _mapped(gradient_op), l
 
 
 # The compiled operators
+
+
+def _is_empty(*tensors: torch.Tensor | None) -> bool:
+    """Whether a batch has no samples, as the last one of a data set may; a sequence without steps is refused, as by PyTorch."""
+    return all(tensor.dim() == 3 and tensor.shape[1] == 0 for tensor in tensors if tensor is not None)
+
+
+def _of_one_sample(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors like those of an empty batch with one sample in it."""
+    axes = {"input": 1, "input_h": 1, "input_c": 1, "sequence_lengths": 0}
+    found = dict(named)
+    for name, axis in axes.items():
+        if name in found and found[name].dim() > axis and not found[name].shape[axis]:
+            sizes = list(found[name].shape)
+            sizes[axis] = 1
+            found[name] = found[name].new_zeros(sizes)
+    return found
 
 
 def _named(

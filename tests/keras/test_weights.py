@@ -218,7 +218,12 @@ def test_from_keras_keeps_options() -> None:
 @pytest.mark.parametrize(
     ("name", "config", "attributes", "paths"),
     [
-        ("gru", {"bias_constraint": {"class_name": "NonNeg"}, "return_state": True}, {}, ["return_state", "bias_constraint"]),
+        (
+            "gru",
+            {"bias_constraint": {"class_name": "NonNeg"}, "activity_regularizer": "l2"},
+            {},
+            ["activity_regularizer", "bias_constraint"],
+        ),
         ("gru", {"activation": "silu", "kernel_constraint": {"class_name": "NonNeg"}}, {}, ["kernel_constraint", "activation"]),
         ("gru", {"recurrent_regularizer": {"class_name": "OrthogonalRegularizer", "config": {}}}, {}, ["recurrent_regularizer"]),
         ("gru", {}, {"compute_dtype": "float16"}, ["dtype"]),

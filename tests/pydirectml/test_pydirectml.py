@@ -392,13 +392,14 @@ def test_a_gru_has_the_outputs_that_are_asked_for(options: str, present: tuple[b
 def recurrent(session: Session, flags: dml.TensorFlags, place: int) -> dml.GRUOutputs:
     """A GRU of which one input has the flags."""
     sizes = [[1, 3, 2, 4], [1, 1, 15, 4], [1, 1, 15, 5], [1, 1, 1, 30], [1, 1, 2, 5]]
-    tensors = []
+    tensors: list[dml.Expression] = []
     for index, own in enumerate(sizes):
         desc = dml.TensorDesc(dml.FLOAT32, flags if index == place else dml.TensorFlags.NONE, own)
         tensors.append(dml.input_tensor(session.graph, len(session.bindings), desc))
         session.bindings.append(dml.Binding(tensors[-1], random(*own)))
     functions = [dml.FusedActivation(dml.ACTIVATION_SIGMOID), dml.FusedActivation(dml.ACTIVATION_TANH)]
-    return dml.gru(*tensors, activation_descs=functions)
+    x, w, r, b, h = tensors
+    return dml.gru(x, w, r, b, h, activation_descs=functions)
 
 
 @pytest.mark.parametrize("place", range(5))
