@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def calls(run: Callable[[], object]) -> int:
     """The calls of functions, those of C included, that a piece of work makes, with nothing kept from earlier work."""
     for found in gc.get_objects():
-        if isinstance(found, _lru_cache_wrapper) and found.__module__.startswith("dmlpy.") and found.cache_parameters()["maxsize"]:
+        if type(found) is _lru_cache_wrapper and found.__module__.startswith("dmlpy.") and found.cache_parameters()["maxsize"]:
             found.cache_clear()  # one of bounded size: it may forget at any time
     profile = cProfile.Profile()
     profile.runcall(run)

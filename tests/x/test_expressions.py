@@ -197,7 +197,6 @@ def test_a_wrong_use_names_the_callers_line(name: str) -> None:
 
 SCRIPT = """\
 from dmlpy import x
-from dmlpy.x import calls
 
 def block(value):
     return x.activation_softmax1(value, axes=[1])
