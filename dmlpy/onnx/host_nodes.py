@@ -45,7 +45,10 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
 
         def run_microsoft(values: dict[str, Any]) -> None:
             given = {name: target.on_host(values[name]) for name in node.reads}
-            values.update(computed(node.proto, MICROSOFT, node.opsets.get(MICROSOFT, 1), given))
+            try:
+                values.update(computed(node.proto, MICROSOFT, node.opsets.get(MICROSOFT, 1), given))
+            except MemoryError:
+                raise _out_of_memory(node, target) from None
 
         return run_microsoft
 
@@ -62,10 +65,13 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
         try:
             values.update(_wide(node, given, target) or program()(given))
         except MemoryError:
-            text = f"the host has no memory left for node {node.proto.name!r} of {target.name}"
-            raise DeviceError(text, hresult=HResult.E_OUTOFMEMORY) from None
+            raise _out_of_memory(node, target) from None
 
     return run
+
+
+def _out_of_memory(node: HostNode, target: Target) -> DeviceError:
+    return DeviceError(f"the host has no memory left for node {node.proto.name!r} of {target.name}", hresult=HResult.E_OUTOFMEMORY)
 
 
 def _wide(node: HostNode, given: dict[str, Any], target: Target) -> dict[str, Any] | None:
