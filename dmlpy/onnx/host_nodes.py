@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import HResult
+from dmlpy.onnx.domains.host import computed, host_operator
 from dmlpy.onnx.host import HostProgram, runs
 from dmlpy.onnx.interpretation import SingleNode
 from dmlpy.onnx.loops import LoopRun
-from dmlpy.onnx.lower import MICROSOFT
-from dmlpy.onnx.microsoft.host import computed, host_operator
 from dmlpy.onnx.single_nodes import computed_wide, is_wide
 from dmlpy.validation.problems import DeviceError, Problem
 
@@ -41,21 +40,21 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
 
         return run_loop
 
-    if node.proto.domain == MICROSOFT and host_operator(node.proto.op_type) is not None:
+    own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+    if own and host_operator(node.proto.op_type, own) is not None:
 
-        def run_microsoft(values: dict[str, Any]) -> None:
+        def run_own(values: dict[str, Any]) -> None:
             given = {name: target.on_host(values[name]) for name in node.reads}
             try:
-                values.update(computed(node.proto, MICROSOFT, node.opsets.get(MICROSOFT, 1), given))
+                values.update(computed(node.proto, own, node.opsets.get(own, 1), given))
             except MemoryError:
                 raise _out_of_memory(node, target) from None
 
-        return run_microsoft
+        return run_own
 
     @cache
     def program() -> HostProgram:
-        domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
-        if not runs(node.proto.op_type, node.opsets.get(domain, 1), domain):
+        if not runs(node.proto.op_type, node.opsets.get(own, 1), own):
             problem = Problem("onnx.kernel", node.proto.name, f"{node.proto.op_type} in FLOAT64", "FLOAT32 or FLOAT16, or other attributes")
             raise DeviceError(target.name, [problem])
         return HostProgram([node.proto], node.opsets, list(node.reads), list(node.results))

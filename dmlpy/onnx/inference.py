@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
-from dmlpy.onnx.lower import MICROSOFT
-from dmlpy.onnx.microsoft.host import described
+from dmlpy.onnx.domains.host import described
 from dmlpy.onnx.nodes import schema_of
 from dmlpy.onnx.values import Value, of_proto
 
@@ -51,7 +50,7 @@ def inferred(
                     found[name] = told
             if all(_has_sizes(found.get(name)) for name in node.output if name):
                 break
-    own = described(node, domain, opsets.get(domain, 1), inputs) if domain == MICROSOFT else ()
+    own = described(node, domain, opsets.get(domain, 1), inputs) if domain else ()
     values: list[Value | None] = []
     for index, (name, label) in enumerate(zip(node.output, labels, strict=True)):
         proto = found.get(name, types.get(label))
