@@ -16,8 +16,7 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_cast import cast_to
 
 from dmlpy.description.naming import listed
-from dmlpy.onnx.lower import MICROSOFT
-from dmlpy.onnx.microsoft.host import host_operator
+from dmlpy.onnx.domains.host import host_operator
 from dmlpy.onnx.nodes import schema_of
 from dmlpy.validation.problems import DeviceError, Problem
 
@@ -37,9 +36,9 @@ _BY_NATURE = frozenset(
 
 def runs(op_type: str, opset: int, domain: str) -> bool:
     """Whether the host may run an operator: the reference implementation has it and gives what ONNX Runtime gives, or dmlpy defines it."""
-    if domain == MICROSOFT:
-        return host_operator(op_type) is not None
-    schema = None if domain else schema_of(op_type, opset, domain)
+    if domain:
+        return host_operator(op_type, domain) is not None
+    schema = schema_of(op_type, opset, domain)
     return schema is not None and (op_type in _BY_NATURE or schema.since_version in _compared().get(op_type, ()))
 
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.onnx.domains.host import computed as computed_by_domain
+from dmlpy.onnx.domains.host import host_operator
 from dmlpy.onnx.host import HostProgram, runs
 from dmlpy.onnx.interpretation import SingleNode
 from dmlpy.onnx.loops import LoopRun
-from dmlpy.onnx.lower import MICROSOFT
-from dmlpy.onnx.microsoft.host import computed as computed_by_microsoft
-from dmlpy.onnx.microsoft.host import host_operator
 from dmlpy.onnx.single_nodes import computed, computed_wide, is_wide
 from dmlpy.onnx.unforeseen import as_error
 from dmlpy.validation.checking import LATEST
@@ -44,20 +43,21 @@ def host_run(node: HostNode, target: Target) -> Callable[[dict[str, Any]], None]
 
         return run_loop
 
-    if node.proto.domain == MICROSOFT and host_operator(node.proto.op_type) is not None:
+    own = "" if node.proto.domain == "ai.onnx" else node.proto.domain
+    if own and host_operator(node.proto.op_type, own) is not None:
 
-        def run_microsoft(values: dict[str, Any]) -> None:
+        def run_own(values: dict[str, Any]) -> None:
             given = {name: target.on_host(values[name]) for name in node.reads}
-            opset, budget = node.opsets.get(MICROSOFT, 1), target.model.budget()
-            values.update(computed_by_microsoft(node.proto, MICROSOFT, opset, given, budget))
+            opset, budget = node.opsets.get(own, 1), target.model.budget()
+            with as_error(target.name, node.proto.name, node.proto, DeviceError):
+                values.update(computed_by_domain(node.proto, own, opset, given, budget))
 
-        return run_microsoft
+        return run_own
 
     @cache
     def program() -> HostProgram:
-        domain = "" if node.proto.domain == "ai.onnx" else node.proto.domain
-        if not runs(node.proto.op_type, node.opsets.get(domain, 1), domain):
-            found = f"{node.proto.op_type} of opset {node.opsets.get(domain, 1)}"
+        if not runs(node.proto.op_type, node.opsets.get(own, 1), own):
+            found = f"{node.proto.op_type} of opset {node.opsets.get(own, 1)}"
             expected = "an operator that DirectML's operators express, or that the host runs"
             problem = Problem("onnx.kernel", node.proto.name, found, expected)
             raise DeviceError(target.name, [problem])

@@ -11,8 +11,7 @@ from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_infer
 
 from dmlpy.onnx import guard
 from dmlpy.onnx.body_types import by_bodies
-from dmlpy.onnx.lower import MICROSOFT
-from dmlpy.onnx.microsoft.host import described
+from dmlpy.onnx.domains.host import described
 from dmlpy.onnx.values import Value, of_proto
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def inferred(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProt
                     found[name] = stated
             if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
                 break
-    told = () if node.domain != MICROSOFT or node.problems else described(node)
+    told = () if not node.domain or node.problems else described(node)
     values: list[Value | None] = []
     for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
         proto = found.get(name, types.get(label))

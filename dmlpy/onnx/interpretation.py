@@ -10,10 +10,10 @@ from onnx import GraphProto, NodeProto, TensorProto
 from onnx.helper import make_node
 
 from dmlpy.onnx import bodies, control_flow, folding, functions, host, rules, sequences
+from dmlpy.onnx.domains import definitions
 from dmlpy.onnx.inference import inferred
 from dmlpy.onnx.limits import OPERANDS
 from dmlpy.onnx.lower import MICROSOFT, lowering
-from dmlpy.onnx.microsoft import definitions
 from dmlpy.onnx.node_lowering import lowered
 from dmlpy.onnx.nodes import Node, NotLowered
 from dmlpy.onnx.programs import program_of

@@ -255,6 +255,37 @@ def test_what_contradicts_an_operator_of_the_host_is_refused(
     assert text in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("operator", "given", "attributes"),
+    [
+        ("QLinearAveragePool", {"x": X[None], "s": PARAMETERS["x_scale"], "z": None, "t": PARAMETERS["y_scale"]}, {"ceil_mode": 1}),
+        (
+            "QLinearAveragePool",
+            {"x": X[None], "s": PARAMETERS["x_scale"], "z": None, "t": PARAMETERS["y_scale"]},
+            {"ceil_mode": 1, "count_include_pad": 1, "kernel_shape": "ab"},
+        ),
+        ("GridSample", {"x": normal(1, 1, 3, 3)}, {"mode": 3}),
+        ("Pad", {"x": normal(2, 2), "p": np.array([1, 1]), "v": normal(2)}, {}),
+        ("NhwcMaxPool", {"x": X[None]}, {"kernel_shape": [2, 2, 2]}),
+        ("QEmbedLayerNormalization", {"x": X}, {}),
+        ("DynamicQuantizeLSTM", {"x": normal(2, 3)}, {"hidden_size": 2}),
+        ("DynamicQuantizeLSTM", {"x": normal(2, 3, 4), "w": X, "r": X}, {"hidden_size": 2, "direction": "sideways"}),
+        ("CropAndResize", {"x": normal(1, 1, 4, 4), "b": normal(1, 4), "i": np.array([7]), "s": np.array([2, 2])}, {}),
+        ("DecoderMaskedMultiHeadAttention", {"q": normal(2, 1, 8)}, {"num_heads": 3}),
+        ("FusedConv", {"x": normal(1, 1), "w": normal(1)}, {"activation": "Relu"}),
+        ("FusedGemm", {"x": normal(3), "w": normal(3)}, {"activation": "Relu"}),
+        ("QGemm", {"x": X[0]}, {}),
+    ],
+)
+def test_damaged_nodes_are_refused_by_dmlpy(operator: str, given: dict[str, Array | None], attributes: dict[str, Any]) -> None:
+    """Inputs of other ranks, attributes of other types, inputs that are missing: no error of another library comes through."""
+    known = tuple(name for name, array in given.items() if array is not None and not array.shape)
+    with pytest.raises(dml.DmlError):
+        loaded(operator, given, {"y": TensorProto.FLOAT}, known, **attributes).compile("numpy")(
+            {name: array for name, array in given.items() if array is not None and name not in known}
+        )
+
+
 @pytest.mark.parametrize("operator", ["FusedGemm", "QLinearAveragePool", "CDist", "Trilu"])
 def test_a_batch_that_is_open_is_compiled_when_it_comes(operator: str) -> None:
     """Nodes that are lowered, and those that stand for nodes of ONNX."""

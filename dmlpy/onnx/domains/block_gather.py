@@ -8,12 +8,12 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlpy.description.naming import listed
-from dmlpy.onnx.microsoft.host import on_host
+from dmlpy.onnx.domains.host import on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.microsoft.host import Described
+    from dmlpy.onnx.domains.host import Described
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.values import Array
 

@@ -26,12 +26,17 @@ def definition(node: Node) -> FunctionProto | None:
     """The nodes that an operator of com.microsoft stands for; None if there are none.
 
     Raises:
-        NotLowered: an attribute has a value that the operator does not have.
+        NotLowered: attributes or inputs that the operator does not have.
     """
     made = _DEFINITIONS.get(node.op_type)
     if made is None:
         return None
-    inputs, outputs, nodes = made(node)
+    try:
+        inputs, outputs, nodes = made(node)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # models come from anywhere
+        found = f"attributes or inputs that {node.op_type} does not allow"
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise node.refusal("onnx.unforeseen", "", found, f"what ONNX Runtime says of {node.op_type}", reason) from error
     imports = [helper.make_opsetid("", _OPSET), helper.make_opsetid(node.domain, node.opset)]
     return helper.make_function(node.domain, node.op_type, list(inputs), list(outputs), list(nodes), imports)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.onnx.microsoft.host import on_host
+from dmlpy.onnx.domains.host import on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.microsoft.host import Described
+    from dmlpy.onnx.domains.host import Described
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.values import Array
 

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that run on the host by definitions of dmlpy: the registry, and their runs."""
+"""Operators of other domains that run on the host by definitions of dmlpy: the registry, and their runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dmlpy.onnx.lower import MICROSOFT
 from dmlpy.onnx.nodes import Node, NotLowered
 from dmlpy.onnx.values import Value
 from dmlpy.validation.checking import LATEST
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     """The element type and the sizes of an output, as far as they are known."""
     Describes: TypeAlias = Callable[[Node], Sequence[Described]]
 
-_FAMILIES = ("block_gather", "crops", "inverse", "masked_attention", "quantized_lstm")
+LEARNING = "ai.onnx.ml"
+_FAMILIES = ("block_gather", "crops", "inverse", "masked_attention", "quantized_lstm", "trees")
 
 
 @dataclass(frozen=True)
 class HostOperator:
-    """An operator of com.microsoft on the host.
+    """An operator on the host.
 
     Attributes:
         computes: gives the outputs of a node whose inputs are known.
@@ -44,34 +46,35 @@ class HostOperator:
     describes: Describes
 
 
-_OPERATORS: dict[str, HostOperator] = {}
+_OPERATORS: dict[tuple[str, str], HostOperator] = {}
 
 
-def on_host(op_type: str, describes: Describes) -> Callable[[Computes], Computes]:
+def on_host(op_type: str, describes: Describes, *, domain: str = MICROSOFT) -> Callable[[Computes], Computes]:
     """Registers the function that computes an operator.
 
     Args:
         op_type: the operator's name.
         describes: tells the types and the sizes of its outputs; of a node whose inputs contradict them nothing.
+        domain: the operator's domain.
     """
 
     def register(function: Computes) -> Computes:
-        _OPERATORS[op_type] = HostOperator(function, describes)
+        _OPERATORS[domain, op_type] = HostOperator(function, describes)
         return function
 
     return register
 
 
-def host_operator(op_type: str) -> HostOperator | None:
-    """What runs an operator of com.microsoft on the host; None if nothing does."""
+def host_operator(op_type: str, domain: str) -> HostOperator | None:
+    """What runs an operator of another domain on the host; None if nothing does."""
     for family in _FAMILIES:
-        import_module(f"dmlpy.onnx.microsoft.{family}")
-    return _OPERATORS.get(op_type)
+        import_module(f"dmlpy.onnx.domains.{family}")
+    return _OPERATORS.get((domain, op_type))
 
 
 def described(node: Node) -> Sequence[Described]:
     """The types and the sizes of a node's outputs, as far as they are known; none if nobody knows them."""
-    found = host_operator(node.op_type)
+    found = host_operator(node.op_type, node.domain)
     if found is None:
         return ()
     try:
@@ -93,7 +96,7 @@ def computed(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str, Arr
     Raises:
         CompileError: inputs or attributes contradict the operator.
     """
-    found = host_operator(proto.op_type)
+    found = host_operator(proto.op_type, domain)
     assert found is not None  # the walk leaves no other nodes to the host
     inputs = tuple(Value.known(name, arrays[name]) if name else None for name in proto.input)
     node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, _unread, budget)

@@ -9,15 +9,15 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlpy.description.naming import listed
+from dmlpy.onnx.domains.host import on_host
 from dmlpy.onnx.lower.recurrent import activations
-from dmlpy.onnx.microsoft.host import on_host
 from dmlpy.operators.recurrent.layer import RecurrentCell
 from dmlpy.reference.recurrent.layer import Parameters, lstm_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.microsoft.host import Described
+    from dmlpy.onnx.domains.host import Described
     from dmlpy.onnx.nodes import Node
     from dmlpy.onnx.values import Array
     from dmlpy.operators.activation import ActivationDesc

@@ -1,0 +1,124 @@
+"""TreeEnsemble of ai.onnx.ml, which the host runs: against a walk through each tree by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+from onnx.helper import make_node
+
+import dmlpy as dml
+from dmlpy import onnx
+from tests.support.onnx_models import Array, model
+
+COMPARISONS: list[Any] = [np.less_equal, np.less, np.greater_equal, np.greater, np.equal, np.not_equal]
+FEATURES, TARGETS, DEPTH, TREES = 3, 2, 3, 4
+
+
+def ensemble(rng: np.random.Generator, dtype: Any) -> dict[str, Any]:
+    """Attributes of full trees with random comparisons; every node of the last level leads to two leaves."""
+    inner = 2**DEPTH - 1
+    count, leaves = TREES * inner, TREES * 2**DEPTH
+    ends = np.tile(np.arange(inner) >= inner // 2, TREES).astype(int)
+    children = np.tile(np.arange(inner), TREES)
+    base = np.repeat(np.arange(TREES), inner)
+    ways = [np.where(ends, base * 2**DEPTH + 2 * (children - inner // 2) + side, base * inner + 2 * children + 1 + side) for side in (0, 1)]
+    return {
+        "n_targets": TARGETS,
+        "nodes_featureids": rng.integers(0, FEATURES, count),
+        "nodes_modes": rng.integers(0, 6, count).astype(np.uint8),
+        "nodes_splits": rng.integers(-2, 3, count).astype(dtype),
+        "nodes_truenodeids": ways[0],
+        "nodes_falsenodeids": ways[1],
+        "nodes_trueleafs": ends,
+        "nodes_falseleafs": ends,
+        "nodes_missing_value_tracks_true": rng.integers(0, 2, count),
+        "leaf_targetids": rng.integers(0, TARGETS, leaves),
+        "leaf_weights": rng.standard_normal(leaves).astype(dtype),
+        "tree_roots": np.arange(TREES) * inner,
+    }
+
+
+def run(attributes: dict[str, Any], x: Array) -> Array:
+    tensors = ("nodes_modes", "nodes_splits", "leaf_weights", "membership_values")
+    given = {
+        name: numpy_helper.from_array(value) if name in tensors else value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in attributes.items()
+    }
+    node = make_node("TreeEnsemble", ["x"], ["y"], name="trees", domain="ai.onnx.ml", **given)
+    element = helper.np_dtype_to_tensor_dtype(x.dtype)
+    built = model([node], {"x": x.shape}, ["y"], types={"x": element, "y": element}, domains={"ai.onnx.ml": 5})
+    found = onnx.load(built)
+    (record,) = found.interpretation().records
+    assert (record.where, record.outputs[0].sizes) == ("host", (len(x), attributes["n_targets"]))
+    return np.asarray(found.compile("numpy")({"x": x})["y"])
+
+
+def walked(attributes: dict[str, Any], row: Array) -> list[tuple[int, float]]:
+    """Target and weight of the leaf that a row comes to in each tree."""
+    found = []
+    for root in attributes["tree_roots"]:
+        node, ended = int(root), False
+        while not ended:
+            value = row[attributes["nodes_featureids"][node]]
+            holds = COMPARISONS[attributes["nodes_modes"][node]](value, attributes["nodes_splits"][node])
+            way = "true" if holds or (np.isnan(value) and attributes["nodes_missing_value_tracks_true"][node]) else "false"
+            ended, node = bool(attributes[f"nodes_{way}leafs"][node]), int(attributes[f"nodes_{way}nodeids"][node])
+        found.append((int(attributes["leaf_targetids"][node]), float(attributes["leaf_weights"][node])))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("aggregate", range(4))
+def test_each_row_goes_its_way_through_each_tree(aggregate: int, dtype: Any) -> None:
+    rng = np.random.default_rng(aggregate)
+    attributes = ensemble(rng, dtype) | {"aggregate_function": aggregate}
+    x = rng.integers(-2, 3, (9, FEATURES)).astype(dtype)
+    x[0, 0] = x[3] = np.nan
+    expected = np.zeros((9, TARGETS))
+    for row, target in np.ndindex(9, TARGETS):
+        weights = [weight for place, weight in walked(attributes, x[row]) if place == target]
+        put = (lambda own: sum(own) / TREES, sum, lambda own: min(own, default=0), lambda own: max(own, default=0))[aggregate]
+        expected[row, target] = put(weights)
+    result = run(attributes, x)
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-6 if dtype is np.float32 else 1e-14, atol=1e-7)
+
+
+@pytest.mark.parametrize("transform", [1, 2, 3])
+def test_scores_are_transformed(transform: int) -> None:
+    rng = np.random.default_rng(transform)
+    attributes = ensemble(rng, np.float64)
+    x = rng.standard_normal((5, FEATURES))
+    scores = run(attributes, x)
+    kept = scores != 0 if transform == 3 else np.ones_like(scores, bool)
+    shares = np.exp(scores) * kept
+    expected = 1 / (1 + np.exp(-scores)) if transform == 1 else shares / shares.sum(1, keepdims=True)
+    np.testing.assert_allclose(run(attributes | {"post_transform": transform}, x), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"nodes_featureids": [7] * TREES * 7}, "input 0 'X'"),
+        ({"nodes_truenodeids": [99] * TREES * 7}, "nodes_truenodeids"),
+        ({"nodes_truenodeids": [1] * 3}, "nodes_featureids"),
+        ({"tree_roots": [99]}, "nodes_truenodeids"),
+        ({"post_transform": 4}, "post_transform"),
+        ({"nodes_modes": np.full(TREES * 7, 6, np.uint8)}, "membership_values"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(changed: dict[str, Any], path: str) -> None:
+    with pytest.raises(dml.CompileError, match="trees") as refusal:
+        run(ensemble(np.random.default_rng(0), np.float32) | changed, np.zeros((2, FEATURES), np.float32))
+    assert path in refusal.value.problems[0].path or path in str(refusal.value)
+
+
+def test_nodes_that_lead_in_a_circle_are_refused() -> None:
+    attributes = ensemble(np.random.default_rng(0), np.float32)
+    circle = {"nodes_truenodeids": np.zeros(TREES * 7, int), "nodes_falsenodeids": np.zeros(TREES * 7, int)}
+    circle |= {"nodes_trueleafs": np.zeros(TREES * 7, int), "nodes_falseleafs": np.zeros(TREES * 7, int)}
+    with pytest.raises(dml.CompileError, match="in a circle"):
+        run(attributes | circle, np.zeros((2, FEATURES), np.float32))
