@@ -125,7 +125,7 @@ def _problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: 
     """Yields the problems of a desc by itself, whose size symbols are `known`; they are found lazily."""
     yield from _level_problems(desc, level)
     yield from _alone_problems(desc)
-    yield from _common_problems(desc, level, known, strict=strict)
+    yield from _common_problems(desc, level, known, strict=strict, sound=not strict and bool(_valid_at(desc)))
 
 
 def _level_problems(desc: OperatorDesc, level: FeatureLevel) -> Iterator[Problem]:
@@ -143,10 +143,21 @@ def _alone_problems(desc: OperatorDesc) -> Iterator[Problem]:
             yield Problem("tensor.missing", field.name, "missing", expected, remedy=remedy)
 
 
-def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool) -> Iterator[Problem]:
+def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, strict: bool, sound: bool = False) -> Iterator[Problem]:
+    """Yields the problems of an operator, whether it is alone or within another one.
+
+    Args:
+        desc: the desc.
+        level: the feature level.
+        known: its size symbols.
+        strict: as for `check`.
+        sound: whether it is valid at another level: what all levels have in common is not looked at again.
+    """
     row = row_at(desc.rows() or desc.support, level)
     measurable = True
     for slot in desc.slots():
+        if sound and (slot.tensor is None or _is_between(len(slot.tensor.sizes), row.dims_for(slot.field.name))):
+            continue
         if slot.tensor is not None and len(slot.tensor.sizes) > MAX_DIMENSION_COUNT:
             measurable = False
             yield from (problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict))
@@ -165,7 +176,8 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
             continue
         limited = list(_limit_problems(desc, attribute, value, known, level))
         limits = {problem.path for problem in limited}
-        yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in limits)
+        if not sound:
+            yield from (problem for problem in _number_problems(desc, attribute, value) if problem.path not in limits)
         yield from limited
         yield from _nested_problems(attribute.name, value, level)
     if not measurable:
@@ -173,6 +185,10 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
     for name in desc.rules():
         for breach in _breaches(desc, name, known, level):
             yield Problem(name, breach.path, breach.found, breach.expected, breach.why, breach.remedy)
+
+
+def _is_between(count: int, span: tuple[int, int]) -> bool:
+    return span[0] <= count <= span[1]
 
 
 def _level_reason(desc: OperatorDesc, level: FeatureLevel) -> tuple[str, ...]:
@@ -216,7 +232,6 @@ def _size_problems(
     count, field = len(tensor.sizes), slot.field
     least, most = row.dims_for(field.name)
     own_terms = desc.terms(field)
-    pattern = f"{slot.place} is {show(own_terms)}"
     terms = desc.aligned(slot, count)
     if not least <= count <= most or terms is None:
         if f"{slot.place}.sizes" not in reported:
@@ -225,18 +240,22 @@ def _size_problems(
     run = run_of(own_terms, count)
     if run is not None and (width := known.evaluate(run[0])) not in (None, run[1]):
         expected = count - run[1] + (width or 0)
-        why = (pattern, known.why(run[0].symbol or ""))
+        why = (f"{slot.place} is {show(own_terms)}", known.why(run[0].symbol or ""))
         remedy = desc.size_remedy(field, known) or _ones_in_front(desc, slot, tensor, expected, known)
         yield Problem("dims.equal", f"{slot.place}.sizes", plural(count, "dimension"), plural(expected, "dimension"), why, remedy)
         return
     wanted = [known.evaluate(term) for term in terms]
-    if all(value in (None, size) for value, size in zip(wanted, tensor.sizes, strict=True)):
+    rows = list(zip(terms, wanted, tensor.sizes, strict=True))
+    if all(size % term.factor == 0 if value is None else size == value for term, value, size in rows):
+        return
+    pattern = f"{slot.place} is {show(own_terms)}"
+    if all(value in (None, size) for _, value, size in rows):
         remedy = None
     else:
         remedy = desc.size_remedy(field, known)
         if remedy is None and None not in wanted and is_permutation(tensor.sizes, wanted):  # type: ignore[arg-type]
             remedy = f"the sizes are right in another order: {wanted}"
-    for axis, (term, value, size) in enumerate(zip(terms, wanted, tensor.sizes, strict=True)):
+    for axis, (term, value, size) in enumerate(rows):
         path = f"{slot.place}.sizes[{axis}]"
         if value is not None and size != value and path not in reported:
             wanted_size = str(value) if term.symbol is None else f"{term} = {value}"

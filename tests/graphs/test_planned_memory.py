@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import x
-from dmlpy.devices.graphs import layout
+from dmlpy.devices.graphs import layout, memory
 from dmlpy.devices.graphs.memory import ALIGNMENT, Item, MemoryPlan, plan_memory
 from dmlpy.devices.graphs.views import moved_strides
+from tests.support.growth import curvature
 from tests.support.network_shapes import NETWORKS
 from tests.support.tensors import tensor
 
@@ -59,6 +61,38 @@ def test_random_items_never_overlap(seed: int) -> None:
         first = draw.randrange(steps)
         items.append(Item(str(number), draw.choice([1, 255, 256, 257, 4096, draw.randint(1, 10**6)]), first, draw.randint(first, steps)))
     check_plan(plan_memory(items))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_list_of_gaps_finds_what_comparing_all_items_does(seed: int) -> None:
+    draw = random.Random(seed)
+    items = []
+    for number in range(draw.randint(1, 80)):
+        first = draw.randrange(40)
+        items.append(Item(str(number), draw.choice([1, 256, 257, 4096, draw.randint(1, 10**5)]), first, first + draw.choice([0, 1, 3, 40])))
+    beside = memory._neighbours(items)
+    assert beside is not None
+    together = [{at for at, other in enumerate(items) if other.first <= item.last and item.first <= other.last} for item in items]
+    assert [{*map(int, found)} | {at} for at, found in enumerate(beside)] == together
+    assert memory._places_in_order(items) == memory._places(items, memory._by_first_use(items), beside)
+
+
+def test_more_items_at_once_than_can_be_compared_are_placed_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [Item(str(number), 256 * (1 + number % 7), number % 5, 9 + number % 3) for number in range(200)]
+    monkeypatch.setattr(memory, "_MOST_PAIRS", 200 * 199 - 1)
+    plan = plan_memory(items)
+    check_plan(plan)
+    assert plan.method == "in order of execution"
+    assert plan.size == plan.lower_bound
+
+
+def test_planning_takes_work_in_proportion_to_the_items() -> None:
+    def planned(count: int) -> Callable[[], MemoryPlan]:
+        items = [Item(str(number), 256 + number % 1000, number, number + 2) for number in range(count)]
+        many = [Item(str(number), 256 + number % 1000, 0, count) for number in range(count)]
+        return lambda: (plan_memory(items), plan_memory(many))[0]
+
+    assert curvature(planned, 2000) < 0.01
 
 
 def test_a_plan_that_no_greedy_method_finds_is_found_by_improving() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,3 +87,16 @@ def reported(made: ModelProto) -> Callable[[], Any]:
 @pytest.mark.parametrize("use", [opened, reported], ids=lambda use: use.__name__)
 def test_calls_grow_with_the_nodes(use: Callable[[ModelProto], Callable[[], Any]], make: Callable[[int], ModelProto]) -> None:
     assert curvature(lambda count: use(make(count)), 32) < 0.015
+
+
+def test_time_grows_with_the_nodes() -> None:
+    """What C code looks at is not among the calls: copies of lists and dicts."""
+
+    def seconds(count: int) -> float:
+        use = opened(chain(count))
+        started = time.process_time()
+        use()
+        return time.process_time() - started
+
+    seconds(10)
+    assert seconds(2000) < 10 * min(seconds(500) for _ in range(3)), "four times as many nodes"
