@@ -19,6 +19,10 @@ SizeOption = Annotated[
     list[str] | None,
     typer.Option("--size", metavar="NAME=SIZE", help="What the file leaves open: batch=1, or all sizes of an input: x=1,3,224,224."),
 ]
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=NUMBER", help="What a model that you trust may take, as dmlpy.onnx.Limits has it: nodes=20000."),
+]
 
 
 @app.command()
@@ -26,6 +30,7 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx...", help="The models.")],
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
+    limits: LimitOption = None,
     like: Annotated[
         str, typer.Option("--like", metavar="WHOM", help="dmlpy; onnxruntime: what its DirectML provider is predicted to do.")
     ] = "dmlpy",
@@ -50,7 +55,8 @@ def check(
     chosen = Format.JSON if as_json else Format(output_format)
     with reported(2):
         level, known = parse_level(feature_level), onnx_models.parse_sizes(sizes or [])
-        outcomes = [onnx_models.check_onnx(file, level, known, whose) for file in files]
+        allowed = onnx_models.parse_limits(limits or [])
+        outcomes = [onnx_models.check_onnx(file, level, known, whose, allowed) for file in files]
         if chosen is Format.TEXT:
             for outcome, report in outcomes:
                 if report is None:
@@ -75,9 +81,10 @@ def run(
     device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
     feature_level: LevelOption = "6_4",
     sizes: SizeOption = None,
+    limits: LimitOption = None,
 ) -> None:
     """Run a model on inputs from .npy files."""
-    from dmlpy.dxdispatch.onnx_models import parse_sizes, run_onnx
+    from dmlpy.dxdispatch.onnx_models import parse_limits, parse_sizes, run_onnx
     from dmlpy.validation.checking import parse_level
 
     given: dict[str, Path] = {}
@@ -89,7 +96,8 @@ def run(
     with reported():
         found = dmlpy.device(device)
         typer.echo(f"Running on '{found.describe()['name']}'")
-        run_onnx(model, given, output, found, parse_level(feature_level), parse_sizes(sizes or []), typer.echo)
+        level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
+        run_onnx(model, given, output, found, level, known, typer.echo, allowed)
     if output is None:
         warn("the outputs are not written: give --output FOLDER")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.naming import did_you_mean, listed
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
+    from dmlpy.onnx import Limits
     from dmlpy.onnx.report import Like
     from dmlpy.onnx.report import Report as ModelReport
 
@@ -30,7 +31,11 @@ _UNREADABLE = frozenset({"onnx.file", "onnx.protobuf"})
 
 
 def check_onnx(
-    path: Path, level: FeatureLevel, sizes: Mapping[str, int | Sequence[int]] | None = None, like: Like = "dmlpy"
+    path: Path,
+    level: FeatureLevel,
+    sizes: Mapping[str, int | Sequence[int]] | None = None,
+    like: Like = "dmlpy",
+    limits: Limits | None = None,
 ) -> tuple[Report, ModelReport | None]:
     """Checks which nodes of an ONNX model run on DirectML.
 
@@ -39,6 +44,7 @@ def check_onnx(
         level: the highest feature level that may be used.
         sizes: as for `dmlpy.onnx.load`.
         like: as for `dmlpy.onnx.Model.report`.
+        limits: as for `dmlpy.onnx.load`.
 
     Returns:
         The outcome, in which each node that does not run on DirectML is a part with problems; and the report, None if the model is refused.
@@ -46,7 +52,7 @@ def check_onnx(
     from dmlpy import onnx  # needs the package onnx
 
     try:
-        found = onnx.load(path, sizes=sizes).report(level, like=like)
+        found = onnx.load(path, sizes=sizes, limits=limits).report(level, like=like)
     except DescError as error:
         # What cannot be read at all has codes of files.
         problems = tuple(
@@ -81,6 +87,27 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, int | Sequence[int]]:
     return found
 
 
+def parse_limits(texts: Sequence[str]) -> Limits:
+    """Limits as the command line has them: `nodes=20000`.
+
+    Raises:
+        DescError: a text is none.
+    """
+    from dmlpy.onnx import Limits  # needs the package onnx
+
+    found: dict[str, int] = {}
+    known = [item.name for item in fields(Limits)]
+    for told in texts:
+        name, _, value = told.partition("=")
+        if name not in known or re.fullmatch(r"\d{1,18}", value, re.ASCII) is None:
+            remedy = did_you_mean(name, known)
+            raise DescError(
+                "--limit", [Problem("onnx.limit", "--limit", repr(told), f"NUMBER of one of {listed(known)}: nodes=20000", (), remedy)]
+            )
+        found[name] = int(value)
+    return Limits(**found)
+
+
 def run_onnx(
     path: Path,
     inputs: Mapping[str, Path],
@@ -89,6 +116,7 @@ def run_onnx(
     level: FeatureLevel,
     sizes: Mapping[str, int | Sequence[int]],
     inform: Callable[[str], None],
+    limits: Limits | None = None,
 ) -> None:
     """Runs an ONNX model.
 
@@ -100,13 +128,14 @@ def run_onnx(
         level: the highest feature level that may be used.
         sizes: as for `dmlpy.onnx.load`.
         inform: takes each line of the output.
+        limits: as for `dmlpy.onnx.load`.
 
     Raises:
         DmlError: the model, a file or an input is refused, or the run fails.
     """
     from dmlpy import onnx  # needs the package onnx
 
-    model = onnx.load(path, sizes=sizes)
+    model = onnx.load(path, sizes=sizes, limits=limits)
     unknown = [name for name in inputs if name not in model.inputs]
     if unknown:
         expected = f"one of {listed([*model.inputs])}"

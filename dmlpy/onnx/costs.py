@@ -162,7 +162,7 @@ _LIKE_READ = frozenset(
     {"Compress", "NonZero", "Reshape", "Slice", "Split", "Squeeze", "Unsqueeze", "Identity", "Cast", "Unique", "Transpose"}
 )
 """Operators of results that have, for each dimension, no more elements than what they read, where ONNX's inference does not tell sizes."""
-_OF_TEXTS = frozenset({"StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"})
+_OF_TEXTS = frozenset({"StringConcat", "StringSplit"})
 _PRODUCTS = frozenset({"MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"})
 
 

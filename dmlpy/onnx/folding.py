@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
 _LOOPS = 200
 """How much longer the reference implementation takes for an element where it may loop over them."""
-_NEVER = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"})
+_NEVER = frozenset(
+    {
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"),
+        *("ImageDecoder", "RegexFullMatch", "StringNormalizer"),
+    }
+)
+"""Operators of random numbers, and those of which nobody can tell ahead what they cost: an image of any size in few bytes, a pattern that
+Python's `re` tries in exponentially many ways. StringNormalizer changes the locale of the whole process while it runs."""
 
 
 def without_elements(value: Value) -> Value:

@@ -82,7 +82,7 @@ def exceeded(limit: str, path: str, found: str, allowed: int, what: str) -> Prob
         allowed: the most that the limit allows.
         what: what is counted.
     """
-    remedy = f"if you trust the model, load it with more: dmlpy.onnx.load(source, limits=dmlpy.onnx.Limits({limit}=...))"
+    remedy = f"if you trust the model, load it with more: limits=dmlpy.onnx.Limits({limit}=...) of dmlpy.onnx.load, or --limit {limit}=..."
     return Problem("onnx.limit", path, found, f"at most {allowed} {what}", (f"limit {limit!r} of dmlpy.onnx.Limits",), remedy)
 
 

@@ -196,6 +196,32 @@ def many_branches(count: int, *, known: bool) -> ModelProto:
     return model(nodes, given, [f"v{count}"], types={"q": TensorProto.BOOL}, constants=constants(q=True) if known else {})
 
 
+def nested_branches(depth: int) -> ModelProto:
+    """Ifs on an input within each other, each in both branches of the one around it once."""
+    inner = GraphProto(name="inner")
+    inner.node.append(make_node("Relu", ["x"], ["z"]))
+    inner.output.append(make_tensor_value_info("z", TensorProto.FLOAT, [2]))
+    other = GraphProto()
+    other.CopyFrom(inner)
+    for level in range(depth):
+        outer = GraphProto(name=f"level{level}")
+        outer.node.append(make_node("If", ["q"], ["z"], then_branch=inner, else_branch=other))
+        outer.output.append(make_tensor_value_info("z", TensorProto.FLOAT, [2]))
+        inner = outer
+    inner.node[0].name = "outermost"
+    return model([*inner.node], {"x": [2], "q": []}, ["z"], types={"q": TensorProto.BOOL})
+
+
+def turns(count: int) -> ModelProto:
+    """Nodes on DirectML and on the host by turns."""
+    nodes = []
+    for index in range(count):
+        nodes.append(make_node("Relu", [f"v{index}" if index else "x"], [f"r{index}"]))
+        nodes.append(make_node("Det", [f"r{index}"], [f"d{index}"]))
+        nodes.append(make_node("Add", [f"d{index}", "x"], [f"v{index + 1}"]))
+    return model(nodes, {"x": [2, 2]}, [f"v{count}"])
+
+
 def named_loop(size: int) -> ModelProto:
     """A Loop with a long name: each of its nodes repeats it."""
     built = loops(1, 2000)
@@ -295,9 +321,13 @@ FILES: Mapping[str, Maker] = {
     "a loop with a long attribute": lambda _: attribute_in_loop(4 * 10**6),
     "a long symbol": lambda _: symbols(4 * 10**6, 500),
     "12,000 branches": lambda _: many_branches(12_000, known=True),
+    "300 branches on an input": lambda _: many_branches(300, known=False),
+    "branches within each other": lambda _: nested_branches(15),
+    "100 turns between host and DirectML": lambda _: turns(100),
+    "300 constants": lambda _: model(chain("Relu", 300, "w"), {}, ["y"], constants=constants(w=np.ones(3))),
     "20,000 nodes": lambda _: model(chain("Relu", 20_000, "x"), {"x": [2]}, ["y"]),
-    "external data in holes": lambda folder: external(folder, 8, 2**30),
-    "external data in one large hole": lambda folder: external(folder, 1, 2**36),
+    "external data in holes": lambda folder: external(folder, 8, 2**27),
+    "external data in one large hole": lambda folder: external(folder, 1, 2**27),
     "empty nodes": lambda _: empty_messages(1, 9_800_000),
     "empty initializers": lambda _: empty_messages(5, 4_000_000),
     "empty types": lambda _: empty_messages(13, 4_000_000),

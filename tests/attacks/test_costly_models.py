@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-for needed in ("onnx", "resource"):
-    pytest.importorskip(needed)
+pytest.importorskip("onnx")
+pytest.importorskip("resource")
 
 from tests.attacks import costly_models, files, limited
 

@@ -14,7 +14,7 @@ from onnx.helper import make_function, make_node, make_opsetid, make_sparse_tens
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx import tensors, wire
+from dmlpy.onnx import host, interpretation, tensors, wire
 from dmlpy.onnx.costs import cost_of
 from dmlpy.onnx.interpretation import Interpretation
 from dmlpy.onnx.nodes import Node
@@ -195,6 +195,53 @@ def test_texts_are_held_one_by_one() -> None:
     nodes = [make_node("Constant", [], ["y"], value=stored), make_node("Constant", [], ["z"], value_strings=["a", "bc"])]
     result = onnx.load(model(nodes, {}, ["y", "z"])).compile("numpy")({})
     assert (result["y"].tolist(), result["z"].tolist()) == ([["a" * 1000, ""], ["é", "b"]], ["a", "bc"])
+
+
+def texts(op_type: str, **attributes: Any) -> ModelProto:
+    built = model([make_node(op_type, ["t"], ["y"], **attributes)], {}, ["y"], opset=20)
+    built.graph.initializer.append(make_tensor("t", TensorProto.STRING, [1], [b"ab"]))
+    return built
+
+
+def large(node: NodeProto, **arrays: Any) -> ModelProto:
+    return model([node], {}, ["y"], constants=arrays, opset=21)
+
+
+NOT_AHEAD: dict[str, Callable[[], ModelProto]] = {
+    "a pattern": lambda: texts("RegexFullMatch", pattern="a.*"),
+    "words": lambda: texts("StringNormalizer", case_change_action="LOWER"),
+    "an image": lambda: large(make_node("ImageDecoder", ["a"], ["y"]), a=np.zeros(9, np.uint8)),
+    "boxes": lambda: large(
+        make_node("NonMaxSuppression", ["a", "b"], ["y"]), a=np.ones((1, 900, 4), np.float32), b=np.ones((1, 1, 900), np.float32)
+    ),
+    "a large determinant": lambda: large(make_node("Det", ["a"], ["y"]), a=np.ones((60, 60), np.float32)),
+    "samples of a region": lambda: large(
+        make_node("RoiAlign", ["a", "b", "c"], ["y"], sampling_ratio=10**6),
+        a=np.ones((1, 1, 9, 9), np.float32),
+        b=np.ones((1, 4), np.float32),
+        c=np.zeros(1, np.int64),
+    ),
+    "padding": lambda: large(
+        make_node("Conv", ["a", "b"], ["y"], pads=[9**6] * 4, strides=[9**6] * 2),
+        a=np.ones((1, 1, 9, 9), np.float32),
+        b=np.ones((1, 1, 3, 3), np.float32),
+    ),
+    "wide numbers": lambda: large(make_node("Erf", ["a"], ["y"]), a=np.ones(1_400_000)),
+}
+
+
+@pytest.mark.parametrize("make", NOT_AHEAD.values(), ids=NOT_AHEAD)
+def test_what_may_cost_much_is_left_to_the_run(make: Callable[[], ModelProto], monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[object] = []
+
+    def counted(*given: object) -> None:
+        ran.append(given)
+
+    monkeypatch.setattr(host, "evaluate", counted)
+    monkeypatch.setattr(interpretation, "computed", counted)
+    (record,) = onnx.load(make()).interpretation().records
+    assert record.where != "folded"
+    assert ran == []
 
 
 WRONG = [{"nodes": -1}, {"unrolled": None}, {"bytes": 1.5}, {"characters": "many"}, {"messages": True}]

@@ -65,6 +65,16 @@ def test_check_has_the_formats_of_dmlpy_check(tmp_path: Path) -> None:
     assert dmlpy("onnx", "check", path, "--format", "github")[1].startswith("::error file=")
 
 
+def test_limits_are_raised_and_lowered(tmp_path: Path) -> None:
+    path = written(tmp_path, mixed())
+    for command in ("check", "run"):
+        status, out, err = dmlpy("onnx", command, path, "--limit", "nodes=1")
+        assert (status != 0, "onnx.limit" in out + err, "--limit nodes=..." in out + err) == (True, True, True)
+        assert "onnx.limit" not in "".join(dmlpy("onnx", command, path, "--limit", "nodes=2", "--limit", "unrolled=0")[1:])
+        status, out, err = dmlpy("onnx", command, path, "--limit", "node=2")
+        assert (status != 0, "did you mean" in err, "'node=2'" in err) == (True, True, True)
+
+
 def test_what_is_wrong_has_a_status(tmp_path: Path) -> None:
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"\xff\xff")
