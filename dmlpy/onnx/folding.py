@@ -25,6 +25,8 @@ MAX_HELD = 1 << 30
 """The most bytes of folded results that a model holds."""
 _GROWS = frozenset({"ConstantOfShape", "Expand", "Tile", "Range", "OneHot", "EyeLike", "Pad", "Resize", "Upsample", "MaxUnpool"})
 _NEVER = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"})
+_ENDLESS = frozenset({"RegexFullMatch"})
+"""Operators that may take any time for a few known elements: Python's `re` tries all ways in which a pattern may fit."""
 
 
 def without_elements(value: Value) -> Value:
@@ -78,7 +80,7 @@ def folded(
 
 
 def _is_folded(node: Node) -> bool:
-    if node.domain != "" or node.op_type in _NEVER:
+    if node.domain != "" or node.op_type in _NEVER | _ENDLESS:
         return False
     if any(item.HasField("g") or item.graphs for item in node.proto.attribute):
         return False
