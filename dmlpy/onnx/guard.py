@@ -8,12 +8,13 @@ version of ONNX has a name of numbers that is not listed here. Texts that ONNX o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from onnx import AttributeProto
 
 from dmlpy.description.naming import listed
-from dmlpy.onnx.elements import type_string
+from dmlpy.onnx.elements import MAX_DIMENSIONS, type_string
 from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ ROWS = frozenset(
     }
 )
 """Names of inputs that are lists."""
+
+LISTED = ROWS - {"split"} | {"size"}
+"""Names of inputs with entries for the axes of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,22 @@ def _findings(node: Node) -> Iterator[Finding]:
             for finding in _of_attribute(node, name, value):
                 yield Finding(finding.problem, finding.refused and name in stated)
     for index, value in enumerate(node.inputs):
-        if value is not None and value.array is not None and value.array.dtype.kind in "iuf":
-            formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-            yield from _of_input(node, index, str(formal.name), value.array)
+        if value is None:
+            continue
+        name = str(schema.inputs[min(index, len(schema.inputs) - 1)].name)
+        if value.is_static and (name in LISTED or (node.op_type, name) == ("ConstantOfShape", "input")):
+            yield from _many(node, index, prod(value.static_sizes))
+        if value.array is not None and value.array.dtype.kind in "iuf":
+            yield from _of_input(node, index, name, value.array)
+
+
+def _many(node: Node, index: int, count: int) -> Iterator[Finding]:
+    """A list with entries for the axes of a tensor that has more of them than any: ONNX makes room for all."""
+    most = 2 * MAX_DIMENSIONS
+    if count > most:
+        yield Finding(
+            Problem("onnx.invalid", node.input_label(index), f"{count} numbers", f"at most {most}: a start and an end for each axis")
+        )
 
 
 def _of_attribute(node: Node, name: str, value: Any) -> Iterator[Finding]:

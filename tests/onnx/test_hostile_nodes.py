@@ -138,7 +138,10 @@ ROWS = {
     "SplitToSequence by other lengths": split("'split' is [4, 3], expected one dimension, lengths of 0 or more that make 6", 4, 3),
     "SplitToSequence by less than nothing": split("'split' is [7, -1]", 7, -1),
     "Reshape to nothing of huge sizes": Row("ConstantOfShape", (integers(0, 2**62, 2**62),), "less than 2**63 bytes"),
-    "ConstantOfShape of 960 sizes": Row("ConstantOfShape", (integers(*[0] * 960),), "960 dimensions, expected at most 64"),
+    "ConstantOfShape of 100 sizes": Row("ConstantOfShape", (integers(*[0] * 100),), "100 dimensions, expected at most 64"),
+    "a shape of more numbers than there are axes": Row(
+        "Reshape", ([2], np.ones(129, np.int64)), "'shape' is 129 numbers, expected at most 128"
+    ),
     "Resize to 2**40": Row("Resize", ([1, 1], None, None, integers(1, 2**40)), "at most 4294967295 elements", {"mode": "linear"}),
     "TopK of more than there is": Row("TopK", ([0], integers(2**31)), "K is 2147483648, expected 0 to 0", outputs=2),
     "SequenceMap of a tensor": Row(
@@ -226,6 +229,19 @@ def test_a_node_that_contradicts_itself_is_told_and_not_shown_to_onnx(row: Row, 
     assert row.told in told
     late = row.operator in ("SplitToSequence", "ConstantOfShape", "Resize", "TopK")  # their sizes do not contradict anything
     assert late or row.operator not in seen
+
+
+def test_a_shape_of_many_numbers_that_nobody_knows_is_refused(seen: list[str]) -> None:
+    node = make_node("Expand", ["x", "shape"], ["y"], name="the node")
+    built = model([node], {"x": [2], "shape": [2**20]}, ["y"], types={"shape": TensorProto.INT64})
+    assert "'shape' is 1048576 numbers, expected at most 128" in reasons(built)
+    assert seen == []
+
+
+def test_patterns_are_not_tried_before_the_model_runs() -> None:
+    row = Row("RegexFullMatch", (np.asarray(["text"], object),), "", {"pattern": "a+"})
+    (record,) = onnx.load(row.model()).interpretation().records
+    assert record.where == "host"
 
 
 def test_names_of_numbers_are_listed() -> None:

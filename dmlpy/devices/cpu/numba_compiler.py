@@ -11,7 +11,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.whole_imports import imported, on_own_thread
+from dmlpy.devices.cpu.whole_imports import imported, on_own_thread, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +82,11 @@ def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, r
         The image, its symbol, LLVM's text, and whether it is for the processor that the environment's settings mean: one that was
         compiled for first, under other settings, stays the process's.
     """
-    on_own_thread(_prepare)
+    return on_own_thread(lambda: _machine_code(make, arguments, returns=returns))
+
+
+def _machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool) -> tuple[bytes, str, str, bool]:
+    whole(_prepare)
     from numba import njit, types
 
     with settings_of_environment():
