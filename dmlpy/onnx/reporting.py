@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, get_args
 
 from dmlpy.compiler import compile_apart
@@ -58,13 +59,30 @@ def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
 
 
 def _tried(model: Model, level: FeatureLevel) -> tuple[Model, Mapping[str, int]]:
-    """A model as a call would have it, with the sizes that were taken for open ones; the model itself where none are open or found."""
-    trials = trials_of(model.inputs)
-    for trial in trials:
+    """A model as a call would have it, with the sizes that were taken for open ones; the model itself where none are open or found.
+
+    These are the first sizes that the model allows and that leave no tensor empty; where some tensor always is, those that leave fewest so;
+    and where something is wrong with any sizes, the first of all.
+    """
+    best: tuple[Model, Mapping[str, int]] = model, {}
+    fewest: float = inf
+    refused: list[tuple[Model, Mapping[str, int], set[str]]] = []
+    for trial in trials_of(model.inputs):
         found = model.with_inputs(trial.shapes)
-        if len(trials) == 1 or all(record.where != "invalid" for record in found.interpretation(level).records):
-            return found, trial.sizes
-    return model, {}
+        records = found.interpretation(level).records
+        wrong = {problem.under(record.name).headline() for record in records if record.where == "invalid" for problem in record.problems}
+        empty = sum(value.is_empty for record in records for value in record.outputs)
+        if wrong:
+            refused.append((found, trial.sizes, wrong))
+        elif empty < fewest:
+            best, fewest = (found, trial.sizes), empty
+        else:
+            break
+        if not wrong and not empty:
+            break
+    if fewest == inf and refused and set.intersection(*(wrong for _, _, wrong in refused)):
+        return refused[0][:2]
+    return best
 
 
 def _taken(found: Interpretation) -> frozenset[str]:

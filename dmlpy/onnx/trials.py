@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.values import Value
 
 _LARGER = (16, 64, 256, 1024)
-"""What is tried where 1 contradicts the model, as images of one pixel do: the first that does not. Batches stay 1."""
+"""What is tried where 1 contradicts the model, as images of one pixel do, or leaves tensors empty: first with one batch, then for all."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ def trials_of(inputs: Mapping[str, Value]) -> list[Trial]:
     leading = {label for axis, label in places if axis == 0}
     if not places:
         return []
-    larger = _LARGER if any(label not in leading for _, label in places) else ()
-    candidates = [{label: 1 if label in leading else size for _, label in places} for size in (1, *larger)]
+    candidates = [{label: 1 if label in leading else size for _, label in places} for size in (1, *_LARGER)]
+    candidates += [{label: size for _, label in places} for size in _LARGER]
+    candidates = [sizes for place, sizes in enumerate(candidates) if sizes not in candidates[:place]]
     return [Trial(sizes, {name: _with(sizes, value) for name, value in tensors.items()}) for sizes in candidates]
 
 

@@ -105,6 +105,14 @@ def test_members_are_said_by_onnx(name: str) -> None:
     agree_on(CASES[name], name, reference=name not in MISTAKEN)
 
 
+@pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
+def test_what_is_not_a_number_has_no_sign(data_type: str) -> None:
+    """ONNX Runtime's Sign gives NaN for NaN, and 0 in FLOAT16; DirectML's gives 0."""
+    desc = dml.ElementWiseSignDesc(input_tensor=dml.TensorDesc(data_type=data_type, sizes=[1, 1, 1, 4])).with_outputs()
+    values = np.array([np.nan, -2, 0, np.inf], desc.input_tensor.data_type.numpy).reshape(1, 1, 1, 4)
+    agree(graph_of(desc), {"input_tensor": values}, f"SIGN of {data_type}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(rules()))
 def test_an_operator_of_every_type_is_said_by_onnx(name: str) -> None:

@@ -38,7 +38,6 @@ _UNARY = {
     "LOG": "Log",
     "NEGATE": "Neg",
     "RECIP": "Reciprocal",
-    "SIGN": "Sign",
     "SIN": "Sin",
     "SINH": "Sinh",
     "SQRT": "Sqrt",
@@ -104,6 +103,14 @@ def stored(value: Value, data_type: DataType) -> Value:
 def unary(node: Node) -> Value:
     """ONNX's function of the input, scaled."""
     return stored(scaled(node).apply(_UNARY[_plain_name(node)]), node.tensor("output_tensor").data_type)
+
+
+@exports("ELEMENT_WISE_SIGN")
+def sign(node: Node) -> Value:
+    """Sign; of NaN, which ONNX's keeps, 0."""
+    x = scaled(node)
+    known = x.apply("IsNaN").where(x.like(0), x) if x.is_float else x
+    return stored(known.apply("Sign"), node.tensor("output_tensor").data_type)
 
 
 @exports(*named(_BINARY))

@@ -138,9 +138,9 @@ def negate(node: Node) -> Expression:
 
 @lowers("Sign")
 def sign(node: Node) -> Expression:
-    """ELEMENT_WISE_SIGN; NaN, of which it makes 0, stays."""
+    """ELEMENT_WISE_SIGN; NaN, of which it makes 0, stays, from the feature level on that has ELEMENT_WISE_IF."""
     (data,) = in_four(node.x(0))
-    if data.data_type not in FLOATS:
+    if data.data_type not in FLOATS or node.level < FeatureLevel.FL_3_0:
         return x.sign(data)
     return x.if_(x.logical_equals(data, data, output_data_type="UINT8"), x.sign(data), data)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlpy import x
-from dmlpy.description.enums import AxisDirection
+from dmlpy.description.enums import AxisDirection, DataType
 from dmlpy.onnx.lower import lowers
 from dmlpy.onnx.lower.elementwise import in_four
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dmlpy.onnx.nodes import Node
     from dmlpy.x.expressions import Expression
 
@@ -29,9 +32,18 @@ _FUNCTIONS = {
 }
 
 
+_WIDER = {
+    DataType.INT32: DataType.INT64,
+    DataType.INT64: DataType.INT64,
+    DataType.UINT32: DataType.UINT64,
+    DataType.UINT64: DataType.UINT64,
+}
+"""The types of integers that have means, and of their sums."""
+
+
 @lowers(*_FUNCTIONS)
 def reduced(node: Node) -> Expression:
-    """REDUCE. With `noop_with_empty_axes` and no axes, each element is a group of its own."""
+    """REDUCE. With `noop_with_empty_axes` and no axes, each element is a group of its own. Means of integers are sums, divided."""
     function, rank = _FUNCTIONS[node.op_type], node.rank(0)
     axes = node.integers(1, "axes", ())
     if not axes and node.attribute("noop_with_empty_axes", 0):
@@ -39,7 +51,20 @@ def reduced(node: Node) -> Expression:
     (data,) = in_four(node.x(0))
     added = len(data.sizes) - rank
     places = sorted({node.axis(axis, rank) + added for axis in axes or ()}) or range(added, len(data.sizes))
-    return x.reduce(data, function=function, axes=[*places] or [len(data.sizes) - 1])
+    places = [*places] or [len(data.sizes) - 1]
+    if function == "AVERAGE" and data.data_type in _WIDER:
+        return _integer_mean(data, places)
+    return x.reduce(data, function=function, axes=places)
+
+
+def _integer_mean(data: Expression, axes: Sequence[int]) -> Expression:
+    """The mean without its fraction, as in ONNX Runtime; the sum of 32 bits has 64."""
+    wide = _WIDER[data.data_type]
+    total = x.reduce(data if data.data_type is wide else x.cast(data, output_data_type=wide), function="SUM", axes=axes)
+    count = prod(data.sizes[axis] for axis in axes)
+    number = x.fill_value_constant(value_data_type=wide, value=count, output_sizes=[1] * len(data.sizes))
+    found = x.divide(total, number)
+    return found if data.data_type is wide else x.cast(found, output_data_type=data.data_type)
 
 
 @lowers("ArgMax", "ArgMin")

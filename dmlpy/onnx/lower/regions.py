@@ -59,16 +59,17 @@ def region(node: Node) -> Expression:
     )
     if samples or not moved:
         return found
-    sides = boxes[:, 2:] - boxes[:, :2]
-    empty = x.logical_less_than_or_equal(x.reduce(sides, function="MIN", axes=[1]), number(sides, 0.0), output_data_type="UINT8")
+    corners = boxes.with_leading_ones(4)
+    sides = corners[:, :, :, 2:] - corners[:, :, :, :2]
+    empty = x.logical_less_than_or_equal(x.reduce(sides, function="MIN", axes=[3]), number(sides, 0.0), output_data_type="UINT8")
     return x.if_(empty.reshape(count, 1, 1, 1), number(found, 0.0), found)  # no sample, where DirectML takes one
 
 
 def _widened(node: Node) -> Expression:
     """Boxes in the image's pixels, at least one pixel wide and high: by a last bit less, so that one sample does not become two."""
-    boxes = as_float32(node.x(1)) * node.attribute("spatial_scale", 1.0)
-    start, end = boxes[:, :2], boxes[:, 2:]
-    found = x.join([start, x.max(end, start + 1.0 - x.abs(start) * _ROUNDING)], axis=1)
+    boxes = as_float32(node.x(1).with_leading_ones(4)) * node.attribute("spatial_scale", 1.0)
+    start, end = boxes[:, :, :, :2], boxes[:, :, :, 2:]
+    found = x.join([start, x.max(end, start + 1.0 - x.abs(start) * _ROUNDING)], axis=3)
     return found if node.data_type(1) is found.data_type else x.cast(found, output_data_type=node.data_type(1))
 
 
