@@ -166,7 +166,7 @@ class Exchange {
             }
             __syncwarp();
             if (machine::ballot(!in_time) != 0) {
-                reads_ = false;
+                readable_ = 0;
                 atomicExch(&given_up(), 1u);
             }
         }
@@ -176,11 +176,14 @@ class Exchange {
     __device__ void load(unsigned const* address, unsigned (&words)[4]) const {
         if constexpr (protocol == Protocol::data) {
             machine::load_relaxed(address, words);
-        } else if (reads_) {
-            machine::load_exchanged(address, words);
         } else {
-            words[0] = words[1] = words[2] = words[3] = 0;
+            machine::load_exchanged(address, words);
         }
+    }
+
+    /// All bits, or none where the warp has waited in vain and is to load nothing.
+    __device__ unsigned readable() const {
+        return protocol == Protocol::flags ? readable_ : ~0u;
     }
 
     /// Whether all of them have come; else they are to be read once more.
@@ -245,5 +248,5 @@ class Exchange {
     int own_;
     Timeout timeout_;  // not a reference, which would take registers
     unsigned epoch_ = 0;
-    bool reads_ = true;
+    unsigned readable_ = ~0u;
 };

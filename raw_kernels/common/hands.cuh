@@ -81,7 +81,7 @@ class Unscale {
     }
 
     __device__ bool is_given(int place) const {
-        return protocol != Protocol::alone && place < given_ * samples;
+        return protocol != Protocol::alone && exchange_.readable() != 0 && place < given_ * samples;
     }
 
     __device__ __forceinline__ void load(int place) {

@@ -262,14 +262,13 @@ PARTS = [
         "if constexpr (protocol == Protocol::flags) { unsigned const awaited = epoch_ - fewer; bool in_time = true;"
         " for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {"
         " Wait wait; while (machine::load_acquire(flags_ + block) < awaited && in_time) { in_time = look_again(wait); } }"
-        " __syncwarp(); if (machine::ballot(!in_time) != 0) { reads_ = false; atomicExch(&given_up(), 1u); } }",
+        " __syncwarp(); if (machine::ballot(!in_time) != 0) { readable_ = 0; atomicExch(&given_up(), 1u); } }",
     ),
     (
         *EXCHANGE,
         "void load(",
         "if constexpr (protocol == Protocol::data) { machine::load_relaxed(address, words); }"
-        " else if (reads_) { machine::load_exchanged(address, words); }"
-        " else { words[0] = words[1] = words[2] = words[3] = 0; }",
+        " else { machine::load_exchanged(address, words); }",
     ),
     (
         *EXCHANGE,
