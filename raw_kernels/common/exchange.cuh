@@ -102,7 +102,11 @@ template <Protocol protocol>
 class Exchange {
   public:
     /// `flags` are the group's, `own` is this block's place there.
-    __device__ Exchange(unsigned* flags, int own, Timeout const& timeout) : flags_(flags), own_(own), timeout_(timeout) {}
+    __device__ Exchange(unsigned* flags, int own, Timeout const& timeout) : flags_(flags), own_(own), timeout_(timeout) {
+        if (protocol == Protocol::flags && threadIdx.x == 0) {
+            given_up() = 0;
+        }
+    }
 
     /// Writes a value that others will read after the next `publish`, if the thread has one.
     ///
@@ -121,7 +125,7 @@ class Exchange {
                 word |= machine::shuffle_xor(word, 1) << 16;  // counts in even lanes
                 writes = has_value && threadIdx.x % 2 == 0;
             }
-            if (writes) {
+            if (writes && !has_given_up()) {
                 unsigned* const address = reinterpret_cast<unsigned*>(place);
                 if constexpr (protocol == Protocol::data) {
                     machine::store_relaxed(address, word == not_yet ? 0x7FFF7FFF : word);  // which bits a NaN has tells nothing
@@ -134,10 +138,11 @@ class Exchange {
 
     /// A barrier of the block, and what its threads put before it is there for those who wait.
     __device__ void publish() {
+        bool const is_last = has_given_up();
         __syncthreads();
         if constexpr (protocol == Protocol::flags) {
             ++epoch_;
-            if (threadIdx.x == 0) {
+            if (threadIdx.x == 0 && !is_last) {
                 machine::store_release(flags_ + own_, epoch_);
             }
         }
@@ -145,16 +150,25 @@ class Exchange {
 
     /// Called by a whole warp: waits for the blocks [first, last] to have published as often as this one, or `fewer` times less; they
     /// may be none. Only flags are waited for.
-    __device__ void wait(int first, int last, int fewer = 0) const {
+    ///
+    /// Behind a flag that was waited for in vain others may be writing, and may be reading what this block would write next: from then on the
+    /// warp reads nothing, and the block, which hears of it at its next barrier, neither puts nor publishes.
+    __device__ void wait(int first, int last, int fewer = 0) {
         if constexpr (protocol == Protocol::flags) {
             unsigned const awaited = epoch_ - fewer;
+            bool in_time = true;
             for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {
                 // Each look acquires: one more load after the flag is seen would be one more trip to the L2 cache.
                 Wait wait;
-                while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) {
+                while (machine::load_acquire(flags_ + block) < awaited && in_time) {
+                    in_time = look_again(wait);
                 }
             }
             __syncwarp();
+            if (machine::ballot(!in_time) != 0) {
+                readable_ = 0;
+                atomicExch(&given_up(), 1u);
+            }
         }
     }
 
@@ -167,14 +181,19 @@ class Exchange {
         }
     }
 
+    /// All bits, or none where the warp has waited in vain and is to load nothing.
+    __device__ unsigned readable() const {
+        return protocol == Protocol::flags ? readable_ : ~0u;
+    }
+
     /// Whether all of them have come; else they are to be read once more.
     __device__ bool is_there(unsigned const (&words)[4]) const {
         return protocol != Protocol::data ||
                ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));
     }
 
-    /// Called between two looks: whether to look again. If not, the thread goes on as if everything were there, as do all others that wait,
-    /// and so the launch comes to its end: a thread that left alone would be missed by the products of its warp.
+    /// Called between two looks: whether to look again. If not, the thread goes on without what is missing, as do all others that wait, and so
+    /// the launch comes to its end: a thread that left alone would be missed by the products of its warp.
     __device__ __forceinline__ bool look_again(Wait& wait) const {
         machine::pause(wait.looks);
         if (++wait.looks % looks_without_clock != 0) {
@@ -214,8 +233,20 @@ class Exchange {
     static constexpr unsigned looks_without_clock = 32;
     static constexpr unsigned longest_look = 1024;
 
+    /// Whether some warp of the block has waited for a flag in vain: written between `publish` and the barrier after a product.
+    __device__ static unsigned& given_up() {
+        __shared__ unsigned word;
+        return word;
+    }
+
+    /// Called between the barrier after a product and `publish`, and before the first of them.
+    __device__ bool has_given_up() const {
+        return protocol == Protocol::flags && epoch_ > 0 && given_up() != 0;
+    }
+
     unsigned* flags_;
     int own_;
     Timeout timeout_;  // not a reference, which would take registers
     unsigned epoch_ = 0;
+    unsigned readable_ = ~0u;
 };

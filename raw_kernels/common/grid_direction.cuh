@@ -247,12 +247,11 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     constexpr unsigned all_gates = (1u << gates) - 1;
     constexpr unsigned reset_gate = resets_first ? 0b10 : 0;
     InputElement<T, Pass> loaded_gates[pairs][gates];
-    auto const load_gates = [&](unsigned which, int step, int pass) {
+    auto const load_gates = [&](unsigned which, int step, int pass, int const(&length)[pairs]) {
 #pragma unroll
         for (int p = 0; p < pairs; ++p) {
-            int const length = length_of(pass, p);
-            if (exists[p] & (step < length)) {
-                auto const* of_gate = inputs.at(p, pass, sample[p], unit[p], length);
+            if (exists[p] & (step < length[p])) {
+                auto const* of_gate = inputs.at(p, pass, sample[p], unit[p], length[p]);
 #pragma unroll
                 for (int g = 0; g < gates; ++g) {
                     if ((which >> g & 1) != 0) {
@@ -264,7 +263,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
         }
     };
     if constexpr (loads_ahead) {
-        load_gates(all_gates, 0, 0);
+        load_gates(all_gates, 0, 0, only_length);
         inputs.advance();
     }
 
@@ -319,7 +318,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
                     takes[p] = exists[p] & (step < length[p]);
                 }
                 if constexpr (!loads_ahead) {
-                    load_gates(reset_gate, step, pass);
+                    load_gates(reset_gate, step, pass, length);
                 }
                 if (pass == 0) {
                     exchange.wait(producers.first, producers.last);
@@ -363,14 +362,17 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             int length[pairs];
             bool taken[pairs];  // maybe masked
             bool takes[pairs];
-            if constexpr (!loads_ahead) {
-                load_gates(all_gates & ~reset_gate, step, pass);
-            }
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
                 length[p] = length_of(pass, p);
                 taken[p] = exists[p] & (step < length[p]);
                 takes[p] = taken[p];
+            }
+            if constexpr (!loads_ahead) {
+                load_gates(all_gates & ~reset_gate, step, pass, length);
+            }
+#pragma unroll
+            for (int p = 0; p < pairs; ++p) {
                 if (taken[p]) {
                     int const time = backward ? length[p] - 1 - step : step;
                     takes[p] = !sequence.template skips<Pass>(time, first_sample + pass * pass_samples + sample[p]);
@@ -405,7 +407,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             }
             __syncthreads();
             if constexpr (loads_ahead) {
-                load_gates(all_gates, step + 1, 0);
+                load_gates(all_gates, step + 1, 0, only_length);
                 inputs.advance();
             }
             Held<Pass, Cell> held[pairs];

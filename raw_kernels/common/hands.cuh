@@ -81,7 +81,7 @@ class Unscale {
     }
 
     __device__ bool is_given(int place) const {
-        return protocol != Protocol::alone && place < given_ * samples;
+        return protocol != Protocol::alone && exchange_.readable() != 0 && place < given_ * samples;
     }
 
     __device__ __forceinline__ void load(int place) {
@@ -254,7 +254,7 @@ class Hand {
     /// Waits for what the group put in the present step, or in the one before, before the last publication but `fewer`, and multiplies. A
     /// barrier has to follow before `sum`, and another one before the next product. `loaded` as below.
     template <bool of_step_before>
-    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, int pass, unsigned loaded, int fewer) {
+    __device__ __forceinline__ void multiply(Exchange<protocol>& exchange, int pass, unsigned loaded, int fewer) {
         int const first = product_.first_depth() / part_depth;
         T const* const buffer = of_step_before ? operands_.before() : operands_.now();
         Operand<T> const operand{buffer + pass * operand_size_, loaded};

@@ -86,7 +86,8 @@ class Staging {
     template <class T, class Exchange>
     __device__ __forceinline__ void load(Exchange const& exchange, Operand<T> const& operand, int begin) {
         int const left = left_ - begin * step_units;
-        bool const all = operand.loaded == (1u << loads) - 1 && more_units(loads - 1) < left;
+        unsigned const loaded = operand.loaded & exchange.readable();
+        bool const all = loaded == (1u << loads) - 1 && more_units(loads - 1) < left;
         if (all) {  // as in most steps
 #pragma unroll
             for (int i = 0; i < loads; ++i) {
@@ -98,7 +99,7 @@ class Staging {
                 for (int word = 0; word < 4; ++word) {
                     under_way_[i].values[word] = 0;
                 }
-                if ((operand.loaded >> i & 1) != 0 && more_units(i) < left) {
+                if ((loaded >> i & 1) != 0 && more_units(i) < left) {
                     exchange.load(address_of(operand, first_byte_, begin, i), under_way_[i].values);
                 }
             }

@@ -246,23 +246,23 @@ PARTS = [
         "if constexpr (protocol == Protocol::alone) { if (has_value) { *place = value; } } else {"
         " unsigned word = machine::to_bits(value); bool writes = has_value;"
         " if constexpr (sizeof(E) == 2) { word |= machine::shuffle_xor(word, 1) << 16; writes = has_value && threadIdx.x % 2 == 0; }"
-        " if (writes) { unsigned* const address = reinterpret_cast<unsigned*>(place);"
+        " if (writes && !has_given_up()) { unsigned* const address = reinterpret_cast<unsigned*>(place);"
         " if constexpr (protocol == Protocol::data) { machine::store_relaxed(address, word == not_yet ? 0x7FFF7FFF : word); }"
         " else { machine::store_exchanged(address, word); } } }",
     ),
     (
         *EXCHANGE,
         "void publish(",
-        "__syncthreads(); if constexpr (protocol == Protocol::flags) {"
-        " ++epoch_; if (threadIdx.x == 0) { machine::store_release(flags_ + own_, epoch_); } }",
+        "bool const is_last = has_given_up(); __syncthreads(); if constexpr (protocol == Protocol::flags) {"
+        " ++epoch_; if (threadIdx.x == 0 && !is_last) { machine::store_release(flags_ + own_, epoch_); } }",
     ),
     (
         *EXCHANGE,
         "void wait(",
-        "if constexpr (protocol == Protocol::flags) { unsigned const awaited = epoch_ - fewer;"
+        "if constexpr (protocol == Protocol::flags) { unsigned const awaited = epoch_ - fewer; bool in_time = true;"
         " for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32) {"
-        " Wait wait; while (machine::load_acquire(flags_ + block) < awaited && look_again(wait)) { } }"
-        " __syncwarp(); }",
+        " Wait wait; while (machine::load_acquire(flags_ + block) < awaited && in_time) { in_time = look_again(wait); } }"
+        " __syncwarp(); if (machine::ballot(!in_time) != 0) { readable_ = 0; atomicExch(&given_up(), 1u); } }",
     ),
     (
         *EXCHANGE,

@@ -54,10 +54,12 @@ def iterate(
     limit_s: float = 100.0,
     missing: int = 0,
     reports: tuple[int, int] = (0, 0),
+    left: dict[str, Array] | None = None,
 ) -> tuple[Array, Array]:
     """What the kernel makes of random numbers in `blocks` blocks, of which `missing` are not launched, and what it should make.
 
     Blocks hand each other values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is told.
+    `left` becomes what the kernel leaves in its other memory, by name.
     """
     protocol = "alone" if blocks == 1 else protocol
     rows = -(-size // blocks)
@@ -93,6 +95,8 @@ def iterate(
     function = seam.load(0, *seam.compile(sources.read(FILE), [entry], 90)[0], shared_bytes)
     seam.launch(function, (blocks - missing, 1, 1), PRODUCT_THREADS, shared_bytes, argument, 0, cooperative=not alone)
     seam.check_guards()
+    if left is not None:
+        left |= {name: array.get() for name, array in memory.items()}
     return memory["vectors"].get(), expected
 
 
@@ -181,13 +185,27 @@ def test_a_wait_in_vain_that_cannot_be_reported_fails_the_launch(protocol: Proto
         iterate(CpuSeam(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, limit_s=0.05, missing=1)
 
 
-def test_a_wait_in_vain_has_no_races() -> None:
-    """Of words that tell that they have come. Behind flags, who has given up reads what others may be writing, and all is NaN then."""
+def test_who_has_waited_for_a_flag_in_vain_hands_nothing_on() -> None:
+    """Others may still be reading what it would write over. The first exchange is that of all, before anybody waits."""
     require("g++")
-    protocol: Protocol = "data"
-    seam = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread")
+    seam, left = CpuSeam(), dict[str, Array]()
     address, words = seam.host_words(0, 2)
-    iterate(seam, TensorCores(HALF, 1, 1, 0, 8, 2, 4), 20, 3, 2, 3, protocol, limit_s=0.05, missing=1, reports=(address + 4, address))
+    product = TensorCores(HALF, 1, 1, 0, 8, 2, 4)
+    iterate(seam, product, 28, 3, 12, 4, limit_s=0.05, missing=1, reports=(address + 4, address), left=left)
+    assert [*words] == [1, 1]
+    assert left["flags"].tolist() == [1, 1, 1, 0]
+    first, second = np.split(left["operands"], 2)
+    assert first.any()
+    assert not second.any()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_wait_in_vain_has_no_races(protocol: Protocol) -> None:
+    """Behind flags, a block that has given up reads nothing that others may be writing, and writes nothing that they may be reading."""
+    require("g++")
+    seam = CpuSeam(replace(H100, multiprocessors=4), sanitize="thread", delay_us=100)
+    address, words = seam.host_words(0, 2)
+    iterate(seam, TensorCores(HALF, 1, 1, 0, 8, 2, 4), 28, 3, 12, 4, protocol, limit_s=0.05, missing=1, reports=(address + 4, address))
     assert [*words] == [1, 1]
 
 

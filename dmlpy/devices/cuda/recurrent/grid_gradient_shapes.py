@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.matrix_products import FLOAT
-from dmlpy.devices.cuda.recurrent.grid_shapes import ROW_WARPS, Facts, GridShape, in_protocol, in_protocols, stays_in_l2
+from dmlpy.devices.cuda.recurrent.grid_shapes import GIVEN_UP_BYTES, ROW_WARPS, Facts, GridShape, in_protocol, in_protocols, stays_in_l2
 from dmlpy.devices.cuda.recurrent.products import (
     PRODUCT_THREADS,
     PRODUCT_WARPS,
@@ -134,8 +134,9 @@ def _shape(
         products.append(first.with_registers(steps))
     shape = GridShape.of(facts, units, samples, products)
     shape = replace(shape, shared_bytes=sum(_shared_pieces(facts, shape)))
-    fits = shape.shared_bytes <= limits.shared_memory_per_block and (shape.alone or shape.blocks <= limits.multiprocessors)
-    return shape if fits else None
+    together = shape.alone or shape.blocks <= limits.multiprocessors
+    own_bytes = GIVEN_UP_BYTES if shape.cooperative else 0
+    return shape if together and shape.shared_bytes + own_bytes <= limits.shared_memory_per_block else None
 
 
 def product_gates(facts: Facts) -> tuple[int, ...]:

@@ -48,6 +48,9 @@ MOST_BATCH_GROUPS = 2**16 - 1
 CLUSTER_BLOCKS = (2, 4)
 """The blocks that a cluster may have."""
 
+GIVEN_UP_BYTES = 16
+"""Static shared memory in which a block with flags notes that it has given up."""
+
 ARRIVALS_BYTES = 16
 """Shared memory in which a block of a cluster counts what comes from the others."""
 
@@ -368,7 +371,8 @@ def _shape(
         shape = replace(shape, protocol="cluster")
     shape = replace(shape, shared_bytes=_shared_bytes(facts, shape))
     together = shape.batch_groups <= MOST_BATCH_GROUPS and (not shape.cooperative or shape.blocks <= limits.multiprocessors)
-    return shape if together and shape.shared_bytes <= limits.shared_memory_per_block else None
+    own_bytes = GIVEN_UP_BYTES if shape.cooperative else 0
+    return shape if together and shape.shared_bytes + own_bytes <= limits.shared_memory_per_block else None
 
 
 def _pairs(units: int, samples: int, pass_samples: int) -> int:
