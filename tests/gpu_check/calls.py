@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -79,8 +80,8 @@ def named_in(part: str) -> str:
 def failed_in(record: Path) -> dict[str, bool]:
     """The tests that failed by a record of pytest-reportlog, as pytest's `--lf` wants them."""
     failed = dict[str, bool]()
-    for line in record.read_text(encoding="utf-8").splitlines():
-        with suppress(ValueError):  # of the last line, where pytest was killed
+    with gzip.open(record, "rt", encoding="utf-8") as lines, suppress(EOFError, ValueError):  # where pytest was killed it has no end
+        for line in lines:
             report = json.loads(line)
             failed |= {report["nodeid"]: True} if report.get("outcome") == "failed" else {}
     return failed
@@ -150,7 +151,7 @@ class Call:
         self._endings += [ending] if ending is not None else []
         passed = ending is not None and ending.passed
         if program.name == "rest" and (ending is None or ending.asked):  # the time need not suffice for all of it
-            record = self._file("rest.jsonl")
+            record = self._file("rest.jsonl.gz")
             self._complete &= ending is None or (record.is_file() and not failed_in(record))
         else:
             self._complete &= passed
@@ -174,7 +175,7 @@ class Call:
     def _failed_before(self) -> list[str]:
         """The files of the tests that failed in an earlier call, which pytest's `--lf` then finds in its cache."""
         folder = self._asked.carried / "results"
-        records = [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.jsonl").is_file()]
+        records = [path for name in ("core", "rest", "failed") if (path := folder / f"{name}.jsonl.gz").is_file()]
         failed = {nodeid: True for record in records for nodeid in failed_in(record)}
         self._tell(f"{len(failed)} tests failed before" if records else f"no test is run again: {folder} has no results of an earlier call")
         kept = self._cache / "v" / "cache" / "lastfailed"
@@ -227,7 +228,7 @@ class Call:
         processes = ("-n", str(1 if name == "soak" else self._asked.workers), "--dist", "load", "--maxschedchunk", "4")
         limit = self._asked.seconds if name == "soak" else self._asked.test_seconds
         ends = ("--max-worker-restart", "10000", "-o", f"faulthandler_timeout={limit:g}", "-o", "faulthandler_exit_on_timeout=true")
-        record = () if name == "soak" else ("--report-log", str(self._file(f"{name}.jsonl")))
+        record = () if name == "soak" else ("--report-log", str(self._file(f"{name}.jsonl.gz")))
         command = self._pytest(tests, *processes, *ends, *record, *more)
         right = (0, NO_TESTS) if self._asked.tests or self._asked.keyword else (0,)
         return Program(name, command, True, {**self._environment, **(environment or {})}, right)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +45,19 @@ def named_for(part: str) -> list[str]:
     return Path(calls.named_in(part).removeprefix("@")).read_text().splitlines()
 
 
+def reports(record: Path) -> list[dict[str, Any]]:
+    """The lines of a record, which may still grow."""
+    found: list[dict[str, Any]] = []
+    if record.exists():
+        with gzip.open(record, "rt") as lines, suppress(EOFError, ValueError):
+            found += map(json.loads, lines)
+    return found
+
+
 def outcomes(folder: Path, part: str) -> dict[str, str]:
     """How the tests of a part fared by its record: the worst outcome of each."""
     found: dict[str, str] = {}
-    path = folder / f"{part}.jsonl"
-    for line in path.read_text().splitlines() if path.exists() else ():
-        report = json.loads(line)
+    for report in reports(folder / f"{part}.jsonl.gz"):
         ends = report["$report_type"] == "TestReport" and (report["outcome"] != "passed" or report["when"] == "call")
         if ends and found.get(report["nodeid"]) != "failed":
             found[report["nodeid"]] = report["outcome"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -114,7 +115,7 @@ def test_a_call_ends_within_its_time_and_all_it_leaves_comes_back(name: str, tmp
     """Whatever its programs do; and each of them has its share of the time."""
     monkeypatch.setattr(shutil, "which", lambda tool: f"/usr/bin/{tool}")
     before = carried(tmp_path, "before", "results") / "before"
-    (tmp_path / "carried" / "results" / "core.jsonl").write_text(FAILED)
+    (tmp_path / "carried" / "results" / "core.jsonl.gz").write_bytes(gzip.compress(FAILED.encode()))
     status, runner, lines = run_call(name, tmp_path / "out", monkeypatch)
     assert status == 0, lines
     assert list(runner.ran) == PROGRAMS[name], lines
@@ -182,7 +183,7 @@ def test_rest_may_run_out_of_time(failed: str, tmp_path: Path, monkeypatch: pyte
             "ending",
             staticmethod(lambda program, seconds: Ending(program, 2 * (program.name != "info"), seconds, program.name != "info")),
         )
-        monkeypatch.setattr(Exhausting, "write", staticmethod(lambda path: path.write_text(failed)))
+        monkeypatch.setattr(Exhausting, "write", staticmethod(lambda path: path.write_bytes(gzip.compress(failed.encode()))))
         status, _, _ = run_call(part, out, monkeypatch)
         assert status == int(part == "core" or bool(failed))
 
@@ -264,9 +265,13 @@ def test_the_end_alone_of_what_a_quiet_program_prints_is_told(spawned: Spawn, tm
 
 
 def test_who_failed_is_read_of_a_record_that_was_cut_off(tmp_path: Path) -> None:
-    record = tmp_path / "core.jsonl"
+    record = tmp_path / "core.jsonl.gz"
     passed = json.dumps({"nodeid": "tests/test_x.py::test_y", "outcome": "passed"})
-    record.write_text(f'{{"$report_type": "SessionStart"}}\n{FAILED}\n{passed}\n{FAILED[:-3]}')
+    with gzip.open(record, "wt") as lines:
+        lines.write(f'{{"$report_type": "SessionStart"}}\n{FAILED}\n{passed}\n{FAILED[:-3]}')
+        lines.flush()
+        record.with_suffix(".part").write_bytes(record.read_bytes())
+    record.with_suffix(".part").replace(record)
     assert calls.failed_in(record) == {"tests/devices/cuda/test_gpu.py::test_x": True}
 
 
