@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.keras import GRU, LSTM, Bidirectional, SimpleRNN, from_keras
+from dmlpy.keras import GRU, LSTM, Bidirectional, SimpleRNN, TimeDistributed, from_keras
 from dmlpy.keras.backend import Backend
 from tests.support.keras_cases import DEVICES, built, case, keras_layer, names, run, trained
 from tests.support.tolerance import assert_close
@@ -148,6 +148,7 @@ def test_from_keras(name: str, device: str) -> None:
     assert mine.input_shape is not None
     mine.build(mine.input_shape, Backend(device))
     options = mine.layer if isinstance(mine, Bidirectional) else mine
+    assert not isinstance(options, TimeDistributed)
     options.dropout_W = options.dropout_U = 0.0  # Keras's results are those without training
     for training in (False, True):
         mine.reset_states()
