@@ -129,6 +129,11 @@ def test_the_places_of_a_desc_are_listed_once() -> None:
 def test_a_valid_graph_describes_none_of_its_edges(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = x.activation_relu(x.activation_relu(x.input("a", tensor(1, 2, 3, 4)))).graph()
     described: list[int] = []
-    monkeypatch.setattr(type(graph), "label", lambda self, index: described.append(index) or "")
+
+    def label(self: dml.Graph, index: int) -> str:
+        described.append(index)
+        return ""
+
+    monkeypatch.setattr(type(graph), "label", label)
     assert not graph.check()
     assert not described
