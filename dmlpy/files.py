@@ -74,7 +74,7 @@ def read(path: Path, most: int) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise OSError(errno.EFBIG, f"{size} bytes, of at most {most} that are read", str(path))
-        return file.read(most)
+        return file.read(size)
 
 
 @contextmanager

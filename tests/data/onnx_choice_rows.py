@@ -68,8 +68,8 @@ def resized() -> None:
         if scale > 1:
             node("Upsample", [normal("whole", 1, 1, size), np.array([1, 1, scale], F32)], known=[1], opset=9)
     for opset in (11, 12):
-        how: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
-        node("Resize", [image, np.empty(0, F32), np.array([1, 1, 1.6, 0.7], F32)], known=[1, 2], opset=opset, **how)
+        floored: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+        node("Resize", [image, np.empty(0, F32), np.array([1, 1, 1.6, 0.7], F32)], known=[1, 2], opset=opset, **floored)
 
 
 def sampled() -> None:
