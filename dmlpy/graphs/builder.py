@@ -119,9 +119,9 @@ class GraphBuilder:
         Args:
             operator: the desc's class, or a desc that is whole but for the members that follow.
             name: the node's name.
-            outputs: the outputs to infer, as `with_outputs` does: in a graph each one must be read. If none is named and no output's
-                tensor is among the members, it is all of them. A mapping gives their data types too, where the operator has a choice;
-                None stands for the type that is inferred.
+            outputs: the outputs to infer, as `with_outputs` does: in a graph at least one of them must be read. If none is named and no
+                output's tensor is among the members, it is all of them. A mapping gives their data types too, where the operator has a
+                choice; None stands for the type that is inferred.
             members: the desc's members. A `Value` stands for a tensor and is joined to it by an edge; so do those in a sequence, for an
                 array of tensors.
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto
 from onnx.helper import make_node
+from onnx.helper import np_dtype_to_tensor_dtype as onnx_type
 
 from dmlpy import onnx
 from tests.support.onnx_hidden_sizes import as_initializers, behind_compress
@@ -88,3 +89,22 @@ def test_a_resized_tensor_has_the_sizes_that_others_read() -> None:
     constants = {"scales": np.array([1, 1, 0.7], np.float32), "w": w}
     found = onnx.load(model(nodes, {"x": ["n", 2, 10]}, ["y"], opset=18, constants=constants)).compile("numpy")
     assert found({"x": np.ones((3, 2, 10), np.float32)})["y"].shape == (3, 2, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64])
+@pytest.mark.parametrize("level", ["1_0", "2_1", "6_4"])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+def test_an_index_passes_over_nan_at_any_level_and_in_any_type(operator: str, last: int, level: str, dtype: Any) -> None:
+    """As DirectML does; NumPy has the place of the NaN, and ONNX Runtime that of one that comes first."""
+    x = np.random.default_rng(5).integers(-3, 4, (20, 7)).astype(dtype)  # small integers: equal elements are frequent
+    x[np.random.default_rng(6).random(x.shape) < 0.3] = np.nan
+    x[:3, 0], x[3] = np.nan, 1
+    assert np.isnan(x).any(axis=1).sum() > 10
+    assert not np.isnan(x).all(axis=1).any()
+    node = make_node(operator, ["x"], ["y"], name="index", axis=1, keepdims=0, select_last_index=last)
+    types = {"x": int(onnx_type(np.dtype(dtype))), "y": TensorProto.INT64}
+    found = onnx.load(model([node], {"x": [20, 7]}, ["y"], opset=17, types=types)).compile("numpy", level)({"x": x})["y"]
+    plain = np.where(np.isnan(x), -np.inf, x) if operator == "ArgMax" else np.where(np.isnan(x), -np.inf, -x)
+    expected = 6 - plain[:, ::-1].argmax(axis=1) if last else plain.argmax(axis=1)
+    np.testing.assert_array_equal(found, expected)
