@@ -96,7 +96,7 @@ def test_scalars_that_the_type_cannot_hold(data_type: str, value: float) -> None
     (problem,) = dml.check(clip(data_type, 0, value))
     assert (problem.code, problem.path) == ("attribute.range", "max")
     assert problem.expected == f"a number that {data_type} holds"
-    assert problem.why == (f"min_max_data_type is {data_type}",)
+    assert problem.why == (f"input_tensor has elements of type {data_type}",)
 
 
 @pytest.mark.parametrize("value", [{"Int8": 1, "UInt8": 1}, {"Half": 1}, {}, "much", None, [1], {"Float32": "x"}])

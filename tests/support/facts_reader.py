@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from fnmatch import fnmatch
 from functools import cache
 from typing import Any
 
@@ -122,17 +123,28 @@ def counted_by(field: dict[str, Any]) -> list[str]:
 def row_groups(operator: str) -> list[list[dict[str, Any]]]:
     """The rows of the support table, lowest level first; those for other attribute values are a separate group.
 
-    Types are left open (an empty list, as where a page tells none) for tensors of which `differences.toml` says that the table is wrong.
+    Where `differences.toml` says that the table is wrong, the dimension counts are those that it gives instead, and the types of a tensor
+    that it names are left open (an empty list, as where a page tells none).
     """
-    known = [item["what"] for item in known_differences()]
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in operators()[operator]["support"]:
-        tensors = {
-            slot: item | {"types": []} if any(what.startswith(f"{operator}: support of {slot} ") for what in known) else item
-            for slot, item in row["tensors"].items()
-        }
+        tensors = {slot: _corrected(operator, slot, row["feature_level"], item) for slot, item in row["tensors"].items()}
         groups.setdefault(json.dumps(row["when"], sort_keys=True), []).append(row | {"tensors": tensors})
     return [sorted(group, key=lambda row: order(row["feature_level"])) for group in groups.values()]
+
+
+def _corrected(operator: str, slot: str, level: str, item: dict[str, Any]) -> dict[str, Any]:
+    """What a row says of a tensor, as far as it is right."""
+    found = item
+    for difference in known_differences():
+        told = re.match(rf"{operator}: support of (\S+) at (\S+) is (\d+) to (\d+) ", difference["what"])
+        if told is None or not fnmatch(slot, told[1]):
+            continue
+        if told[1] == slot:
+            found = found | {"types": []}
+        if told[2] == level:
+            found = found | {"dims": [int(told[3]), int(told[4])]}
+    return found
 
 
 def is_for(row: dict[str, Any], members: dict[str, Any]) -> bool:
