@@ -1,9 +1,10 @@
-"""`GraphRun`: a graph of a model's nodes on a device, and `OnDevice`: a tensor that it gave."""
+"""`GraphRun`: a graph of a model's nodes on a device, `Calls`: those that ran, and `OnDevice`: a tensor that one gave."""
 
 from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -51,6 +52,36 @@ class OnDevice:
     def on_host(self, device: Device) -> Any:
         """The tensor with ONNX's type and sizes as an array of NumPy."""
         return as_elements(self.value, device.to_host(self.array))
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCall:
+    """A graph that ran.
+
+    Attributes:
+        run: the graph.
+        is_late: whether it was compiled for sizes that have come.
+        reads: the values that it read, by its names.
+        writes: the values that it gave, by its names.
+    """
+
+    run: GraphRun
+    is_late: bool
+    reads: Mapping[str, Any]
+    writes: Mapping[str, OnDevice]
+
+
+@dataclass(eq=False)
+class Calls:
+    """The graphs that one run of a model consists of.
+
+    Attributes:
+        made: these graphs, in the order in which they ran.
+        is_whole: whether they are the whole run, and that of all other inputs of these sizes.
+    """
+
+    made: list[GraphCall] = field(default_factory=list)
+    is_whole: bool = True
 
 
 class PackedWeights:
@@ -104,9 +135,10 @@ class GraphRun:
 
     def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays that the graph is bound to, in the device's memory."""
-        return {name: self._read(value, values[name]) for name, value in self.part.reads.items()}
+        return {name: self.read(value, values[name]) for name, value in self.part.reads.items()}
 
-    def _read(self, value: Value, held: Any) -> Any:
+    def read(self, value: Value, held: Any) -> Any:
+        """The array of a value that is handed on, as the graph is bound to it."""
         if isinstance(held, OnDevice):
             return held.array
         if isinstance(held, np.ndarray):
@@ -117,7 +149,14 @@ class GraphRun:
         array = held.reshape(value.tensor_sizes)
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 
-    def __call__(self, values: dict[str, Any]) -> None:
+    def __call__(self, values: dict[str, Any], calls: Calls | None = None, *, is_late: bool = False) -> None:
+        """Runs the graph.
+
+        Args:
+            values: what it reads, by name; gets what it writes.
+            calls: gets this call.
+            is_late: whether the graph was compiled for sizes that have come.
+        """
         inputs = self.inputs(values)
         stream = self._device.current_stream()
         outputs = {name: self._device.empty(self.prepared.outputs[name], stream) for name in self.prepared.outputs}
@@ -132,7 +171,10 @@ class GraphRun:
         dispatch(stream)
         if not is_captured:
             self._free.append((identity, dispatch))
-        values.update({name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()})
+        written = {name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()}
+        if calls is not None:
+            calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
+        values.update(written)
 
     def _taken(self, stream: int) -> GraphDispatch | None:
         """A dispatch that last ran in this stream, which no other thread has taken."""
