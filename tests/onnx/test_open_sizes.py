@@ -213,7 +213,7 @@ def test_one_array_for_several_inputs_is_not_taken_for_one_input(monkeypatch: py
     case = decoder(1)
     compiled = onnx.load(case.proto).compile("numpy")
     given = case.given(3)
-    alike = given | {"layer0/past_v": given["layer0/past_k"]}
+    alike = {**given, "layer0/past_v": given["layer0/past_k"]}
     for own in (alike, alike, given):
         check(compiled(own), fresh(case, own))
     assert Binds(monkeypatch).of(compiled, given)[0] == 0
