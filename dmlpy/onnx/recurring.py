@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dmlpy.onnx.bound_graphs import BoundGraph, copied_bytes
 from dmlpy.onnx.graph_runs import Calls, OnDevice
 from dmlpy.onnx.kept import NODE_BYTES, Kept
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices import Device
-    from dmlpy.devices.graphs import GraphDispatch
     from dmlpy.onnx.graph_runs import GraphCall, GraphRun
     from dmlpy.onnx.running import Specialized
     from dmlpy.onnx.values import Value
@@ -39,13 +39,13 @@ class _Step:
 
     Attributes:
         run: the graph.
-        dispatch: its dispatch.
+        bound: the graph with its memory.
         reads: what is bound anew to its inputs in each run, with the values that these have in the graph.
-        writes: what is allocated for its outputs in each run.
+        writes: what its outputs are that are new in each run.
     """
 
     run: GraphRun
-    dispatch: GraphDispatch
+    bound: BoundGraph
     reads: Sequence[tuple[str, Value, Source]]
     writes: Sequence[tuple[str, Value, Source]]
 
@@ -75,11 +75,14 @@ class BoundRuns:
         for at, call in enumerate(calls):
             read = {name: sources[id(held)] for name, held in call.reads.items()}
             written: dict[str, Source] = {name: (at, name) for name in call.writes}
-            dispatch = call.run.prepared.bind(call.run.inputs(call.reads), {name: held.array for name, held in call.writes.items()})
             reads = [(name, call.run.part.reads[name], source) for name, source in read.items() if source in changing]
             writes = [(name, call.run.part.writes[name], source) for name, source in written.items() if source in changing]
-            self._steps.append(_Step(call.run, dispatch, reads, writes))
-        self.held_bytes = _held_bytes(calls)
+            fixed = {
+                name: held.array for name, held in (*call.reads.items(), *call.writes.items()) if (read | written)[name] not in changing
+            }
+            bound = BoundGraph(call.run.prepared, device, fixed, device.current_stream())
+            self._steps.append(_Step(call.run, bound, reads, writes))
+        self.held_bytes = _held_bytes(calls, device)
 
     def values(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """The outputs as `Specialized.values` gives them; None if it cannot run here and now."""
@@ -98,22 +101,21 @@ class BoundRuns:
         return {name: held[source] for name, source in self._outputs.items()}
 
     def _run(self, step: _Step, held: dict[Source, Any], stream: int) -> None:
-        changed = {name: step.run.read(value, held[source]) for name, value, source in step.reads}
+        inputs = {name: step.run.read(value, held[source]) for name, value, source in step.reads}
+        outputs = step.bound(inputs, stream)
         for name, value, source in step.writes:
-            changed[name] = array = self._device.empty(step.run.prepared.outputs[name], stream)
-            held[source] = OnDevice(array, value)
-        if changed:
-            step.dispatch.rebind(**changed)
-        step.dispatch(stream)
+            held[source] = OnDevice(outputs[name], value)
 
 
-def _held_bytes(calls: Sequence[GraphCall]) -> int:
+def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
     """The bytes of scratch, of tensors between graphs, of launches, and of the graphs that are compiled for these sizes only."""
     late = {call.run for call in calls if call.is_late}
     found = sum(run.held_bytes + NODE_BYTES * len(run.part.graph.nodes) for run in late)
     for call in calls:
         properties = call.run.compiled.binding_properties
-        found += properties.temporary_resource_size + _LAUNCH_BYTES * len(call.run.part.graph.nodes)
+        found += (
+            properties.temporary_resource_size + copied_bytes(call.run.prepared, device) + _LAUNCH_BYTES * len(call.run.part.graph.nodes)
+        )
         found += sum(call.run.prepared.outputs[name].reached_bytes for name in call.writes)
     return found
 

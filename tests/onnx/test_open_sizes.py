@@ -196,17 +196,33 @@ class Binds:
         return self.dispatches, self.runs, self.tensors
 
 
+@pytest.mark.parametrize(("past", "bound_anew"), [(4, 0), (1100, 4)])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_sizes_that_come_again_bind_only_what_the_model_is_given_and_gives(monkeypatch: pytest.MonkeyPatch, layers: int) -> None:
+def test_sizes_that_come_again_bind_only_large_tensors(monkeypatch: pytest.MonkeyPatch, layers: int, past: int, bound_anew: int) -> None:
+    """Those that the model is given and gives, here the caches before and after; small ones are copied."""
     case = decoder(layers)
     compiled = onnx.load(case.proto).compile("numpy")
     binds, graphs = Binds(monkeypatch), 2 * layers + 1
-    compiled(case.given(4))
-    assert binds.of(compiled, case.given(4))[:2] == (graphs, graphs), "each graph is bound for these sizes"
     for _ in range(2):
-        assert binds.of(compiled, case.given(4)) == (0, graphs, 4 * layers + 2), "ids, the caches before and after, y"
+        compiled(case.given(past))
+    assert binds.of(compiled, case.given(past)) == (graphs, graphs, 0), "each graph is bound for these sizes"
+    for _ in range(2):
+        assert binds.of(compiled, case.given(past)) == (0, graphs, bound_anew * layers)
     compiled(case.given(5))
-    assert binds.of(compiled, case.given(4)) == (0, graphs, 4 * layers + 2), "others leave it as it is"
+    assert binds.of(compiled, case.given(past)) == (0, graphs, bound_anew * layers), "others leave it as it is"
+    given = case.given(past)
+    check(compiled(given), fresh(case, given))
+
+
+def test_a_layer_binds_nothing_anew_for_sizes_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a model that is compiled as a whole for each size; with arrays of any layout."""
+    case = recurrent("LSTM", 4)
+    compiled, binds = onnx.load(case.proto).compile("cpu"), Binds(monkeypatch)
+    runs = [{"x": normal(4, 2, 3)}, {"x": normal(3, 2, 4).T}, {"x": normal(4, 4, 3)[:, ::2]}]
+    found = [compiled(given) for given in runs]
+    for given, own in zip(runs, found, strict=True):
+        check(own, fresh(case, given, "cpu"))
+    assert [binds.of(compiled, given) for given in runs] == [(0, 1, 0)] * len(runs)
 
 
 def test_one_array_for_several_inputs_is_not_taken_for_one_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +230,9 @@ def test_one_array_for_several_inputs_is_not_taken_for_one_input(monkeypatch: py
     compiled = onnx.load(case.proto).compile("numpy")
     given = case.given(3)
     alike = {**given, "layer0/past_v": given["layer0/past_k"]}
-    for own in (alike, alike, given):
+    for own in (alike, alike, given, given):
         check(compiled(own), fresh(case, own))
-    assert Binds(monkeypatch).of(compiled, given)[0] == 0
+    assert Binds(monkeypatch).of(compiled, given) == (0, 3, 0)
 
 
 def test_outputs_stay_when_the_same_sizes_come_again() -> None:
