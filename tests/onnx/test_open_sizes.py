@@ -17,6 +17,7 @@ from dmlpy import onnx
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.onnx import interpretation, node_lowering
+from dmlpy.onnx.graph_runs import GraphRun
 from dmlpy.onnx.kept import Kept
 from dmlpy.onnx.recurring import BoundRuns
 from tests.support.devices import DeviceOfNothing
@@ -320,6 +321,16 @@ def test_kept_items_go_in_the_order_of_their_last_use() -> None:
     assert kept.held == 7
     kept.keep("e", "large", 99)
     assert (kept.find("e"), len(kept), kept.held) == ("large", 1, 99), "what was used last stays in any case"
+
+
+@pytest.mark.parametrize(("steps", "copied"), [(4, 4 * 2 * (3 + 5) * 4 + 40), (1000, 1000 * 2 * 3 * 4 + 40)])
+def test_memory_of_copied_tensors_counts_among_the_bytes_kept(steps: int, copied: int) -> None:
+    """x and y of each step and h; of a thousand steps y is too large to be copied."""
+    compiled = onnx.load(recurrent("LSTM", 4).proto).compile("numpy")
+    (run,) = compiled._specialized({"x": (steps, 2, 3)})._runs
+    assert isinstance(run, GraphRun)
+    properties = run.compiled.binding_properties
+    assert run.held_bytes == properties.temporary_resource_size + properties.persistent_resource_size + copied
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 1 << 28])
