@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike
 
@@ -91,10 +91,16 @@ def layout_of(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], np.dtype[An
 
 def array_at(pointer: int, sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) -> np.ndarray[Any, Any]:
     """Views host memory as an array, without a copy and without keeping it alive; strides are in elements."""
+    return arrays_at(sizes, dtype, strides)(pointer)
+
+
+def arrays_at(sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) -> Callable[[int], np.ndarray[Any, Any]]:
+    """What views host memory at an address as `array_at` does, for many addresses."""
     item = np.dtype(dtype)
     shape = tuple(sizes)
     block, steps = _block(shape, item.itemsize, tuple(strides))
-    return np.ndarray(shape, item, block.from_address(pointer), strides=steps)  # type: ignore[arg-type]  # a buffer, as any ctypes array
+    array, at = np.ndarray, block.from_address
+    return lambda pointer: array(shape, item, at(pointer), 0, steps)  # type: ignore[arg-type]  # a buffer, as any ctypes array
 
 
 @lru_cache(maxsize=1024)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import family_of, import_with_modules
@@ -53,6 +53,9 @@ class Attachments(Generic[T]):
 
     def find(self, kind: type[OperatorDesc]) -> T | None:
         """Finds the object attached to a class, or to the nearest class in its `__mro__`; None if there is none."""
+        own, _ = self._attached.get(kind, (None, False))
+        if own is not None:
+            return cast("T", own)  # no class is nearer
         for base in kind.__mro__:
             self._import_for(base)
         for base in kind.__mro__:

@@ -15,6 +15,7 @@ from dmlpy.onnx.given import misfits, taken, taken_whole
 from dmlpy.onnx.graph_runs import PackedWeights
 from dmlpy.onnx.kept import Kept
 from dmlpy.onnx.open_sizes import OpenSizes
+from dmlpy.onnx.recurring import RecurringRuns
 from dmlpy.onnx.running import Specialized, late
 from dmlpy.onnx.targets import Target
 from dmlpy.validation.problems import BindError, CompileError, Problem
@@ -54,6 +55,7 @@ class CompiledModel:
         self._target = Target(
             model.name, model.loaded, self.device, feature_level, flags, fuse, late, self._kept, PackedWeights(model.loaded)
         )
+        self._recurring = RecurringRuns(self.device, self._kept)
         self._lock = threading.Lock()
         self._open: OpenSizes | None = None
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
@@ -91,7 +93,7 @@ class CompiledModel:
                 form = self._open.form(sizes)
             if form is not None:
                 try:
-                    return form.run(given, on_device=on_device)
+                    return form.outputs(self._recurring.values(form, given, sizes), on_device=on_device)
                 except (BindError, CompileError):
                     pass  # told below, of the model as a whole
                 found = self._specialized(sizes).run(given, on_device=on_device)

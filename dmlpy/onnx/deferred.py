@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.graph_runs import Calls
     from dmlpy.onnx.kept import Kept
     from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.nodes import Node
@@ -36,8 +37,8 @@ class Ready(Protocol):
     def held_bytes(self) -> int:
         """About the bytes that it holds."""
 
-    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What it gives for what it reads, by name."""
+    def values(self, given: Mapping[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+        """What it gives for what it reads, by name; `calls` gets the graphs that ran."""
 
 
 Key: TypeAlias = "tuple[Any, ...]"
@@ -128,12 +129,13 @@ class DeferredNodes:
         self._lock = threading.Lock()
         self._kept = kept
 
-    def __call__(self, values: dict[str, Any], on_host: Callable[[Any], Any]) -> dict[str, Any]:
+    def __call__(self, values: dict[str, Any], on_host: Callable[[Any], Any], calls: Calls | None = None) -> dict[str, Any]:
         """What the nodes give for what they read, by name.
 
         Args:
             values: what they read, by name: arrays of NumPy, in the device's memory, `OnDevice`, lists of them, or None.
             on_host: copies one of these to NumPy.
+            calls: gets the graphs that ran.
         """
         given = {name: values[name] for name in self._reads}
         with self._lock:
@@ -141,7 +143,9 @@ class DeferredNodes:
             if run is None:
                 run = self._compiled(given, on_host)
                 self._kept.keep((self, self._key(given, on_host)), run, run.held_bytes)
-        return run.values(given)
+            if calls is not None and self._asked:
+                calls.is_whole = False  # other elements may want another program
+        return run.values(given, calls)
 
     def _key(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Key:
         found: list[Any] = []

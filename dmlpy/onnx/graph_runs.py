@@ -1,9 +1,10 @@
-"""`GraphRun`: a graph of a model's nodes on a device, and `OnDevice`: a tensor that it gave."""
+"""`GraphRun`: a graph of a model's nodes on a device, `Calls`: those that ran, and `OnDevice`: a tensor that one gave."""
 
 from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from dmlpy.graphs import ConstantNode
 from dmlpy.nibbles import int4_type, pack_int4
+from dmlpy.onnx.bound_graphs import BoundGraph, copied_bytes
 from dmlpy.onnx.elements import dtype_of
 from dmlpy.onnx.loading import place_of
 from dmlpy.onnx.stages import as_elements
@@ -19,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from dmlpy.devices import Device
-    from dmlpy.devices.graphs import CompiledGraph, GraphDispatch, PreparedGraph
+    from dmlpy.devices.graphs import CompiledGraph, PreparedGraph
     from dmlpy.onnx.loading import LoadedModel
     from dmlpy.onnx.programs import GraphPart
     from dmlpy.onnx.values import Array, Value
 
 _MOST_BOUND = 8
-"""The most dispatches of a graph that are kept for further runs: as many threads or streams run it without binding it anew."""
+"""The most bound graphs of one that are kept for further runs: as many threads or streams run it without binding it anew."""
 
 _MOST_COMPARED = 4096
 """The most bytes of an array whose elements are compared with those of others."""
@@ -51,6 +53,36 @@ class OnDevice:
     def on_host(self, device: Device) -> Any:
         """The tensor with ONNX's type and sizes as an array of NumPy."""
         return as_elements(self.value, device.to_host(self.array))
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCall:
+    """A graph that ran.
+
+    Attributes:
+        run: the graph.
+        is_late: whether it was compiled for sizes that have come.
+        reads: the values that it read, by its names.
+        writes: the values that it gave, by its names.
+    """
+
+    run: GraphRun
+    is_late: bool
+    reads: Mapping[str, Any]
+    writes: Mapping[str, OnDevice]
+
+
+@dataclass(eq=False)
+class Calls:
+    """The graphs that one run of a model consists of.
+
+    Attributes:
+        made: these graphs, in the order in which they ran.
+        is_whole: whether they are the whole run, and that of all other inputs of these sizes.
+    """
+
+    made: list[GraphCall] = field(default_factory=list)
+    is_whole: bool = True
 
 
 class PackedWeights:
@@ -89,7 +121,7 @@ class GraphRun:
     """A prepared graph with the dispatches that earlier runs bound.
 
     Attributes:
-        held_bytes: the bytes of packed weights of its own and of the scratch of a run.
+        held_bytes: the bytes of packed weights of its own and of the memory of a run.
     """
 
     def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device, weights: PackedWeights | None = None) -> None:
@@ -97,16 +129,18 @@ class GraphRun:
         self.compiled = compiled
         self.prepared, packs = (_packed(part, compiled), True) if weights is None else weights.prepared(part, compiled)
         properties = compiled.binding_properties
-        self.held_bytes = properties.temporary_resource_size + (properties.persistent_resource_size if packs else 0)
+        self.held_bytes = properties.temporary_resource_size + copied_bytes(self.prepared, device)
+        self.held_bytes += properties.persistent_resource_size if packs else 0
         self._device = device
-        self._free: deque[tuple[int, GraphDispatch]] = deque(maxlen=_MOST_BOUND)
-        """Dispatches with the stream of their last run: in another one they would use their scratch while that run still does."""
+        self._free: deque[tuple[int, BoundGraph]] = deque(maxlen=_MOST_BOUND)
+        """Bound graphs with the stream of their last run: in another one they would use their scratch while that run still does."""
 
     def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays that the graph is bound to, in the device's memory."""
-        return {name: self._read(value, values[name]) for name, value in self.part.reads.items()}
+        return {name: self.read(value, values[name]) for name, value in self.part.reads.items()}
 
-    def _read(self, value: Value, held: Any) -> Any:
+    def read(self, value: Value, held: Any) -> Any:
+        """The array of a value that is handed on, as the graph is bound to it."""
         if isinstance(held, OnDevice):
             return held.array
         if isinstance(held, np.ndarray):
@@ -117,25 +151,32 @@ class GraphRun:
         array = held.reshape(value.tensor_sizes)
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 
-    def __call__(self, values: dict[str, Any]) -> None:
+    def __call__(self, values: dict[str, Any], calls: Calls | None = None, *, is_late: bool = False) -> None:
+        """Runs the graph.
+
+        Args:
+            values: what it reads, by name; gets what it writes.
+            calls: gets this call.
+            is_late: whether the graph was compiled for sizes that have come.
+        """
         inputs = self.inputs(values)
         stream = self._device.current_stream()
-        outputs = {name: self._device.empty(self.prepared.outputs[name], stream) for name in self.prepared.outputs}
         identity = self._device.stream_identity(stream)
         # A CUDA graph that captures this run uses the scratch whenever it is launched. It keeps it; no other run may have it.
         is_captured = self._device.is_capturing(stream)
-        dispatch = None if is_captured else self._taken(identity)
-        if dispatch is None:
-            dispatch = self.prepared.bind(inputs, outputs)
-        else:
-            dispatch.rebind(**inputs, **outputs)
-        dispatch(stream)
+        bound = None if is_captured else self._taken(identity)
+        if bound is None:
+            bound = BoundGraph(self.prepared, self._device, {}, stream)
+        outputs = bound(inputs, stream)
         if not is_captured:
-            self._free.append((identity, dispatch))
-        values.update({name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()})
+            self._free.append((identity, bound))
+        written = {name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()}
+        if calls is not None:
+            calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
+        values.update(written)
 
-    def _taken(self, stream: int) -> GraphDispatch | None:
-        """A dispatch that last ran in this stream, which no other thread has taken."""
+    def _taken(self, stream: int) -> BoundGraph | None:
+        """A bound graph that last ran in this stream, which no other thread has taken."""
         for item in tuple(self._free):
             if item[0] == stream:
                 with suppress(ValueError):  # another thread was first

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.devices import Device
+    from dmlpy.onnx.graph_runs import Calls
     from dmlpy.onnx.programs import HostPart, Program
     from dmlpy.onnx.targets import Target
 
@@ -35,6 +36,7 @@ class Specialized:
     def __init__(self, program: Program, target: Target, *, late: bool = False) -> None:
         self._program = program
         self._target = target
+        self._is_late = late
         self._runs: list[GraphRun | _HostRun] = []
         for place, part in enumerate(program.parts):
             if isinstance(part, GraphPart):
@@ -56,13 +58,20 @@ class Specialized:
 
     def run(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
         """The outputs by the model's names: with `on_device` where they were made, else on the host."""
-        return {name: self._output(held, on_device=on_device) for name, held in self.values(given).items()}
+        return self.outputs(self.values(given), on_device=on_device)
 
-    def values(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name, as the parts hand them on."""
+    def outputs(self, values: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
+        """What `run` gives for what `values` gave."""
+        return {name: self._output(held, on_device=on_device) for name, held in values.items()}
+
+    def values(self, given: Mapping[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+        """The outputs by name, as the parts hand them on; `calls` gets the graphs that ran."""
         values = dict(given)
         for run in self._runs:
-            run(values)
+            if isinstance(run, GraphRun):
+                run(values, calls, is_late=self._is_late)
+            else:
+                run(values, calls)
         return {name: values[value.name] if value.array is None else value.array for name, value in self._program.outputs.items()}
 
     def _output(self, held: Any, *, on_device: bool) -> Any:
@@ -117,12 +126,14 @@ class _HostRun:
         self._owned = part.owned
         self._waiting = SharedNodes(waiting, reads, [name for name in part.writes if name in made], target) if waiting else None
 
-    def __call__(self, values: dict[str, Any]) -> None:
+    def __call__(self, values: dict[str, Any], calls: Calls | None = None) -> None:
+        if calls is not None and self._own:
+            calls.is_whole = False
         values.update(self._owned)
         for run in self._own:
             run(values)
         if self._waiting is not None:
-            values.update(self._waiting(values))
+            values.update(self._waiting(values, calls))
 
 
 def late(program: Program, target: Target) -> Specialized:

@@ -16,6 +16,7 @@ from dmlpy.validation.problems import CompileError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    from dmlpy.onnx.graph_runs import Calls
     from dmlpy.onnx.programs import Program
     from dmlpy.onnx.targets import Target
     from dmlpy.onnx.values import Value
@@ -63,16 +64,21 @@ class SharedNodes:
             target.kept.keep(key, shared, NODE_BYTES * len(alike))
         self._shared: DeferredNodes = shared
 
-    def __call__(self, values: dict[str, Any]) -> dict[str, Any]:
-        if self._is_alone:
-            return self._own(values)
-        try:
-            found = self._shared({name: values[own] for name, own in self._reads.items()}, self._target.on_host)
-        except CompileError:
-            return self._own(values)
-        except _HasHostNodesError:
-            self._is_alone = True
-            return self._own(values)
+    def __call__(self, values: dict[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+        """What the nodes give for what they read, by name; `calls` gets the graphs that ran."""
+        if not self._is_alone:
+            try:
+                return self._together(values, calls)
+            except CompileError:
+                pass  # told below, by the nodes' own names
+            except _HasHostNodesError:
+                self._is_alone = True
+        if calls is not None:
+            calls.is_whole = False
+        return self._own(values)
+
+    def _together(self, values: dict[str, Any], calls: Calls | None) -> dict[str, Any]:
+        found = self._shared({name: values[own] for name, own in self._reads.items()}, self._target.on_host, calls)
         return {own: found[name] for name, own in self._wanted.items()}
 
 

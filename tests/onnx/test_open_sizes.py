@@ -14,12 +14,15 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.onnx import interpretation, node_lowering
+from dmlpy.onnx.graph_runs import GraphRun
 from dmlpy.onnx.kept import Kept
+from dmlpy.onnx.recurring import BoundRuns
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
-from tests.support.onnx_open_sizes import MODELS, OpenModel, decoder, images, normal, recurrent
+from tests.support.onnx_open_sizes import MODELS, OpenModel, chosen_rows, decoder, images, normal, recurrent
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +57,7 @@ def test_each_size_gives_what_a_model_of_this_size_gives(name: str, device: str)
 def test_sizes_on_cuda(cuda_device: dml.Device) -> None:
     case = decoder()
     compiled = onnx.load(case.proto).compile(cuda_device)
-    for past in (2, 5, 2):
+    for past in (2, 5, 2, 2, 5, 2):
         given = case.given(past)
         check(compiled(given), fresh(case, given, cuda_device))
 
@@ -161,6 +164,129 @@ def test_weights_of_two_layers_are_not_taken_for_each_other() -> None:
         check(compiled(given), fresh(case, given, "cpu"))
 
 
+# What a size costs that comes again
+
+
+class Binds:
+    """Counts dispatches that are bound, and the tensors that are bound anew."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.dispatches = self.tensors = self.runs = 0
+        made, rebind, run = GraphDispatch.__init__, GraphDispatch._rebind, GraphDispatch._enqueue
+
+        def making(own: Any, *arguments: Any, **more: Any) -> None:
+            self.dispatches += 1
+            made(own, *arguments, **more)
+
+        def rebinding(own: Any, tensors: Mapping[str, Any]) -> None:
+            self.tensors += len(tensors)
+            rebind(own, tensors)
+
+        def running(own: Any, stream: int) -> None:
+            self.runs += 1
+            run(own, stream)
+
+        monkeypatch.setattr(GraphDispatch, "__init__", making)
+        monkeypatch.setattr(GraphDispatch, "_rebind", rebinding)
+        monkeypatch.setattr(GraphDispatch, "_enqueue", running)
+
+    def of(self, call: Any, *arguments: Any) -> tuple[int, int, int]:
+        """How many dispatches a call binds and runs, and how many tensors it binds anew."""
+        self.dispatches = self.tensors = self.runs = 0
+        call(*arguments)
+        return self.dispatches, self.runs, self.tensors
+
+
+@pytest.mark.parametrize(("past", "bound_anew"), [(4, 0), (1100, 4)])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_sizes_that_come_again_bind_only_large_tensors(monkeypatch: pytest.MonkeyPatch, layers: int, past: int, bound_anew: int) -> None:
+    """Those that the model is given and gives, here the caches before and after; small ones are copied."""
+    case = decoder(layers)
+    compiled = onnx.load(case.proto).compile("numpy")
+    binds, graphs = Binds(monkeypatch), 2 * layers + 1
+    for _ in range(2):
+        compiled(case.given(past))
+    assert binds.of(compiled, case.given(past)) == (graphs, graphs, 0), "each graph is bound for these sizes"
+    for _ in range(2):
+        assert binds.of(compiled, case.given(past)) == (0, graphs, bound_anew * layers)
+    compiled(case.given(5))
+    assert binds.of(compiled, case.given(past)) == (0, graphs, bound_anew * layers), "others leave it as it is"
+    given = case.given(past)
+    check(compiled(given), fresh(case, given))
+
+
+def test_a_layer_binds_nothing_anew_for_sizes_that_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a model that is compiled as a whole for each size; with arrays of any layout."""
+    case = recurrent("LSTM", 4)
+    compiled, binds = onnx.load(case.proto).compile("cpu"), Binds(monkeypatch)
+    runs = [{"x": normal(4, 2, 3)}, {"x": normal(3, 2, 4).T}, {"x": normal(4, 4, 3)[:, ::2]}]
+    found = [compiled(given) for given in runs]
+    for given, own in zip(runs, found, strict=True):
+        check(own, fresh(case, given, "cpu"))
+    assert [binds.of(compiled, given) for given in runs] == [(0, 1, 0)] * len(runs)
+
+
+def test_one_array_for_several_inputs_is_not_taken_for_one_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = decoder(1)
+    compiled = onnx.load(case.proto).compile("numpy")
+    given = case.given(3)
+    alike = {**given, "layer0/past_v": given["layer0/past_k"]}
+    for own in (alike, alike, given, given):
+        check(compiled(own), fresh(case, own))
+    assert Binds(monkeypatch).of(compiled, given) == (0, 3, 0)
+
+
+def test_outputs_stay_when_the_same_sizes_come_again() -> None:
+    """Those on the device too, though tensors between graphs are written in each run."""
+    case = decoder()
+    compiled = onnx.load(case.proto).compile("numpy")
+    runs = [case.given(3) for _ in range(5)]
+    found = [compiled.run(given, outputs="device") for given in runs]
+    for own, given in zip(found, runs, strict=True):
+        check(own, fresh(case, given))
+
+
+@pytest.mark.parametrize("keep_bytes", [1 << 28, 1 << 19])
+def test_runs_bound_together_hold_a_small_part_of_what_is_kept(keep_bytes: int) -> None:
+    case = decoder()
+    compiled = onnx.load(case.proto).compile("numpy", keep_bytes=keep_bytes)
+    for given in [case.given(3)] * 4:
+        check(compiled(given), fresh(case, given))
+    bound = [size for item, size in compiled._kept._items.values() if isinstance(item, BoundRuns)]
+    assert len(bound) == (keep_bytes > 1 << 20)
+    assert all(0 < size <= keep_bytes / 8 for size in bound)
+
+
+def test_what_depends_on_elements_is_not_bound_for_sizes() -> None:
+    """How many rows there are: the same sizes give outputs of others."""
+    case = chosen_rows()
+    compiled = onnx.load(case.proto).compile("numpy")
+    for number in (1, 4, 2, 4, 3):
+        given = case.given(number)
+        check(compiled(given), fresh(case, given))
+    assert compiled._open is not None
+    assert compiled._open.form({name: array.shape for name, array in given.items()}) is not None, "it runs in parts"
+    assert not any(isinstance(item, BoundRuns) for item, _ in compiled._kept._items.values())
+
+
+@pytest.mark.parametrize("busy", ["thread", "stream"])
+def test_runs_that_cannot_use_what_is_bound_run_as_before(monkeypatch: pytest.MonkeyPatch, busy: str) -> None:
+    """Another thread has it, or the stream is another."""
+    case = decoder()
+    compiled = onnx.load(case.proto).compile("numpy")
+    for _ in range(3):
+        compiled(case.given(3))
+    (bound,) = (item for item, _ in compiled._kept._items.values() if isinstance(item, BoundRuns))
+    if busy == "stream":
+        monkeypatch.setattr(type(compiled.device), "stream_identity", lambda own, stream: 7)
+    else:
+        bound._lock.acquire()
+    given = case.given(3)
+    assert bound.values(given) is None
+    check(compiled(given), fresh(case, given))
+    check(compiled(given), fresh(case, given))
+
+
 # What is kept
 
 
@@ -195,6 +321,16 @@ def test_kept_items_go_in_the_order_of_their_last_use() -> None:
     assert kept.held == 7
     kept.keep("e", "large", 99)
     assert (kept.find("e"), len(kept), kept.held) == ("large", 1, 99), "what was used last stays in any case"
+
+
+@pytest.mark.parametrize(("steps", "copied"), [(4, 4 * 2 * (3 + 5) * 4 + 40), (1000, 1000 * 2 * 3 * 4 + 40)])
+def test_memory_of_copied_tensors_counts_among_the_bytes_kept(steps: int, copied: int) -> None:
+    """x and y of each step and h; of a thousand steps y is too large to be copied."""
+    compiled = onnx.load(recurrent("LSTM", 4).proto).compile("numpy")
+    (run,) = compiled._specialized({"x": (steps, 2, 3)})._runs
+    assert isinstance(run, GraphRun)
+    properties = run.compiled.binding_properties
+    assert run.held_bytes == properties.temporary_resource_size + properties.persistent_resource_size + copied
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 1 << 28])

@@ -134,6 +134,19 @@ def shape_arithmetic() -> OpenModel:
     return _beside(nodes, ["y", "net"], constants, lambda rows: {"x": normal(rows, 4)}, inputs={"x": ["rows", 4]})
 
 
+def chosen_rows() -> OpenModel:
+    """Sizes that the inputs' sizes do not tell: how many rows there are depends on elements."""
+    nodes = [
+        make_node("TopK", ["x", "count"], ["largest", "places"], axis=0),
+        make_node("MatMul", ["largest", "net"], ["y"]),
+    ]
+
+    def given(count: int) -> dict[str, Array]:
+        return {"x": normal(5, 3), "count": _integers(count)}
+
+    return _beside(nodes, ["y"], {}, given, inputs={"x": ["rows", 3], "count": [1]}, types={"count": TensorProto.INT64})
+
+
 def clamped_slices() -> OpenModel:
     """Ends that lie within some of the sizes and behind others, and rows that are repeated only if there is one."""
     nodes = [

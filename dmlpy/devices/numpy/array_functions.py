@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
+from dmlpy.arrays import arrays_at
 from dmlpy.description.enums import DataType
 from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import COMPUTE
@@ -57,10 +57,12 @@ class WholePlan(ArrayPlan):
         function = definition(type(desc))
         assert function is not None
         self._function = function
-        self._slots = [(slot, slot.tensor) for slot in desc.slots() if slot.tensor is not None]
-        self._outputs = [slot for slot, _ in self._slots if slot.field.marker.output]
-        self._packs = {slot.place: tensor for slot, tensor in self._slots if slot.field.marker.output and tensor.data_type.bits == 4}
-        self._inputs = [(slot.place, slot.field, _conversion(tensor)) for slot, tensor in self._slots if not slot.field.marker.output]
+        slots = [(slot, slot.tensor) for slot in desc.slots() if slot.tensor is not None]
+        memories = [(slot.place, tensor.memory) for slot, tensor in slots]
+        self._arrays_at = [(place, arrays_at(held.sizes, held.data_type.numpy, held.element_strides)) for place, held in memories]
+        self._outputs = [slot for slot, _ in slots if slot.field.marker.output]
+        self._packs = {slot.place: tensor for slot, tensor in slots if slot.field.marker.output and tensor.data_type.bits == 4}
+        self._inputs = [(slot.place, slot.field, _conversion(tensor)) for slot, tensor in slots if not slot.field.marker.output]
         self._converts = any(convert is not None for _, _, convert in self._inputs)
         self._product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
         self._absent: dict[str, Any] = {field.name: () if field.listed else None for field in desc.inputs()}
@@ -69,12 +71,7 @@ class WholePlan(ArrayPlan):
         return f"NumPy, whole arrays, {COMPUTE} arithmetic; temporaries are allocated in each dispatch"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return self.bind_arrays(
-            {
-                slot.place: array_at(tensors[slot.place], held.sizes, held.data_type.numpy, held.element_strides)
-                for slot, held in ((slot, tensor.memory) for slot, tensor in self._slots)
-            }
-        )
+        return self.bind_arrays({place: array_at(tensors[place]) for place, array_at in self._arrays_at})
 
     def bind_arrays(self, arrays: Mapping[str, Array]) -> Launch:
         outputs = [(slot.place, arrays[slot.place]) for slot in self._outputs]

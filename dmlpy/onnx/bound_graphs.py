@@ -1,0 +1,66 @@
+"""`BoundGraph`: a graph of a model with its memory, for many runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices import Device
+    from dmlpy.devices.graphs import GraphDispatch, PreparedGraph
+
+_MOST_COPIED = 1 << 15
+"""The most bytes of a tensor that is copied: below that, in the host's memory, a copy takes less time than to bind other memory."""
+
+
+class BoundGraph:
+    """A graph with its memory. Small tensors that change between runs are copied, so that they stay bound; others are bound anew.
+
+    Args:
+        prepared: the graph.
+        device: where it runs.
+        fixed: the inputs and outputs that are the same in all runs, by name.
+        stream: the stream of all runs.
+    """
+
+    def __init__(self, prepared: PreparedGraph, device: Device, fixed: Mapping[str, Any], stream: int) -> None:
+        self._prepared, self._device, self._fixed = prepared, device, fixed
+        self._dispatch: GraphDispatch | None = None
+        self._writes = [name for name in prepared.outputs if name not in fixed]
+        self._own = {name: device.empty(desc, stream) for name, desc in _copied(prepared, device).items() if name not in fixed}
+
+    def __call__(self, inputs: Mapping[str, Any], stream: int) -> dict[str, Any]:
+        """Runs the graph, and returns the outputs that are not fixed by name; `inputs` has the inputs that are not."""
+        own = self._own
+        changed: dict[str, Any] = {}
+        for name, array in inputs.items():
+            memory = own.get(name)
+            if memory is not None and memory.shape == array.shape and memory.dtype == array.dtype:
+                memory[...] = array
+            else:
+                own.pop(name, None)
+                changed[name] = array
+        made = {name: self._device.empty(self._prepared.outputs[name], stream) for name in self._writes if name not in own}
+        if self._dispatch is None:
+            bound = {**self._fixed, **own, **changed, **made}
+            outputs = {name: bound.pop(name) for name in self._prepared.outputs}
+            self._dispatch = self._prepared.bind(bound, outputs)
+        elif changed or made:
+            self._dispatch.rebind(**changed, **made)
+        self._dispatch(stream)
+        return {name: made[name] if name in made else own[name].copy() for name in self._writes}
+
+
+def copied_bytes(prepared: PreparedGraph, device: Device) -> int:
+    """The most bytes that a bound graph has of its own for inputs and outputs."""
+    return sum(desc.reached_bytes for desc in _copied(prepared, device).values())
+
+
+def _copied(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:
+    """The inputs and outputs that are copied, by name."""
+    if device.memory_kind != "cpu":
+        return {}
+    descs = {**prepared.inputs, **prepared.outputs}
+    return {name: desc for name, desc in descs.items() if desc.reached_bytes <= _MOST_COPIED and desc.memory.is_packed}
