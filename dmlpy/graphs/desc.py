@@ -275,7 +275,7 @@ class _EdgeNames:
         if isinstance(index, _Unresolved) or not isinstance(index, int):
             return 0  # the problem of the node's index says so
         if not 0 <= index < len(self.nodes):
-            expected = f"an index: there is no node {index} whose slot is meant"
+            expected = f"an index: there is no node {brief(index)} whose slot is meant"
             raise DescError("edge", [Problem("graph.reference", "", brief(name), expected)])
         node = self.nodes[index]
         if node is None:
