@@ -117,6 +117,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "a length of one-hot vectors": lambda given: x.one_hot(integers(), np.ones([1, 2], np.float32), axis=1, output_length=given),
     "a window": lambda given: x.average_pooling(floats(), window_size=given, include_padding=False),
     "the node of an edge": lambda given: joined(given, "InputTensor"),
+    "the nodes of a graph": lambda given: dml.Graph(nodes=given, input_count=0, output_count=0),
     "the slot of an edge": lambda given: joined(0, given),
     "a view in a builder": lambda given: value().reshape(given),
     "transpose in a builder": lambda given: value().transpose(0, given),
@@ -168,3 +169,9 @@ def test_a_number_that_no_element_holds_is_told(given: float) -> None:
 def test_indices_of_the_largest_are_reduced_to() -> None:
     """REDUCE has a type of its own for the outputs of some functions."""
     assert x.reduce(floats(), function="ARGMAX").data_type is dml.DataType.UINT32
+
+
+@pytest.mark.parametrize("member", ["nodes", "input_edges", "intermediate_edges", "input_names", "output_tensors"])
+def test_a_graph_waits_for_no_endless_list(member: str) -> None:
+    with pytest.raises(dml.DescError):
+        dml.Graph(**{"nodes": [], "input_count": 0, "output_count": 0, member: range(10**12)})
