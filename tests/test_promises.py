@@ -27,7 +27,7 @@ LIMITS = {
         onnx_limits._NODES,
         onnx_limits._NODES_FOR_EACH,
     ),
-    "nodes that all loops of an ONNX model become; longer ones run step by step": (ONNX.unrolled,),
+    "nodes that all loops of an ONNX model become, or operators, where these are more; longer ones run step by step": (ONNX.unrolled,),
     "bytes that an ONNX model holds beside its own; for each of its own": (onnx_limits._BYTES, onnx_limits._BYTES_FOR_EACH),
     "characters of an ONNX model's names, in all and in each": (ONNX.characters, onnx_limits.MAX_NAME),
     "messages in the file of an ONNX model": (ONNX.messages,),

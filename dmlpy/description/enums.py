@@ -112,18 +112,23 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
             SpellingError: the text says which names exist.
         """
         try:
-            if isinstance(value, cls):
-                return value
-            if isinstance(value, str):
-                names = (name.strip().upper().removeprefix(cls.prefix()) for name in value.split("|"))
-                return cls._all(cls[name] for name in names)
-            if isinstance(value, int | np.integer) and not isinstance(value, bool | enum.Enum) and value >= 0:
-                return cls(int(value))
             if isinstance(value, list | tuple | set | frozenset):
-                return cls._all(cls.parse(item) for item in value)
+                return cls._all(map(cls._one, value))  # of which none is a sequence: they could be within each other without end
+            return cls._one(value)
         except Exception:  # no such flags, or a caller's object whose methods raise anything
-            pass
-        raise SpellingError(cls, ", or several of them")
+            raise SpellingError(cls, ", or several of them") from None
+
+    @classmethod
+    def _one(cls, value: Any) -> Self:
+        """Parses what is no sequence; what it raises says nothing."""
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            names = (name.strip().upper().removeprefix(cls.prefix()) for name in value.split("|"))
+            return cls._all(cls[name] for name in names)
+        if isinstance(value, int | np.integer) and not isinstance(value, bool | enum.Enum) and value >= 0:
+            return cls(int(value))
+        raise TypeError
 
     @classmethod
     def _all(cls, flags: Iterable[Self]) -> Self:

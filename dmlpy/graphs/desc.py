@@ -99,7 +99,7 @@ class GraphDesc(Struct):
         for member in ("nodes", *_EDGES, "input_names", "output_names", *_TENSORS):
             if member in values and not _is_list(given := values[member]):
                 try:
-                    values[member] = entries(given) if isinstance(given, Iterator) else given
+                    values[member] = entries(given) if _is_read_once(given) else given
                 except Exception as error:  # an iterator of the caller's, which may raise anything or never end
                     values[member] = ()
                     problems.append(Problem("field.form", member, brief(given), "a list", (f"reading it raises {type(error).__name__}",)))
@@ -195,6 +195,11 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
+def _is_read_once(value: Any) -> bool:
+    """Whether a value is an iterator, or may hold more entries than anyone waits for."""
+    return isinstance(value, Iterator | range) or (isinstance(value, Iterable) and type(value).__module__ not in ("builtins", "numpy"))
+
+
 def _read_all(member: str, items: Iterable[Any], read: Any, problems: list[Problem]) -> tuple[Any, ...]:
     """Parses the items, with None in place of those that cannot be read; their problems are added to the list."""
     found: list[Any] = []
@@ -275,7 +280,7 @@ class _EdgeNames:
         if isinstance(index, _Unresolved) or not isinstance(index, int):
             return 0  # the problem of the node's index says so
         if not 0 <= index < len(self.nodes):
-            expected = f"an index: there is no node {index} whose slot is meant"
+            expected = f"an index: there is no node {brief(index)} whose slot is meant"
             raise DescError("edge", [Problem("graph.reference", "", brief(name), expected)])
         node = self.nodes[index]
         if node is None:

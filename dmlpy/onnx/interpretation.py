@@ -342,6 +342,7 @@ class Interpretation:
         if not isinstance(stage, GraphStage):
             stage = self.stages[index] = GraphStage(index, self.model)
         results, operators = lowered(node, stage)
+        self.budget.become(len(operators))
         values: Values = []
         for value, expression in results:
             values.append(value if value is None or value.array is not None else Value(value.name, value.element, value.sizes, None, index))

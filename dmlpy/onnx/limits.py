@@ -28,7 +28,8 @@ class Limits:
     Attributes:
         nodes: nodes that are looked at, those of the model's functions and of ONNX's definitions of operators included: 2048 and 8 for each
             node that the file has, in all at most 10,000. A model with more is refused.
-        unrolled: nodes that all loops together become. A loop for which no room is left runs step by step when the model runs.
+        unrolled: nodes that all loops together become, each as often as the operators that it takes. A loop for which no room is left runs
+            step by step when the model runs.
         elements: elements that are computed ahead, weighed by what they cost: 2**28 and 16 for each byte of the model's tensors. What costs
             more is computed when the model runs.
         bytes: what is held beside the model's own tensors: 64 MiB and 4 for each byte of these. A constant for which no room is left is
@@ -38,7 +39,7 @@ class Limits:
     """
 
     nodes: int | None = None
-    unrolled: int = 1500
+    unrolled: int = 2000
     elements: int | None = None
     bytes: int | None = None
     characters: int = 1 << 24
@@ -126,6 +127,11 @@ class Budget:
         self._seen += count
         if self._seen > self.nodes:
             raise self._error("nodes", place, f"node {self._seen}", self.nodes, "nodes, with those that functions and definitions become")
+
+    def become(self, operators: int) -> None:
+        """Counts the operators beyond one that a node of a loop became: each costs as much as a node. Other nodes are in the file."""
+        if self._loops:
+            self._unrolled += max(operators - 1, 0)
 
     def write(self, text: str) -> None:
         """Counts a name that is made.

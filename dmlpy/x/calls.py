@@ -247,13 +247,14 @@ def is_number(value: Any) -> bool:
 
 def _filled(value: Any, data_type: DataType, place: str) -> End:
     """A tensor of one element that FILL_VALUE_CONSTANT writes."""
-    is_integer = data_type.numpy.kind in "iu"
+    is_integer = "INT" in data_type.name
     number: int | float | None
     try:
         number = int(value) if is_integer else float(value)
-    except (OverflowError, ValueError):  # an infinity or NaN as an integer, an integer that is larger than floats
-        number = None
-    if number is None or (is_integer and value != number):
+        held = not is_integer or bool(value == number)
+    except Exception:  # an infinity or NaN as an integer, an integer larger than floats, or whatever the methods of a caller's type raise
+        number, held = None, False
+    if not held:
         remedy = "cast the expression: x.cast(y, output_data_type='FLOAT32')" if is_integer else None
         raise DescError("number", [Problem("expression.number", place, brief(value), f"a value that {data_type} holds", remedy=remedy)])
     (end,) = call("FILL_VALUE_CONSTANT", output_sizes=[1], value_data_type=data_type, value=number)

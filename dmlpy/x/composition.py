@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dmlpy.compiler import compile as compile_graph
@@ -97,15 +98,15 @@ def compile(
 
 def _named(outputs: Any) -> dict[str, End]:
     """The outputs by name."""
-    if isinstance(outputs, Operand):
-        given: dict[str, Any] = {"output": outputs}
-    elif isinstance(outputs, Mapping):
-        given = dict(outputs)
-    elif isinstance(outputs, list | tuple):
-        names = getattr(outputs, "_fields", None) or [f"output_{index}" for index in range(len(outputs))]
-        given = {name: value for name, value in zip(names, outputs, strict=True) if value is not None}
-    else:
-        given = {"outputs": outputs}
+    given: dict[str, Any] = {"outputs": outputs}
+    with suppress(Exception):  # a caller's own mapping or sequence, whose methods raise anything, is no expression
+        if isinstance(outputs, Operand):
+            given = {"output": outputs}
+        elif isinstance(outputs, Mapping):
+            given = dict(outputs)
+        elif isinstance(outputs, list | tuple):
+            names = getattr(outputs, "_fields", None) or [f"output_{index}" for index in range(len(outputs))]
+            given = {name: value for name, value in zip(names, outputs, strict=True) if value is not None}
     wrong = [Problem("field.form", name, brief(value), "an expression") for name, value in given.items() if not isinstance(value, Operand)]
     if wrong or not given:
         wrong = wrong or [Problem("graph.empty", "outputs", "empty", "at least one expression")]

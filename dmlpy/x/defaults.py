@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.member_forms import brief, entries
+import numpy as np
+
+from dmlpy.description.member_forms import MAX_ENTRIES, brief, entries
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.validation.problems import DescError, Problem
 
@@ -63,10 +65,15 @@ def with_defaults(
             found[name] = list(range(len(first.sizes)))
         elif name.endswith("_data_type"):
             found[name] = first.data_type
-        elif sizes is not None and len(sizes) == len(first.sizes):
+        elif sizes is not None and len(sizes) == len(first.sizes) and all(map(_is_size, sizes)):
             backward = "GRAD" in kind.short_name()
             found[name] = [own / wanted if backward else wanted / own for own, wanted in zip(first.sizes, sizes, strict=True)]
     return found
+
+
+def _is_size(given: Any) -> bool:
+    """Whether a tensor may have a dimension of this size; what may not is told when the output is made of it."""
+    return isinstance(given, int | np.integer) and bool(0 < given < 2**32)
 
 
 def told_sizes(kind: type[OperatorDesc], tensors: Mapping[str, Any], given: dict[str, Any]) -> Any:
@@ -77,21 +84,39 @@ def told_sizes(kind: type[OperatorDesc], tensors: Mapping[str, Any], given: dict
     for argument, along, listed in (("output_axis_sizes", "input_tensor", True), ("output_length", "indices_tensor", False)):
         if argument in given and along in tensors:
             lengths = given.pop(argument)
-            if listed:
-                try:
-                    lengths = entries(lengths)
-                except Exception:  # no sequence, or whatever the methods of the caller's type raise
-                    raise DescError(short, [Problem("field.form", argument, brief(lengths), "a sequence of integers")]) from None
+            lengths = _integers(short, argument, lengths) if listed else [lengths]
             whole = [*tensors[along].sizes]
             at = [*range(len(whole))][axis : axis + 1] if isinstance(axis, int) and axis >= 0 else []
-            sizes = [[length if index in at else size for index, size in enumerate(whole)] for length in (lengths if listed else [lengths])]
-            return sizes if listed else sizes[0]
-    return sizes
+            all_sizes = [[length if index in at else size for index, size in enumerate(whole)] for length in lengths]
+            return all_sizes if listed else all_sizes[0]
+    return sizes if sizes is None else _integers(short, "output_sizes", sizes)
+
+
+def _integers(short: str, argument: str, given: Any) -> tuple[Any, ...]:
+    """The entries of an argument, read once; whether they are integers is told when a tensor is made of them.
+
+    Raises:
+        DescError: it is no sequence.
+    """
+    try:
+        if not isinstance(given, str | bytes | Mapping):
+            return entries(given)
+    except Exception:  # no sequence, or whatever the methods of the caller's type raise
+        pass
+    raise DescError(short, [Problem("field.form", argument, brief(given), "a sequence of integers")])
 
 
 def _entries(kind: type[OperatorDesc], members: Mapping[str, Any], first: TensorDesc) -> int:
     """How many entries an array has: one for each dimension of the window, or of the tensor."""
     for window in ("window_size", "window_sizes", "slice_sizes", "input_window_sizes"):
-        if isinstance(members.get(window), Sequence):
-            return len(members[window])
+        if isinstance(given := members.get(window), Sequence) and _has_length(given):
+            return len(given)
     return len(first.sizes) - (2 if "CONVOLUTION" in kind.short_name() else 0)
+
+
+def _has_length(given: Sequence[Any]) -> bool:
+    """Whether a sequence is no longer than an array may be; one of the caller's own type may raise anything."""
+    try:
+        return len(given) <= MAX_ENTRIES
+    except Exception:
+        return False

@@ -21,6 +21,8 @@ _MOST_KEPT = 512
 """The descs that are kept."""
 _MOST_ENTRIES = 64
 """The operands of a call, or the entries of a list among its members, up to which its desc is kept."""
+_DEEPEST = 3
+"""The lists and dicts within each other up to which a desc is kept: no member of an operator has more."""
 
 
 class Work:
@@ -90,15 +92,17 @@ class _UnkeptError(Exception):
     """Raised for a value of which nobody knows when it equals another one."""
 
 
-def _token(value: Any) -> Hashable:
+def _token(value: Any, depth: int = 0) -> Hashable:
     """A value told apart from equal ones of other types: 1, 1.0 and True are not the same argument, nor are 0.0 and -0.0."""
     kind = type(value)
     if kind in (int, str, bool, NoneType) or isinstance(value, DmlEnum | Struct):
         return kind, value
     if kind is float:
         return kind, value.hex()
+    if depth == _DEEPEST:
+        raise _UnkeptError
     if isinstance(value, Sequence) and kind in (list, tuple) and len(value) <= _MOST_ENTRIES:
-        return kind, tuple(map(_token, value))
+        return kind, tuple(_token(item, depth + 1) for item in value)
     if kind is dict and len(value) <= _MOST_ENTRIES:
-        return kind, tuple((_token(key), _token(item)) for key, item in value.items())
+        return kind, tuple((_token(key, depth + 1), _token(item, depth + 1)) for key, item in value.items())
     raise _UnkeptError

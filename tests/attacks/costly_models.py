@@ -282,6 +282,7 @@ def inputs(count: int) -> ModelProto:
 
 FILES: Mapping[str, Maker] = {
     "a loop of 4000": lambda _: loops(1, 4000),
+    "a loop of 1900": lambda _: loops(1, 1900),
     "a loop of 2^62": lambda _: loops(1, 2**62),
     "a loop of 2^62 with a condition": lambda _: counted_loop(2**62),
     "100 loops of 4000": lambda _: loops(100, 4000),

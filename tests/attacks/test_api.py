@@ -12,15 +12,19 @@ import pytest
 import dmlpy as dml
 from dmlpy.description import structs
 from dmlpy.devices import image_store
+from dmlpy.graphs import desc
 from dmlpy.validation import tensor_arguments
-from tests.attacks import bindings, cache, descs
+from dmlpy.x import kept_descs
+from tests.attacks import bindings, cache, descs, expressions, graphs
 from tests.conftest import cuda_on_cpu
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and modes are those of POSIX")
 
-PROGRAMS = {"descs": descs.main, "bindings": bindings.main, "cache": cache.main}
+PROGRAMS = {"descs": descs.main, "graphs": graphs.main, "expressions": expressions.main, "bindings": bindings.main, "cache": cache.main}
 FEW = {
     "descs": ["--tries", "100"],
+    "graphs": ["--tries", "120"],
+    "expressions": ["--tries", "200"],
     "cache": ["--tries", "25", "--kinds", "files", "folders", "swaps", "homes"],
     "cache, by processes": ["--tries", "1", "--kinds", "races"],
 }
@@ -51,7 +55,7 @@ def test_a_few_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", ["descs", "bindings", pytest.param("cache", marks=posix)])
+@pytest.mark.parametrize("name", ["descs", "graphs", "expressions", "bindings", pytest.param("cache", marks=posix)])
 def test_many_tries_break_no_promise(name: str, seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert PROGRAMS[name](["--seconds", "60", "--seed", str(seed)]) == 0, capsys.readouterr().out
 
@@ -73,8 +77,14 @@ def written_anyway(self: Any, inputs: Any, outputs: Any, temporary: Any, persist
     raise dml.BindError("refused")
 
 
+def slot_of_any(self: Any, index: Any, name: str, *, output: bool) -> int:
+    return int(self.nodes[index] is None)
+
+
 DAMAGES: dict[str, tuple[Any, str, Any, Callable[[], int]]] = {
     "-0.0 equals 0.0": (structs, "_told_apart", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
+    "indices are trusted": (desc._EdgeNames, "_slot", slot_of_any, partial(graphs.main, ["--tries", "60", "--kinds", "drawn"])),
+    "lists are flat": (kept_descs, "_DEEPEST", 10**6, partial(expressions.main, ["--tries", "100", "--seed", "1"])),
     "names are trusted": (tensor_arguments, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
     "refused, and written": (dml.CompiledOperator, "_bind", written_anyway, partial(bindings.main, ["--tries", "50"])),
     "files are trusted": (image_store, "_is_private", lambda state: True, partial(cache.main, ["--tries", "30", "--kinds", "files"])),

@@ -147,6 +147,18 @@ def test_loops_share_what_may_be_unrolled() -> None:
     np.testing.assert_array_equal(result["v4"], np.maximum(X[0, :2], 0))
 
 
+@pytest.mark.parametrize(("unrolled", "where"), [(36, "deferred"), (37, "directml")])
+def test_operators_of_unrolled_nodes_are_counted(unrolled: int, where: str) -> None:
+    body = relu_body()
+    body.node[0].CopyFrom(make_node("Mean", [body.node[0].input[0]] * 3, [body.node[0].output[0]]))
+    loop = make_node("Loop", ["n", "", "x"], ["y"], body=body)
+    built = onnx.load(model([loop], {"x": [2]}, ["y"], constants={"n": np.asarray(10)}), limits=onnx.Limits(unrolled=unrolled))
+    records = built.interpretation().records
+    assert {record.where for record in records} == {where}
+    assert {len(record.operators) for record in records} == ({4} if where == "directml" else {0})
+    np.testing.assert_allclose(built.compile("numpy")({"x": X[0, :2]})["y"], X[0, :2], rtol=1e-5)
+
+
 def test_loops_of_thousands_of_turns_run() -> None:
     nodes = [make_node("Loop", ["n", "", "v0"], ["y"], body=relu_body("Neg"))]
     result = onnx.load(model(nodes, {"v0": [2]}, ["y"], constants={"n": np.asarray(4001)})).compile("numpy")({"v0": X[0, :2]})

@@ -226,7 +226,6 @@ NOT_AHEAD: dict[str, Callable[[], ModelProto]] = {
         a=np.ones((1, 1, 9, 9), np.float32),
         b=np.ones((1, 1, 3, 3), np.float32),
     ),
-    "wide numbers": lambda: large(make_node("Erf", ["a"], ["y"]), a=np.ones(1_400_000)),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import x
 from dmlpy.graphs import GraphBuilder
-from tests.attacks.hostile import Raises
+from tests.attacks.hostile import Raises, RaisingInteger, RaisingMapping
 from tests.support.tensors import tensor
 
 
@@ -57,12 +57,33 @@ def raised(call: Callable[[Any], object]) -> Iterator[str]:
                 yield f"value {index}: {type(error).__name__}"
 
 
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = [1]
+    for _ in range(depth):
+        found = [found] * 2  # each list has two more below it
+    return found
+
+
+VALUES += [nested(3), nested(60), nested(2000), RaisingInteger(2), [RaisingInteger(2)], RaisingMapping(a=1), [10**5000, 1]]
+
+
 def floats() -> Any:
     return x.input("floats", [2, 3])
 
 
 def integers() -> Any:
     return x.input("integers", [2, 3], data_type="INT32")
+
+
+def nibbles() -> Any:
+    return x.input("nibbles", [2, 4], data_type="INT4")
+
+
+def joined(node: Any, slot: Any) -> dml.Graph:
+    """A graph with an edge to a node and a slot."""
+    relu = dml.ActivationReluDesc(input_tensor=tensor(2, 3), output_tensor=tensor(2, 3))
+    edge = {"graph_input_index": 0, "to_node_index": node, "to_node_input_index": slot}
+    return dml.Graph(nodes=[relu], input_count=1, output_count=1, input_edges=[edge])
 
 
 def value() -> Any:
@@ -74,6 +95,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "a remainder": lambda given: floats() % given,
     "a power": lambda given: given ** floats(),
     "a sum of integers": lambda given: integers() + given,
+    "a sum of nibbles": lambda given: nibbles() + given,
     "a comparison": lambda given: floats() < given,
     "a product": lambda given: floats() @ given,
     "an index": lambda given: floats()[given],
@@ -91,6 +113,12 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "inputs of a graph": lambda given: x.graph(floats(), inputs=given),
     "flags": lambda given: x.compile(floats(), flags=given),
     "a split": lambda given: x.split(given, axis=0, output_axis_sizes=[1]),
+    "sizes of a resampled tensor": lambda given: x.resample(floats(), interpolation_mode="NEAREST_NEIGHBOR", output_sizes=given),
+    "a length of one-hot vectors": lambda given: x.one_hot(integers(), np.ones([1, 2], np.float32), axis=1, output_length=given),
+    "a window": lambda given: x.average_pooling(floats(), window_size=given, include_padding=False),
+    "the node of an edge": lambda given: joined(given, "InputTensor"),
+    "the nodes of a graph": lambda given: dml.Graph(nodes=given, input_count=0, output_count=0),
+    "the slot of an edge": lambda given: joined(0, given),
     "a view in a builder": lambda given: value().reshape(given),
     "transpose in a builder": lambda given: value().transpose(0, given),
     "broadcast in a builder": lambda given: value().broadcast(given, 3),
@@ -141,3 +169,9 @@ def test_a_number_that_no_element_holds_is_told(given: float) -> None:
 def test_indices_of_the_largest_are_reduced_to() -> None:
     """REDUCE has a type of its own for the outputs of some functions."""
     assert x.reduce(floats(), function="ARGMAX").data_type is dml.DataType.UINT32
+
+
+@pytest.mark.parametrize("member", ["nodes", "input_edges", "intermediate_edges", "input_names", "output_tensors"])
+def test_a_graph_waits_for_no_endless_list(member: str) -> None:
+    with pytest.raises(dml.DescError):
+        dml.Graph(**{"nodes": [], "input_count": 0, "output_count": 0, member: range(10**12)})

@@ -120,7 +120,7 @@ class Wiring:
         graph = self.graph
         found: dict[str, tuple[Source, TensorDesc]] = {}
         owned = {edge.graph_input_index for edge in graph.input_edges if _flagged(graph, edge.to_node_index, edge.to_node_input_index)}
-        for index in range(graph.input_count):
+        for index in sorted({edge.graph_input_index for edge in graph.input_edges}):  # there may be millions that feed no node
             if uses := self.readers.get((None, index)):
                 read = max((self.seen(use) for use in uses), key=lambda tensor: tensor.reached_bytes)
                 tensor = graph.input_tensors[index] if graph.input_tensors else read
