@@ -160,6 +160,20 @@ def test_inputs_and_outputs_without_names_have_numbers() -> None:
     assert op(input_1=np.array([-1, 0, 2], np.float32)).output_0.tolist() == [0, 0, 2]
 
 
+def test_a_graph_may_claim_billions_of_inputs() -> None:
+    """Nothing is made for those that no node reads."""
+    relu = dml.ActivationReluDesc(input_tensor=tensor(3), output_tensor=tensor(3))
+    edges = {"input_edges": [dml.InputEdge(graph_input_index=2**31 - 1, to_node_index=0, to_node_input_index=0)]}
+    edges |= {"output_edges": [dml.OutputEdge(from_node_index=0, from_node_output_index=0, graph_output_index=0)]}
+    op = dml.compile(dml.Graph(input_count=2**31, output_count=1, nodes=[dml.OperatorNode(operator=relu)], **edges), "numpy")
+    x, y = np.array([-1, 0, 2], np.float32), np.full(3, np.nan, np.float32)
+    assert op(input_2147483647=x).output_0.tolist() == [0, 0, 2]
+    op.bind({"input_2147483647": x}, [y])()
+    assert y.tolist() == [0, 0, 2]
+    with pytest.raises(dml.BindError, match=r"a list of 1, expected 2147483648, with None for each that is absent: \[input_0, input_1"):
+        op.bind([x], [y])
+
+
 @pytest.mark.parametrize(
     ("change", "problems"),
     [

@@ -16,6 +16,7 @@ from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.graphs.prepared import PreparedGraph
+from dmlpy.devices.graphs.wiring import NumberedInputs
 from dmlpy.devices.pickling import host_bytes
 from dmlpy.devices.prepared import BindingProperties
 from dmlpy.validation.problems import BindError, Problem
@@ -327,9 +328,9 @@ class CompiledGraph:
     def _allocate(self, size: int, stream: int, purpose: str) -> Memory:
         return self._packing.allocate(size, stream, purpose)
 
-    def _input_order(self) -> list[str]:
+    def _input_order(self) -> Sequence[str]:
         """The names of all inputs in the graph's order, those that feed no node included."""
-        return list(self.graph.input_names or (f"input_{index}" for index in range(self.graph.input_count)))
+        return self.graph.input_names or NumberedInputs(self.graph.input_count)
 
     def _scratch(self, temporary: Any, producers: list[int]) -> tuple[Memory | None, list[Problem]]:
         """Scratch that was given, or the problems with it; None where it has to be allocated. `producers` is as for `binding.resource`."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs import ConstantNode, Graph, OperatorNode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from dmlpy.description.descs import OperatorDesc
 
@@ -222,9 +223,27 @@ class Wiring:
         return Counter(index for index, _ in self.written)
 
 
+class NumberedInputs(Sequence[str]):
+    """The names of inputs that the graph leaves without, made one by one: a file may claim billions of them."""
+
+    def __init__(self, count: int) -> None:
+        self._numbers = range(count)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        found = self._numbers[index]
+        return f"input_{found}" if isinstance(found, int) else [f"input_{number}" for number in found]
+
+
 def input_name(graph: Graph, index: int) -> str:
     """The name by which an input of the graph is bound."""
-    return graph.input_names[index] if graph.input_names else f"input_{index}"
+    return graph.input_names[index] if graph.input_names else NumberedInputs(graph.input_count)[index]
 
 
 def node_name(graph: Graph, index: int) -> str:
