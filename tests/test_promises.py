@@ -18,17 +18,20 @@ LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
     "resources, dispatchables or commands of a model": (gathering.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
-    "sizes in which a model's dispatches run one ONNX model; these times its nodes, where it runs in several": (
+    "sizes in which a model's dispatches run one ONNX model; where there are several, their number times its nodes": (
         onnx_dispatchables.MAX_SIZED,
         onnx_dispatchables.MAX_SIZED_NODES,
     ),
-    "nodes of an ONNX model; for a file of few, and for each more": (
-        onnx_limits._MOST_NODES,
+    "nodes that an ONNX model becomes: this many, and so many more for each node in its file; at most": (
         onnx_limits._NODES,
         onnx_limits._NODES_FOR_EACH,
+        onnx_limits._MOST_NODES,
     ),
     "nodes that all loops of an ONNX model become, or operators, where these are more; longer ones run step by step": (ONNX.unrolled,),
-    "bytes that an ONNX model holds beside its own; for each of its own": (onnx_limits._BYTES, onnx_limits._BYTES_FOR_EACH),
+    "bytes that are held beside an ONNX model's tensors: this many, and so many more for each of theirs": (
+        onnx_limits._BYTES,
+        onnx_limits._BYTES_FOR_EACH,
+    ),
     "characters of an ONNX model's names, in all and in each": (ONNX.characters, onnx_limits.MAX_NAME),
     "messages in the file of an ONNX model": (ONNX.messages,),
     "members of a struct": (MAX_MEMBERS,),

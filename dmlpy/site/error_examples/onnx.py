@@ -55,7 +55,8 @@ def onnx_cpu_preferred() -> Any:
 
 @shows("onnx.dynamic")
 def onnx_dynamic() -> Any:
-    return reasons(made_of(relu, x=["batch", 3]))
+    places = helper.make_node("NonZero", ["x"], ["places"])
+    return reasons(made_of(places, helper.make_node("Cast", ["places"], ["y"], to=TensorProto.FLOAT), x=[2, 3]))
 
 
 @shows("onnx.empty")
@@ -97,8 +98,8 @@ def onnx_graph() -> Any:
 
 @shows("onnx.host")
 def onnx_host() -> Any:
-    model = onnx.load(made_of(helper.make_node("Det", ["x"], ["y"]), x=[2, 3]))
-    model.compile("numpy")({"x": np.zeros((2, 3), np.float32)})
+    match = helper.make_node("RegexFullMatch", ["x"], ["y"], pattern="(")
+    onnx.load(made_of(match, types={"x": TensorProto.STRING}, x=[2])).compile("numpy")({"x": np.array(["a", "b"], object)})
 
 
 @shows("onnx.inputs")
