@@ -254,7 +254,7 @@ def test_an_output_of_a_producer_older_than_dlpack_1_is_written() -> None:
         np.testing.assert_array_equal(out, np.maximum(x, 0))
     fixed = np.zeros((1, 3), np.float32)
     fixed.flags.writeable = False
-    with pytest.raises(dml.BindError, match="a read-only array"):
+    with pytest.raises(dml.BindError, match=r"read-?only"):
         dml.compile(desc, "numpy")(input_tensor=x, output_tensor=Newer(fixed))
 
 
