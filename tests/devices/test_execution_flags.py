@@ -30,7 +30,7 @@ from tests.support.tensors import tensor
 def test_every_spelling_gives_the_member(member: dml.ExecutionFlags) -> None:
     short = str(member)
     spellings: list[Any] = [member, short, short.lower(), short.title(), f" {short} ", member.c_name, member.c_name.lower()]
-    spellings += [int(member), np.uint32(member), [short], (member,), {member.c_name}, [[short], "none", 0]]
+    spellings += [int(member), np.uint32(member), [short], (member,), {member.c_name}, [short, "none", 0]]
     for spelling in spellings:
         assert dml.ExecutionFlags.parse(spelling) is member
     assert member.c_name == f"DML_EXECUTION_FLAG_{short}"
