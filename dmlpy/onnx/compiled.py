@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -92,10 +93,8 @@ class CompiledModel:
             with self._lock:
                 form = self._open.form(sizes)
             if form is not None:
-                try:
+                with suppress(BindError, CompileError):  # which the model as a whole tells
                     return form.outputs(self._recurring.values(form, given, sizes), on_device=on_device)
-                except (BindError, CompileError):
-                    pass  # told below, of the model as a whole
                 found = self._specialized(sizes).run(given, on_device=on_device)
                 with self._lock:
                     self._open.give_up()

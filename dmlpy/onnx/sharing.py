@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from onnx import NodeProto
@@ -68,9 +69,8 @@ class SharedNodes:
         """What the nodes give for what they read, by name; `calls` gets the graphs that ran."""
         if not self._is_alone:
             try:
-                return self._together(values, calls)
-            except CompileError:
-                pass  # told below, by the nodes' own names
+                with suppress(CompileError):  # which the nodes tell by their own names
+                    return self._together(values, calls)
             except _HasHostNodesError:
                 self._is_alone = True
         if calls is not None:

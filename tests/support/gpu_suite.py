@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dmlpy.bench import launches, machine
-from dmlpy.bench.operators import large, suite
+from dmlpy.bench.operators import large, row, suite
 from dmlpy.bench.operators.large_runners import LargeDmlpyRunner
 from dmlpy.bench.operators.shape import large_shape
 from dmlpy.bench.operators.subjects import DmlpyOperators
@@ -35,7 +35,7 @@ SMALL = suite.Sizes(
 
 def shrink() -> None:
     """Makes everything small in this process; rates of a stand-in mean nothing."""
-    suite.ROWS.update(large.by_name(suite.rows(SMALL)))
+    suite.ROWS.update(row.by_name(suite.rows(SMALL)))
     large.CYCLED_BYTES = 5_000
     machine.COPIED_BYTES["cuda"], machine.LARGE, machine.MEASURED_S = 1 << 16, 64, 1e-3
     launches.LAUNCHES = 5

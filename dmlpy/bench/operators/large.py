@@ -20,8 +20,6 @@ from dmlpy.bench.operators.row import Array, Torch, once
 from dmlpy.description.registry import OPERATORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dmlpy.bench.shapes import DataType
 
 _SEED = 2
@@ -192,12 +190,3 @@ class LargeRow:
         members: dict[str, Any] = {**self.members, **tensors}
         desc: dml.OperatorDesc = kind(**members)
         return desc
-
-
-def by_name(rows: Iterable[LargeRow]) -> dict[str, LargeRow]:
-    """Rows by their names, in their order."""
-    found: dict[str, LargeRow] = {}
-    for row in rows:
-        assert row.name not in found, f"{row.name} has two rows"
-        found[row.name] = row
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -121,9 +121,17 @@ def shaped(field: str, *sizes: int) -> Given:
     return field, lambda array: once(array).reshape(sizes)
 
 
-def by_name(rows: Iterable[Row]) -> dict[str, Row]:
-    """Rows by their names."""
-    found: dict[str, Row] = {}
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
+
+
+def by_name(rows: Iterable[Named]) -> dict[str, Named]:
+    """Rows of a table by their names, in their order."""
+    found: dict[str, Named] = {}
     for row in rows:
         assert row.name not in found, f"{row.name} has two rows"
         found[row.name] = row

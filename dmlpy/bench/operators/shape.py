@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -26,8 +27,8 @@ _SEED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatorShape(Shape):
-    """One operator. Of its types, FLOAT16 is that of all its FLOAT32 tensors."""
+class _RowShape(Shape):
+    """The shape of a row of a table of operators."""
 
     operator: str
     """The row's name: the operator's, as in `dmlpy ops`, and its form if it has several."""
@@ -37,16 +38,13 @@ class OperatorShape(Shape):
         return self.operator
 
     @property
-    def row(self) -> Row:
-        return ROWS[self.operator]
+    @abstractmethod
+    def row(self) -> Row | LargeRow:
+        """The row."""
 
-    def arrays(self, dtype: DataType) -> dict[str, Any]:
-        """The inputs by field, the same in every process; a tuple for an array of tensors."""
-        return _arrays(self.operator, dtype)
-
+    @abstractmethod
     def desc(self, dtype: DataType) -> dml.OperatorDesc:
         """The operator's desc."""
-        return _desc(self.operator, dtype)
 
     def flops(self, which: Pass) -> int:
         return 2 * self.row.products
@@ -60,36 +58,34 @@ class OperatorShape(Shape):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LargeShape(Shape):
+class OperatorShape(_RowShape):
+    """One operator. Of its types, FLOAT16 is that of all its FLOAT32 tensors."""
+
+    @property
+    def row(self) -> Row:
+        return ROWS[self.operator]
+
+    def arrays(self, dtype: DataType) -> dict[str, Any]:
+        """The inputs by field, the same in every process; a tuple for an array of tensors."""
+        return _arrays(self.operator, dtype)
+
+    def desc(self, dtype: DataType) -> dml.OperatorDesc:
+        return _desc(self.operator, dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeShape(_RowShape):
     """One operator at a size that fills a GPU."""
 
     least_repeats: ClassVar[int | None] = 3
     turn_s: ClassVar[float | None] = 0.02
-
-    operator: str
-    """The row's name: the operator's and its form."""
-
-    @property
-    def key(self) -> str:
-        return self.operator
 
     @property
     def row(self) -> LargeRow:
         return suite.ROWS[self.operator]
 
     def desc(self, dtype: DataType) -> dml.OperatorDesc:
-        """The operator's desc."""
         return self.row.desc(dtype)
-
-    def flops(self, which: Pass) -> int:
-        return 2 * self.row.products
-
-    def bytes(self, which: Pass, dtype: DataType) -> int:
-        """The bytes of all tensors, each once."""
-        return sum(tensor.reached_bytes for tensor in self.desc(dtype).tensors().values())
-
-    def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
-        return [self.desc(dtype)]
 
 
 @lru_cache(2)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.bench.operators.large import LargeRow, Sample, Tensor, Variant, by_name
+from dmlpy.bench.operators.large import LargeRow, Sample, Tensor, Variant
+from dmlpy.bench.operators.row import by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
