@@ -1,7 +1,7 @@
 """DirectML's operators on any machine: descriptor structs that mirror directml.h, checked, compiled, run on CPUs or CUDA.
 
 A public name is imported from its module when it is first used: describing all of DirectML takes longer than importing NumPy.
-`__init__.pyi` lists the names; `python -m dmlpy.stubs` writes it.
+`__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it.
 """
 
 from lazy_loader import attach_stub as _attach_stub

@@ -1,9 +1,9 @@
-# Written by `python -m dmlpy.stubs`: do not edit.
-from .arrays import Buffer as Buffer
+# Written by `python -m dmlpy.x.stubs`: do not edit.
 from .comparison import Comparison as Comparison
 from .comparison import NodeDifference as NodeDifference
 from .comparison import compare as compare
 from .compiler import compile as compile
+from .description.arrays import Buffer as Buffer
 from .description.descs import OperatorDesc as OperatorDesc
 from .description.enums import AxisDirection as AxisDirection
 from .description.enums import ConvolutionDirection as ConvolutionDirection
@@ -32,6 +32,8 @@ from .description.enums import RnnMode as RnnMode
 from .description.enums import RoundingMode as RoundingMode
 from .description.enums import TensorFlags as TensorFlags
 from .description.enums import TensorType as TensorType
+from .description.int4 import pack_int4 as pack_int4
+from .description.int4 import unpack_int4 as unpack_int4
 from .description.outputs import Outputs as Outputs
 from .description.tensors import TensorDesc as TensorDesc
 from .description.value_structs import ScaleBias as ScaleBias
@@ -58,8 +60,15 @@ from .graphs.nodes import OperatorNode as OperatorNode
 from .graphs.nodes import OutputEdge as OutputEdge
 from .graphs.serialized import load_serialized as load_serialized
 from .graphs.serialized import read_serialized as read_serialized
-from .nibbles import pack_int4 as pack_int4
-from .nibbles import unpack_int4 as unpack_int4
+from .messages.problems import BindError as BindError
+from .messages.problems import CompileError as CompileError
+from .messages.problems import DescError as DescError
+from .messages.problems import DeviceError as DeviceError
+from .messages.problems import DispatchError as DispatchError
+from .messages.problems import DmlError as DmlError
+from .messages.problems import PickleError as PickleError
+from .messages.problems import Problem as Problem
+from .messages.problems import RenamedWarning as RenamedWarning
 from .operators.activation import ActivationCeluDesc as ActivationCeluDesc
 from .operators.activation import ActivationDesc as ActivationDesc
 from .operators.activation import ActivationEluDesc as ActivationEluDesc
@@ -266,15 +275,6 @@ from .validation.features import FeatureDataTensorDataTypeSupport as FeatureData
 from .validation.features import FeatureQueryFeatureLevels as FeatureQueryFeatureLevels
 from .validation.features import FeatureQueryTensorDataTypeSupport as FeatureQueryTensorDataTypeSupport
 from .validation.features import check_feature_support as check_feature_support
-from .validation.problems import BindError as BindError
-from .validation.problems import CompileError as CompileError
-from .validation.problems import DescError as DescError
-from .validation.problems import DeviceError as DeviceError
-from .validation.problems import DispatchError as DispatchError
-from .validation.problems import DmlError as DmlError
-from .validation.problems import PickleError as PickleError
-from .validation.problems import Problem as Problem
-from .validation.problems import RenamedWarning as RenamedWarning
 __version__: str
 __all__ = [
     "ActivationCeluDesc",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmlpy.cli import main
+from dmlpy.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import Buffer
 from dmlpy.compiler import compile as compiled_for
+from dmlpy.description.arrays import Buffer
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device, binding
-from dmlpy.devices.graphs.wiring import Wiring
+from dmlpy.devices.graphs.ir import Wiring
+from dmlpy.messages.problems import BindError, Problem
 from dmlpy.reference.evaluation import reference
-from dmlpy.validation.problems import BindError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.graphs.wiring import Source
+    from dmlpy.devices.graphs.ir import Source
     from dmlpy.graphs import Graph
 
 Array = np.ndarray[Any, np.dtype[Any]]

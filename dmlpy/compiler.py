@@ -16,8 +16,8 @@ from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
+from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem
 from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
-from dmlpy.validation.problems import CompileError, DescError, DeviceError, PickleError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

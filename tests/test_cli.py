@@ -17,7 +17,7 @@ import typer.testing
 from rich.console import Console
 
 import dmlpy as dml
-from dmlpy.cli import REFUSED_OPTIONS, UNWRITTEN, app
+from dmlpy.cli.main import REFUSED_OPTIONS, UNWRITTEN, app
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection import explain
 from tests.support.folders import EXAMPLES, MODELS
@@ -421,7 +421,7 @@ def test_every_operator_is_explained() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_output_in_encodings_that_lack_characters(encoding: str) -> None:
-    program = [sys.executable, "-c", "from dmlpy.cli import main; main()", "check", str(MODELS / "bad_rnn.json")]
+    program = [sys.executable, "-c", "from dmlpy.cli.main import main; main()", "check", str(MODELS / "bad_rnn.json")]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     shown = subprocess.run(program, capture_output=True, check=False, env=environment)
     assert (shown.returncode, shown.stderr) == (1, b"")
@@ -513,15 +513,15 @@ def test_schemas_are_written_and_compared(tmp_path: Path) -> None:
 
 
 def test_docs_tells_warnings_and_fails_for_them_when_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dmlpy import site
+    from dmlpy import docs
 
     asked = []
 
-    def build(output: Path, **options: Any) -> site.Built:
+    def build(output: Path, **options: Any) -> docs.Built:
         asked.append((output, options))
-        return site.Built(pages=7, missing=(".github/CONTRIBUTING.md",), warnings=("a.md:1: WARNING: no such place",))
+        return docs.Built(pages=7, missing=(".github/CONTRIBUTING.md",), warnings=("a.md:1: WARNING: no such place",))
 
-    monkeypatch.setattr(site, "build", build)
+    monkeypatch.setattr(docs, "build", build)
     status, out, err = dmlpy("docs", "--output", tmp_path / "o", "--sources", tmp_path / "s", "--jobs", "3")
     assert (status, out) == (0, f"7 pages: {tmp_path / 'o' / 'index.html'}\n")
     assert asked == [(tmp_path / "o", {"sources": tmp_path / "s", "jobs": 3})]
@@ -576,7 +576,11 @@ def test_python_runs_the_package_as_the_command() -> None:
 
 
 def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", "import sys; from dmlpy.cli import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)"]
+    program = [
+        sys.executable,
+        "-c",
+        "import sys; from dmlpy.cli.main import main\ntry: main()\nfinally: print(*sys.modules, file=sys.stderr)",
+    ]
     shown = subprocess.run([*program, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert shown.stdout == f"dmlpy {dml.__version__}\n"
     loaded = set(shown.stderr.split())

@@ -20,7 +20,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import files, onnx, x
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from dmlpy.dxdispatch.files import write_npy
 from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.keras.models import Sequential

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import dmlpy as dml
-from dmlpy import cli
+from dmlpy.cli import main
 from dmlpy.devices.cuda import absence
 from dmlpy.devices.cuda.device import CudaDevice, cuda_device
 from dmlpy.devices.device import DEVICE_KINDS
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[Callable[[Machine, pytest.MonkeyPatch], None], str]] = {
 
 
 def info(*options: str) -> str:
-    done = CliRunner().invoke(cli.app, ["info", *options])
+    done = CliRunner().invoke(main.app, ["info", *options])
     assert done.exit_code == 0, done.output
     return done.stdout
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.nibbles import packed_tensor, unpacked_tensor
+from dmlpy.description.int4 import packed_tensor, unpacked_tensor
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import typer.testing
 
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from tests.support import page_tables, pages
 from tests.support.entered_files import STEPS
 from tests.support.folders import EXAMPLES, ROOT

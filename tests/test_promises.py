@@ -10,7 +10,7 @@ from dmlpy.description.json_objects import MAX_MEMBERS
 from dmlpy.dxdispatch import entries, gathering, onnx_dispatchables, pictures, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving
-from dmlpy.onnx import limits as onnx_limits
+from dmlpy.onnx.loading import limits as onnx_limits
 
 ONNX = onnx_limits.Limits()
 

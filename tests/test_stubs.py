@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 import dmlpy as dml
-from dmlpy import stubs
 from dmlpy.operators import __all__ as operator_names
+from dmlpy.x import stubs
 
 
 @pytest.mark.parametrize("path", stubs.texts(), ids=lambda path: path.parent.name)
 def test_a_generated_file_is_current(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == stubs.texts()[path], "run: python -m dmlpy.stubs"
+    assert path.read_text(encoding="utf-8") == stubs.texts()[path], "run: python -m dmlpy.x.stubs"
 
 
 def test_public_names_are_those_of_their_modules() -> None:
@@ -64,4 +64,4 @@ def test_the_command_writes_what_is_not_current(
     stale = tmp_path / "dmlpy" / "__init__.pyi"
     stale.write_text(stale.read_text(encoding="utf-8").replace("GEMMDesc", "GemDesc"), encoding="utf-8")
     assert stubs.main(["--check"]) == 1
-    assert capsys.readouterr().out == f"{Path('dmlpy', '__init__.pyi')} is not current: run python -m dmlpy.stubs\n"
+    assert capsys.readouterr().out == f"{Path('dmlpy', '__init__.pyi')} is not current: run python -m dmlpy.x.stubs\n"

@@ -14,9 +14,9 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy import directml, operators, x
-from dmlpy.description.naming import c_member
 from dmlpy.description.structs import Struct
 from dmlpy.directml.names import TYPES
+from dmlpy.messages.naming import c_member
 from tests.support.folders import ROOT, TESTS
 from tests.support.tools import require
 from tests.typing import contract, directml_names

@@ -16,11 +16,11 @@ from dmlpy.bench.records import Record
 from dmlpy.bench.references import References
 from dmlpy.bench.shapes import DataType, Shape, select
 from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
-from dmlpy.description.naming import nearest
 from dmlpy.devices.processors import processors
 from dmlpy.files import write_text
-from dmlpy.inspection.render import Table
-from dmlpy.validation.problems import DmlError
+from dmlpy.messages.naming import nearest
+from dmlpy.messages.problems import DmlError
+from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -23,7 +23,7 @@ from dmlpy.bench.tables import conditions, time_text
 from dmlpy.bench.work import Array, Case, Work, relative_error
 from dmlpy.devices.device import show_bytes
 from dmlpy.devices.processors import processors
-from dmlpy.validation.problems import DmlError
+from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dmlpy.files import write_text
-from dmlpy.validation.problems import DmlError
+from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -28,7 +28,7 @@ import dmlpy
 from dmlpy.bench import work
 from dmlpy.bench.work import Array
 from dmlpy.bench.worth import FIRST_LAYERS, case_of
-from dmlpy.validation.problems import DmlError
+from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import dmlpy as dml
-from dmlpy.description.naming import nearest
+from dmlpy.messages.naming import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlpy.bench import launches
-from dmlpy.inspection.render import Table
+from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

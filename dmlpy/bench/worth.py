@@ -8,8 +8,8 @@ from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.shape import LargeShape, large_shape
 from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.work import Case
-from dmlpy.description.naming import nearest
-from dmlpy.validation.problems import DmlError
+from dmlpy.messages.naming import nearest
+from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dmlpy.dask.work import Steps
 from dmlpy.description.enums import RecurrentDirection
+from dmlpy.messages.problems import Problem
 from dmlpy.operators.recurrent.layer import LayerDesc
-from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.dask.resizing import Resized, Use, in_words, resized, tensors_of
-from dmlpy.description.naming import did_you_mean, listed
+from dmlpy.messages.naming import did_you_mean, listed
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 from dmlpy.operators.matrix import GEMMDesc
 from dmlpy.operators.recurrent.layer import LayerDesc
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -24,8 +24,8 @@ from dmlpy.description.outputs import Outputs
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.graphs import Graph
+from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem
 from dmlpy.validation.checking import LATEST, check, parse_level
-from dmlpy.validation.problems import CompileError, DescError, DeviceError, Problem
 from dmlpy.validation.tensor_arguments import TensorArguments, named
 
 if TYPE_CHECKING:

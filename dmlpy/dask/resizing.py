@@ -9,9 +9,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.naming import listed
 from dmlpy.graphs import Graph, OperatorNode
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

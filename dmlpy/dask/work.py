@@ -14,6 +14,7 @@ import numpy as np
 
 from dmlpy import compiler
 from dmlpy.dask.chunking import Chunk, Group, resized_to
+from dmlpy.description.array_problems import value_problems
 from dmlpy.description.enums import HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import same_layout
@@ -21,8 +22,7 @@ from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device
 from dmlpy.devices.device import no_memory
 from dmlpy.devices.pickling import WrittenBy
-from dmlpy.validation.array_problems import value_problems
-from dmlpy.validation.problems import BindError, DeviceError, DmlError, Problem
+from dmlpy.messages.problems import BindError, DeviceError, DmlError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar, cast
 
@@ -20,14 +21,15 @@ class Attachments(Generic[T]):
     order in which things are attached does not matter.
 
     What is for the operators of `dmlpy.operators.FAMILY` stands in FAMILY below the package, a module or a package of modules. It is
-    imported, with all its modules, when an operator of that family is first asked for. Threads may share it.
+    imported when an operator of that family is first asked for. Threads may share it.
 
     Args:
-        package: the package, `dmlpy.devices.numpy`.
+        package: the package, `dmlpy.devices.cpu`.
+        module: the module of each FAMILY that is imported, such as `plans`, and nothing beside it; None for all modules of FAMILY.
     """
 
-    def __init__(self, package: str) -> None:
-        self._package = package
+    def __init__(self, package: str, module: str | None = None) -> None:
+        self._package, self._module = package, module
         self._attached: dict[type[OperatorDesc], tuple[Any, bool]] = {}
         self._imported: set[str] = set()
 
@@ -71,6 +73,9 @@ class Attachments(Generic[T]):
             return
         name = f"{self._package}.{family}"
         if find_spec(name) is not None:
-            import_with_modules(name)
+            if self._module is None:
+                import_with_modules(name)
+            elif find_spec(f"{name}.{self._module}") is not None:
+                import_module(f"{name}.{self._module}")
         # Done last, so that a thread that comes during another one's imports waits for its modules.
         self._imported.add(family)

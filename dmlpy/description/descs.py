@@ -20,16 +20,16 @@ from dmlpy.description.json_objects import plain, read_json, unwrap
 from dmlpy.description.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
 from dmlpy.description.member_forms import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.members import MemberInfo, TypesSince
-from dmlpy.description.naming import c_member, did_you_mean, listed, plural
 from dmlpy.description.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.description.support import Since, TypeSet, row_at
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.validation.problems import MAX_TOLD, DescError, Problem
+from dmlpy.messages.naming import c_member, did_you_mean, listed, plural
+from dmlpy.messages.problems import MAX_TOLD, DescError, Problem
 
 if TYPE_CHECKING:
-    from dmlpy.inspection.render import Table
+    from dmlpy.messages.tables import Table
 
 
 class OperatorDesc(Struct):
@@ -523,7 +523,7 @@ class OperatorDesc(Struct):
 
     def table(self, problems: Iterable[Problem] = ()) -> Table:
         """The members with their layouts; members that the problems concern are marked."""
-        from dmlpy.inspection.render import MAX_ROWS, Table
+        from dmlpy.messages.tables import MAX_ROWS, Table
 
         broken = {problem.field for problem in problems}
         rows: list[tuple[str, ...]] = []

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dmlpy.description.json_text import without_comments
 from dmlpy.description.member_forms import brief
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.json_text import without_comments
+from dmlpy.messages.problems import DescError, Problem
 
 MAX_MEMBERS = 10_000
 """The most members of an object that is read as a struct; the structs have some thirty."""

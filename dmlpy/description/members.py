@@ -18,8 +18,8 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel
-from dmlpy.description.naming import c_member
 from dmlpy.description.support import TypeSet, show
+from dmlpy.messages.naming import c_member
 
 WIDTH = 110
 """The width in columns of the text that `help` shows."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.naming import c_member
+from dmlpy.messages.naming import c_member
 
 if TYPE_CHECKING:
-    from dmlpy.inspection.render import Table
+    from dmlpy.messages.tables import Table
 
 
 class Outputs:
@@ -51,7 +51,7 @@ _SHOWN = 4
 
 def _table(outputs: Mapping[str, Any]) -> Table:
     """A table with one row per array: name, type, sizes, and the first values if it is in host memory."""
-    from dmlpy.inspection.render import Table
+    from dmlpy.messages.tables import Table
 
     rows: list[tuple[str, ...]] = []
     for name, value in outputs.items():

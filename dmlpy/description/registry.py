@@ -8,8 +8,8 @@ from pkgutil import walk_packages
 from typing import Any
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import DescError, Problem
 
 C_PREFIX = "DML_OPERATOR_"
 OWN_PREFIX = "DMLPY_OPERATOR_"

@@ -35,9 +35,9 @@ from dmlpy.description.member_forms import (
     unreadable,
 )
 from dmlpy.description.members import MemberInfo
-from dmlpy.description.naming import c_member, did_you_mean, is_c_style
 from dmlpy.description.plain_values import Test, plain_test
-from dmlpy.validation.problems import MAX_TOLD, DescError, Problem, unnamed
+from dmlpy.messages.naming import c_member, did_you_mean, is_c_style
+from dmlpy.messages.problems import MAX_TOLD, DescError, Problem, unnamed
 
 if TYPE_CHECKING:
     # Type checkers infer the constructor's arguments from the fields of classes with exactly this metaclass.

@@ -14,9 +14,9 @@ from pydantic import AfterValidator
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.json_objects import unwrap
 from dmlpy.description.member_forms import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, brief, default
-from dmlpy.description.naming import listed, plural
 from dmlpy.description.structs import Struct
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.problems import DescError, Problem
 
 MAX_DIMENSION_COUNT = 8
 MAX_ELEMENTS = 2**32 - 1
@@ -73,7 +73,7 @@ class TensorDesc(Struct):
             DescError: DirectML has no such element type, a stride is negative or no multiple of the element, or the
                 array has more dimensions than asked for.
         """
-        from dmlpy.arrays import layout_of
+        from dmlpy.description.arrays import layout_of
 
         try:
             shape, strides, dtype = layout_of(array)
@@ -359,8 +359,8 @@ class TensorDesc(Struct):
         return self.summary()
 
     def _repr_html_(self) -> str:
-        from dmlpy.inspection.layout_picture import layout_svg
-        from dmlpy.inspection.render import paragraph_html
+        from dmlpy.description.layout_picture import layout_svg
+        from dmlpy.messages.tables import paragraph_html
 
         drawn = self.is_measurable and min(self.sizes) > 0 and (self.strides is None or min(self.strides) >= 0)
         return paragraph_html(self.summary()) + (layout_svg(self.sizes, self.element_strides, label=self.summary()) if drawn else "")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from dmlpy.description.member_forms import Float, Uint, brief, read_by
-from dmlpy.description.naming import c_member
 from dmlpy.description.structs import Struct, c_value
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import c_member
+from dmlpy.messages.problems import DescError, Problem
 
 
 class ValueStruct(Struct):

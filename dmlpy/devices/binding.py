@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import ArrayView, Buffer, array_at
+from dmlpy.description.array_problems import int4_problems, shape_remedy
+from dmlpy.description.arrays import ArrayView, Buffer, array_at
 from dmlpy.description.enums import DataType
+from dmlpy.description.int4 import int4_type, packed_tensor, unpacked_tensor
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Memory
-from dmlpy.nibbles import int4_type, packed_tensor, unpacked_tensor
-from dmlpy.validation.array_problems import int4_problems, shape_remedy
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

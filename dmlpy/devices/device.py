@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import nearest
 from dmlpy.devices.plan import Joined
-from dmlpy.validation.problems import DeviceError, RenamedWarning
+from dmlpy.messages.naming import nearest
+from dmlpy.messages.problems import DeviceError, RenamedWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
 
-    from dmlpy.arrays import ArrayView
+    from dmlpy.description.arrays import ArrayView
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.plan import Launch, Plan

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from dmlpy.description.array_problems import value_problems
 from dmlpy.devices import binding
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.reserve import Reserve
-from dmlpy.validation.array_problems import value_problems
-from dmlpy.validation.problems import BindError, DispatchError, PickleError, Problem
+from dmlpy.messages.problems import BindError, DispatchError, PickleError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.devices.binding import Bound, KnownLayouts

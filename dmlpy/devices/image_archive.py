@@ -7,7 +7,7 @@ import tarfile
 import time
 from typing import TYPE_CHECKING
 
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

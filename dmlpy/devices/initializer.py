@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import plural
 from dmlpy.devices import binding
 from dmlpy.devices.graphs.compiled import CompiledGraph
 from dmlpy.devices.graphs.prepared import PreparedGraph
 from dmlpy.devices.operator import CompiledOperator
 from dmlpy.devices.prepared import BindingProperties, PreparedOperator
-from dmlpy.validation.problems import BindError, Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import BindError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.inspection.render import Table
+from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

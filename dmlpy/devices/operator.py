@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from dmlpy.description.array_problems import value_problems
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound
@@ -19,8 +20,7 @@ from dmlpy.devices.pickling import host_bytes
 from dmlpy.devices.plan import ArrayPlan, Launch, Plan
 from dmlpy.devices.prepared import BindingProperties, PreparedOperator, described
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
-from dmlpy.validation.array_problems import value_problems
-from dmlpy.validation.problems import BindError, Problem
+from dmlpy.messages.problems import BindError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc

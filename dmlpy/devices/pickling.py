@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
-from dmlpy.validation.problems import PickleError
+from dmlpy.messages.problems import PickleError
 from dmlpy.version import __version__
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cost import Cost

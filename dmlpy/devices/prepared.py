@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.naming import listed
 from dmlpy.devices.pickling import Refused, layout_fingerprint, packed_bytes, packed_memory
-from dmlpy.validation.problems import PickleError
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import PickleError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ class PreparedOperator:
 
 def described(operator: CompiledOperator | PreparedOperator) -> str:
     """The desc's table and the plan, for a notebook."""
-    from dmlpy.inspection.render import paragraph_html
+    from dmlpy.messages.tables import paragraph_html
 
     return operator.desc.table().to_html() + paragraph_html(f"{operator!r}\n{operator.plan}")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.descs import OperatorDesc, show_attribute
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

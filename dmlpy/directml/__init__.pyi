@@ -1,4 +1,4 @@
-# Written by `python -m dmlpy.stubs`: do not edit.
+# Written by `python -m dmlpy.x.stubs`: do not edit.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, overload
 from numpy import bool_, dtype, floating, generic, integer, number

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from dmlpy import arrays
-from dmlpy.arrays import view
+from dmlpy.description import arrays
+from dmlpy.description.arrays import view
 from dmlpy.description.enums import DmlEnum, FeatureLevel, GraphEdgeType, GraphNodeType, TensorType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.graphs import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.validation.problems import BindError, DescError, Problem
+from dmlpy.messages.problems import BindError, DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc

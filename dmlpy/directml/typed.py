@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description import members
 from dmlpy.description.enums import DmlEnum
-from dmlpy.description.naming import c_member
 from dmlpy.description.structs import Struct
 from dmlpy.directml import header
 from dmlpy.directml.names import CONSTANTS, HEADER, MEMBERS, NAMES, TYPES
+from dmlpy.messages.naming import c_member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,7 @@ _NEEDED = (
 def stub() -> str:
     """The text of `__init__.pyi`."""
     structs = {name: kind for name, kind in TYPES.items() if issubclass(kind, Struct)}
-    lines = ["# Written by `python -m dmlpy.stubs`: do not edit.", *_NEEDED]
+    lines = ["# Written by `python -m dmlpy.x.stubs`: do not edit.", *_NEEDED]
     lines += sorted({f"from {kind.__module__} import {kind.__name__}" for kind in TYPES.values()})
     lines += [f"from {kind.__module__} import {kind.__name__} as {name}" for name, kind in TYPES.items() if name not in structs]
     lines += [f"from {header.__name__} import {name} as {name}" for name in sorted(HEADER.keys() - CONSTANTS.keys())]

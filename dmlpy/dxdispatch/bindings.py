@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_member, c_path, did_you_mean, plural
 from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.devices.binding import Bound, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
+from dmlpy.messages.naming import c_member, c_path, did_you_mean, plural
+from dmlpy.messages.problems import MAX_TOLD, Problem, told
 from dmlpy.validation.checking import lowest_level
-from dmlpy.validation.problems import MAX_TOLD, Problem, told
 
 Sources = Mapping[str, tuple[SourceEntry, ...]]
 

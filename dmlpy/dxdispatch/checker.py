@@ -12,9 +12,9 @@ from dmlpy.dxdispatch.model import from_document, is_model
 from dmlpy.dxdispatch.output import printable
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.graphs import Graph
-from dmlpy.inspection.json_positions import parts
+from dmlpy.messages.json_positions import parts
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import LATEST, lowest_level
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

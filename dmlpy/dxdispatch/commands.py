@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.dxdispatch.npy import MAX_DIMENSIONS
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch
 from dmlpy.dxdispatch.pictures import IMAGE_SUFFIXES, IMAGE_TYPES
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,9 +9,9 @@ from pydantic.alias_generators import to_camel
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
 from dmlpy.description.structs import spelling_remedy
-from dmlpy.validation.problems import MAX_TOLD, Problem, told
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import MAX_TOLD, Problem, told
 
 MAX_BIND_POINTS = 10_000
 """The most bind points of a dispatchable: operators have some twenty, graphs one for each input and output."""

@@ -13,16 +13,16 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum, FeatureLevel
 from dmlpy.description.json_objects import unwrap
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_member, c_path, nearest
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.dxdispatch.report import Finding
+from dmlpy.messages.naming import c_member, c_path, nearest
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import LATEST, check
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from dmlpy.inspection.render import Table
+    from dmlpy.messages.tables import Table
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlpy.description.member_forms import brief
 from dmlpy.files import kind_of, replacing
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 Array = np.ndarray[Any, Any]
 SOURCE = "initialValues.sourcePath"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from dmlpy.dxdispatch.checker import Report
     from dmlpy.dxdispatch.report import Finding, Severity
-    from dmlpy.inspection.json_positions import Position
-    from dmlpy.validation.problems import Problem
+    from dmlpy.messages.json_positions import Position
+    from dmlpy.messages.problems import Problem
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

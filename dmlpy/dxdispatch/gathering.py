@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from dmlpy.description.naming import did_you_mean
 from dmlpy.dxdispatch.entries import ModelEntry, OperatorEntry, form_problems, unknown_members
 from dmlpy.dxdispatch.report import Finding, Place
-from dmlpy.validation.problems import MAX_PROBLEMS, MAX_TOLD, Problem
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import MAX_PROBLEMS, MAX_TOLD, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

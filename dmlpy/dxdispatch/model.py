@@ -29,9 +29,9 @@ from dmlpy.dxdispatch.gathering import MAX_ENTRIES, Gathered
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatchable, OnnxOptions, resolve_onnx
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
-from dmlpy.inspection.json_positions import parts as parts_of
+from dmlpy.messages.json_positions import parts as parts_of
+from dmlpy.messages.problems import DescError, Problem, told
 from dmlpy.validation.checking import LATEST
-from dmlpy.validation.problems import DescError, Problem, told
 
 if TYPE_CHECKING:
     from dmlpy.onnx import Model as OnnxModel

@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dmlpy.description.naming import listed
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.dxdispatch.bindings import BindPoint, Dispatchable, Range, Sources, locate
-from dmlpy.validation.problems import MAX_TOLD, DescError, Problem
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import MAX_TOLD, DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.dxdispatch.bindings import Located
     from dmlpy.dxdispatch.resources import Resource
     from dmlpy.onnx import Model
-    from dmlpy.onnx.values import Value
+    from dmlpy.onnx.loading.values import Value
 
 Shape = tuple[int, ...]
 MAX_SIZED = 100
@@ -201,7 +201,7 @@ def nbytes(value: Value, sizes: Shape) -> int:
 
 def data_type_in_buffer(value: Value) -> DataType | None:
     """The type as which a buffer has the elements of a model's value; None if DirectML has none, as for sequences and strings."""
-    from dmlpy.onnx.elements import data_type_of  # needs the package onnx
+    from dmlpy.onnx.loading.elements import data_type_of  # needs the package onnx
 
     return data_type_of(value.element or 0) if value.kind == "tensor" else None
 

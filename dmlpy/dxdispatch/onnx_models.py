@@ -7,7 +7,6 @@ import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.checker import Report, is_serialized
 from dmlpy.dxdispatch.files import write_npy
@@ -15,7 +14,8 @@ from dmlpy.dxdispatch.npy import read_array, read_header
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.files import write_bytes
 from dmlpy.graphs import Graph
-from dmlpy.validation.problems import BindError, DescError, DeviceError, Problem
+from dmlpy.messages.naming import did_you_mean, listed
+from dmlpy.messages.problems import BindError, DescError, DeviceError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
     from dmlpy.onnx import Limits
-    from dmlpy.onnx.report import Like
-    from dmlpy.onnx.report import Report as ModelReport
+    from dmlpy.onnx.reporting.report import Like
+    from dmlpy.onnx.reporting.report import Report as ModelReport
 
 _UNREADABLE = frozenset({"onnx.file", "onnx.protobuf"})
 

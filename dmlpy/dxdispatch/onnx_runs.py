@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.naming import listed
+from dmlpy.description.int4 import pack_int4, unpack_int4
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import Memory
 from dmlpy.dxdispatch.onnx_dispatchables import data_type_in_buffer, nbytes
 from dmlpy.dxdispatch.resources import with_memory
-from dmlpy.nibbles import pack_int4, unpack_int4
-from dmlpy.validation.problems import BindError, Problem
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import BindError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatch
     from dmlpy.dxdispatch.resources import Resource
     from dmlpy.onnx import CompiledModel
-    from dmlpy.onnx.values import Value
+    from dmlpy.onnx.loading.values import Value
 
 
 class BoundModel:
@@ -61,7 +61,7 @@ class BoundModel:
 
     def _read(self, value: Value, place: Range, stream: int) -> Any:
         """An input with the contents of its resource."""
-        from dmlpy.onnx.elements import dtype_of
+        from dmlpy.onnx.loading.elements import dtype_of
 
         dtype, sizes = dtype_of(value.element or 0), value.static_sizes
         data_type = data_type_in_buffer(value)
@@ -105,7 +105,7 @@ class BoundModel:
 
 
 def _zeros(value: Value) -> np.ndarray[Any, Any]:
-    from dmlpy.onnx.elements import dtype_of
+    from dmlpy.onnx.loading.elements import dtype_of
 
     dtype = dtype_of(value.element or 0)
     return np.full(value.static_sizes, "", dtype) if dtype.kind in "OU" else np.zeros(value.static_sizes, dtype)

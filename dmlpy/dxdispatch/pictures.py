@@ -19,7 +19,7 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.dxdispatch.files import SOURCE, Array, refuse
 from dmlpy.files import replacing
-from dmlpy.validation.problems import DescError
+from dmlpy.messages.problems import DescError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from dmlpy.description.naming import plural
 from dmlpy.description.registry import OPERATORS
 from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
-from dmlpy.validation.problems import MAX_TOLD, DmlError, Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import MAX_TOLD, DmlError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dmlpy.description.structs import Struct
-    from dmlpy.inspection.json_positions import Key, Position, Positions
-    from dmlpy.inspection.render import Table
+    from dmlpy.messages.json_positions import Key, Position, Positions
+    from dmlpy.messages.tables import Table
 
 MAX_FINDINGS = 50
 """The most parts of a file whose problems the text shows; `--json` and `findings` have all."""

@@ -15,12 +15,12 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from dmlpy.description.enums import DataType
+from dmlpy.description.int4 import pack_int4, unpack_int4
 from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch import npy, pictures
 from dmlpy.dxdispatch.entries import ModelEntry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse
-from dmlpy.nibbles import pack_int4, unpack_int4
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,10 +11,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.json_text import STRING, without_comments
 from dmlpy.dxdispatch.report import Finding, ModelError
-from dmlpy.inspection.json_positions import Position, Positions, nesting
-from dmlpy.validation.problems import MAX_TOLD, Problem, unnamed
+from dmlpy.messages.json_positions import Position, Positions, nesting
+from dmlpy.messages.json_text import STRING, without_comments
+from dmlpy.messages.problems import MAX_TOLD, Problem, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.int4 import int4_type, pack_int4
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import plural
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
 from dmlpy.graphs.pruning import pruned
 from dmlpy.graphs.views import Sliced
-from dmlpy.nibbles import int4_type, pack_int4
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.enums import DataType

@@ -13,13 +13,13 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, FeatureLevel, TensorFlags
 from dmlpy.description.markers import Slot
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_path, plural
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.graphs.declared import declared_problems
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
+from dmlpy.messages.naming import c_path, plural
+from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, told
 from dmlpy.validation.checking import LATEST, check, is_valid, parse_level
-from dmlpy.validation.problems import MAX_PROBLEMS, DescError, Problem, told
 
 GRAPHS_SINCE = FeatureLevel.FL_2_1
 CONSTANTS_SINCE = FeatureLevel.FL_6_2

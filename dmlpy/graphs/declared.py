@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import TensorFlags
-from dmlpy.description.naming import c_path, plural
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs.nodes import ConstantNode
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.naming import c_path, plural
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.markers import Slot

@@ -12,11 +12,11 @@ from pydantic import FailFast
 
 from dmlpy.description.json_objects import read_json
 from dmlpy.description.member_forms import Uint, brief, default, entries
-from dmlpy.description.naming import c_path, did_you_mean, plural
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import c_path, did_you_mean, plural
+from dmlpy.messages.problems import DescError, Problem
 
 _EDGES: Mapping[str, type[Edge]] = {"input_edges": InputEdge, "output_edges": OutputEdge, "intermediate_edges": IntermediateEdge}
 _TENSORS = ("input_tensors", "output_tensors")

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from flatbuffers import encode, number_types, table
 
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 MAX_BYTES = 256 * 2**20
 _SHARING = 2

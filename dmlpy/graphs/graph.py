@@ -9,14 +9,14 @@ from dmlpy.description.enums import FeatureLevel
 from dmlpy.graphs import checking, picture
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import InputEdge, IntermediateEdge, Node, OutputEdge
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     import graphviz
     import numpy as np
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.inspection.render import Table
+    from dmlpy.messages.tables import Table
 
 LATEST = max(FeatureLevel)
 _MOST_DRAWN_IN_A_NOTEBOOK = 300

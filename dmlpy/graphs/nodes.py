@@ -15,9 +15,9 @@ from dmlpy.description.enums import DataType, GraphEdgeType, GraphNodeType
 from dmlpy.description.json_objects import plain, unwrap
 from dmlpy.description.markers import Out, Slot, TensorField
 from dmlpy.description.member_forms import After, Uint, brief, default
-from dmlpy.description.naming import c_path
 from dmlpy.description.structs import Struct, c_value
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import c_path
+from dmlpy.messages.problems import DescError, Problem
 
 
 class OperatorNode(Struct):

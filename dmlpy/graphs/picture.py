@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.descs import OperatorDesc, show_attribute
 from dmlpy.description.enums import TensorFlags
 from dmlpy.description.markers import Slot
-from dmlpy.description.naming import c_member, c_path, plural
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, Node
-from dmlpy.inspection.render import Table
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.naming import c_member, c_path, plural
+from dmlpy.messages.problems import Problem
+from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
     import graphviz

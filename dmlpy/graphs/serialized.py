@@ -18,13 +18,13 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.markers import TensorField
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_member, plural
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Union, VerifiedTable
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import c_member, plural
+from dmlpy.messages.problems import DescError, Problem
 
 SUBJECT = "serialized graph"
 MAX_NODES = 6000

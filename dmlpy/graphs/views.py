@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dmlpy.description.member_forms import as_uint, brief, entries
-from dmlpy.description.naming import listed, plural
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc, packed_strides
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.enums import DataType

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description import support
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_member, did_you_mean, plural
 from dmlpy.description.registry import OPERATORS, short_name
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.numpy.device import NumpyDevice
-from dmlpy.inspection.render import Table
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import c_member, did_you_mean, plural
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

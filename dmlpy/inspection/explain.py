@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from dmlpy.description import support
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import Since, row_at
-from dmlpy.inspection.render import Table
 from dmlpy.inspection.samples import example
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.messages.tables import Table
 from dmlpy.validation.checking import LATEST, parse_level
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import DmlEnum, TensorFlags
-from dmlpy.description.naming import c_member
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.files import write_bytes
+from dmlpy.messages.naming import c_member
+from dmlpy.messages.problems import DmlError
 from dmlpy.operators.activation import ActivationDesc
-from dmlpy.validation.problems import DmlError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,9 @@ from functools import lru_cache
 
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationEluDesc,
@@ -21,7 +22,6 @@ from dmlpy.operators.activation import (
     ActivationSoftsignDesc,
     ActivationTanhDesc,
 )
-from dmlpy.validation.problems import DescError, Problem
 
 ACTIVATIONS: dict[str, ActivationDesc] = {
     "linear": ActivationIdentityDesc(),

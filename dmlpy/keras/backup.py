@@ -14,7 +14,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.monitors import checked_frequency
 from dmlpy.keras.saving import read_arrays, write_arrays
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.recurrent import Recurrent
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,11 +6,11 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import plural
 from dmlpy.keras.callbacks import Callback
 from dmlpy.keras.sources import Arrays, Batches, Source
 from dmlpy.keras.training import Data, DataReader
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

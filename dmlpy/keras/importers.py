@@ -14,12 +14,13 @@ import numpy as np
 from dmlpy.description.descs import show_attribute
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import plural
 from dmlpy.keras.activations import ACTIVATIONS
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.recurrent_layers import GRU, LSTM, SimpleRNN
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.time_distributed import TimeDistributed
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationCeluDesc,
     ActivationDesc,
@@ -30,7 +31,6 @@ from dmlpy.operators.activation import (
     ActivationSigmoidDesc,
     ActivationTanhDesc,
 )
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.keras.recurrent import Recurrent

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import DescError, Problem
 
 Values = np.ndarray[Any, np.dtype[np.float32]]
 Initializer = Callable[[tuple[int, ...], np.random.Generator], Any]

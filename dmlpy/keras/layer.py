@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import plural
 from dmlpy.keras.arguments import found_array, found_arrays, size_problems
 from dmlpy.keras.backend import Array, Backend
 from dmlpy.keras.initializers import Initializer, Values, initial
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc

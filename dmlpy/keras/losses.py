@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
 from dmlpy.keras.activations import of_rows
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationLogSoftmaxDesc,
@@ -22,7 +23,6 @@ from dmlpy.operators.activation import (
     ActivationSoftmaxDesc,
     ActivationSoftplusDesc,
 )
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.description.naming import plural
-from dmlpy.inspection.render import Table
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
@@ -23,7 +21,9 @@ from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
 from dmlpy.keras.sources import Arrays, Batches
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

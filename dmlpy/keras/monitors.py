@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,8 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,8 +14,8 @@ import numpy as np
 
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import plural
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,6 @@ import numpy as np
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean, plural
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_array, found_arrays, size_problems
 from dmlpy.keras.initializers import Initializer, initial
@@ -31,8 +30,9 @@ from dmlpy.keras.orders import Order, WeightArrays, WeightList
 from dmlpy.keras.recurrent_passes import Kind, RecurrentPasses
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
+from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import ActivationDesc, unfusable
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

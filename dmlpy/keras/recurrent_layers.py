@@ -11,9 +11,9 @@ from dmlpy.keras.arguments import found_argument
 from dmlpy.keras.initializers import Initializer, initial, zero
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.recurrent import Recurrent
+from dmlpy.messages.problems import Problem
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from dmlpy.validation.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import DescError, Problem
 
 
 @dataclass(frozen=True)

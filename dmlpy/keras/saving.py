@@ -13,12 +13,12 @@ import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean, listed
 from dmlpy.files import beside
-from dmlpy.inspection.json_positions import nesting
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
-from dmlpy.validation.problems import DescError, Problem, told
+from dmlpy.messages.json_positions import nesting
+from dmlpy.messages.naming import did_you_mean, listed
+from dmlpy.messages.problems import DescError, Problem, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -18,6 +18,7 @@ from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.layer import Layer, Shape, Weight
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.activation import (
     ActivationDesc,
     ActivationHardSigmoidDesc,
@@ -29,7 +30,6 @@ from dmlpy.operators.activation import (
     ActivationTanhDesc,
 )
 from dmlpy.operators.matrix import GEMMDesc
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence

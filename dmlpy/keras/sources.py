@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.training import Data, DataReader
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     import numpy as np

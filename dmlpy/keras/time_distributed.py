@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.simple import Dense
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean, plural
 from dmlpy.keras.arguments import found_array
 from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
 from dmlpy.keras.simple import Dense
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

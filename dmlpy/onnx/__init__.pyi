@@ -1,15 +1,15 @@
-# Written by `python -m dmlpy.stubs`: do not edit.
-from .compiled import CompiledModel as CompiledModel
-from .exporting import export as export
-from .interpretation import NodeRecord as NodeRecord
-from .limits import Limits as Limits
+# Written by `python -m dmlpy.x.stubs`: do not edit.
+from .exporting.graph_export import export as export
+from .loading.limits import Limits as Limits
+from .loading.values import Value as Value
+from .lowering.lower import NodeRecord as NodeRecord
+from .lowering.partitions import Partition as Partition
 from .model import Model as Model
 from .model import load as load
-from .partitions import Partition as Partition
-from .plans import ModelComparison as ModelComparison
-from .plans import ModelPlan as ModelPlan
-from .report import Report as Report
-from .values import Value as Value
+from .reporting.report import Report as Report
+from .runtime.compiled import CompiledModel as CompiledModel
+from .runtime.plans import ModelComparison as ModelComparison
+from .runtime.plans import ModelPlan as ModelPlan
 __all__ = [
     "CompiledModel",
     "Limits",

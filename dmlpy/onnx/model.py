@@ -11,23 +11,23 @@ import numpy as np
 
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean, listed
-from dmlpy.onnx.elements import sizes_problem
-from dmlpy.onnx.interpretation import Interpretation
-from dmlpy.onnx.loading import LoadedModel, load_model
-from dmlpy.onnx.programs import Program, program_of
-from dmlpy.onnx.values import Array, Value, of_proto
+from dmlpy.messages.naming import did_you_mean, listed
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.onnx.loading.elements import sizes_problem
+from dmlpy.onnx.loading.load import LoadedModel, load_model
+from dmlpy.onnx.loading.values import Array, Value, of_proto
+from dmlpy.onnx.lowering.lower import Interpretation
+from dmlpy.onnx.runtime.programs import Program, program_of
 from dmlpy.validation.checking import LATEST, parse_level
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.devices import Device
     from dmlpy.graphs import Graph
-    from dmlpy.onnx.compiled import CompiledModel
-    from dmlpy.onnx.limits import Limits
-    from dmlpy.onnx.report import Like, Report
+    from dmlpy.onnx.loading.limits import Limits
+    from dmlpy.onnx.reporting.report import Like, Report
+    from dmlpy.onnx.runtime.compiled import CompiledModel
 
 
 def load(
@@ -97,7 +97,7 @@ class Model:
         Raises:
             DescError: `like` is neither.
         """
-        from dmlpy.onnx.reporting import report_of
+        from dmlpy.onnx.reporting.build import report_of
 
         return report_of(self, parse_level(feature_level), like)
 
@@ -142,7 +142,7 @@ class Model:
             CompileError: nodes that nothing runs; all of them are told.
             DeviceError: there is no such device.
         """
-        from dmlpy.onnx.compiled import CompiledModel
+        from dmlpy.onnx.runtime.compiled import CompiledModel
 
         return CompiledModel(self, device, parse_level(feature_level), flags, fuse=fuse, keep_bytes=keep_bytes)
 

@@ -1,6 +1,6 @@
 """The operators' structs, by family. A family's module is imported when one of its names is first used.
 
-`__init__.pyi` lists the names; `python -m dmlpy.stubs` writes it.
+`__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it.
 """
 
 import lazy_loader

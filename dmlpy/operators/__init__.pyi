@@ -1,4 +1,4 @@
-# Written by `python -m dmlpy.stubs`: do not edit.
+# Written by `python -m dmlpy.x.stubs`: do not edit.
 from .activation import ActivationCeluDesc as ActivationCeluDesc
 from .activation import ActivationEluDesc as ActivationEluDesc
 from .activation import ActivationGeluDesc as ActivationGeluDesc

@@ -13,8 +13,8 @@ from dmlpy.description.member_forms import Float, Uints, brief, default, entries
 from dmlpy.description.sizes import MAX_SIZE, Sizes
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.problems import DescError
 from dmlpy.operators.elementwise.common import ElementWiseDesc
-from dmlpy.validation.problems import DescError
 
 FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), Since("2_0", dims=(4, 5), T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
 INTEGERS_FROM_5_1 = (*FROM_1_0, Since("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32))

@@ -14,7 +14,7 @@ from dmlpy.description.member_forms import Float, Int, Scalar, Spelled, SpelledT
 from dmlpy.description.sizes import Derived, Sizes
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, Since
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.problems import Problem
 
 
 class DiagonalMatrixDesc(OperatorDesc, dml="DIAGONAL_MATRIX"):

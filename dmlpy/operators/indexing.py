@@ -15,10 +15,10 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
 from dmlpy.description.member_forms import After, Uint
-from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, Since
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
+from dmlpy.messages.naming import plural
 from dmlpy.operators.along_axis import AlongAxisDesc
 
 FROM_3_0 = (

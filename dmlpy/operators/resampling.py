@@ -13,12 +13,12 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, InterpolationMode
 from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
 from dmlpy.description.member_forms import After, Bool, Float, Floats, Spelled, default
-from dmlpy.description.naming import plural
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Told, UnboundSymbolError
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, Since
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.naming import plural
+from dmlpy.messages.problems import Problem
 
 
 class AnySizesDesc(OperatorDesc):

@@ -12,9 +12,9 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, Limits, TensorField, derived, rule
 from dmlpy.description.member_forms import Uints
-from dmlpy.description.naming import plural
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
 from dmlpy.description.tensors import TensorDesc, packed_strides
+from dmlpy.messages.naming import plural
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import dmlpy.pydirectml
+from dmlpy.messages.problems import DmlError
 from dmlpy.pydirectml.device import choose_device
-from dmlpy.validation.problems import DmlError
 
 
 def main(arguments: list[str]) -> None:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import Buffer
 from dmlpy.compiler import Flags
 from dmlpy.compiler import compile as compile_graph
+from dmlpy.description.arrays import Buffer
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import listed, plural
 from dmlpy.devices import device as find_device
+from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.problems import BindError, DescError, Problem
 from dmlpy.pydirectml.expressions import Expression, exists
 from dmlpy.pydirectml.tensors import TensorData, TensorDesc, as_float32
-from dmlpy.validation.problems import BindError, DescError, Problem
 from dmlpy.x import calls
 from dmlpy.x.composition import graph
 from dmlpy.x.origins import caller

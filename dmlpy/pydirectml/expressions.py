@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.tensors import TensorDesc
-from dmlpy.validation.problems import DescError, Problem
 from dmlpy.x import calls, expressions
 from dmlpy.x.origins import caller
 

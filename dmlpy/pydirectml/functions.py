@@ -20,9 +20,9 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc as Desc
 from dmlpy.description.value_structs import Size2D as _Size2D
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions
 from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, made, one
-from dmlpy.validation.problems import DescError, Problem
 from dmlpy.x.origins import caller
 
 if TYPE_CHECKING:

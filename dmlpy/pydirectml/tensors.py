@@ -10,7 +10,7 @@ import numpy as np
 from dmlpy.description import tensors
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.member_forms import brief
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x.policies import TensorPolicy
 
 Sizes = Sequence[int]

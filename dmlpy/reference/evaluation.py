@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import view
+from dmlpy.description.array_problems import int4_problems, shape_remedy, value_problems
+from dmlpy.description.arrays import view
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, HResult
+from dmlpy.description.int4 import packed_tensor, unpacked_tensor
 from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
-from dmlpy.nibbles import packed_tensor, unpacked_tensor
+from dmlpy.messages.problems import BindError, CompileError, DescError, Problem
 from dmlpy.reference.registry import Array, definition, why_undefined
-from dmlpy.validation.array_problems import int4_problems, shape_remedy, value_problems
 from dmlpy.validation.checking import check
-from dmlpy.validation.problems import BindError, CompileError, DescError, Problem
 from dmlpy.validation.tensor_arguments import TensorArguments
 
 if TYPE_CHECKING:

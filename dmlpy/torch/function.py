@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import torch
 from torch.autograd import forward_ad
 
+from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.torch.operators import FLOATS, KINDS, Network, gradient_op, network_op
-from dmlpy.validation.problems import DescError, DmlError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,10 +12,10 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from dmlpy.description.member_forms import brief
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.params import ParamsBlock, ParamsLayout
 from dmlpy.torch.function import Mixed, is_sharded, run, type_problems
 from dmlpy.torch.operators import FLOATS, Network
-from dmlpy.validation.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

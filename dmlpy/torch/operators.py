@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from dmlpy.arrays import Buffer
 from dmlpy.compiler import compile as compile_operator
+from dmlpy.description.arrays import Buffer
 from dmlpy.description.enums import DataType, RnnMode
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices import CompiledOperator, Device

@@ -12,12 +12,12 @@ from dmlpy.description.descs import OperatorDesc, show_attribute
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
 from dmlpy.description.markers import AttributeField, Limits, Slot
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import listed, plural
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
 from dmlpy.description.support import Since, TypeSet, level_for, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
-from dmlpy.validation.problems import MAX_PROBLEMS, DescError, Problem, told
+from dmlpy.messages.naming import listed, plural
+from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from dmlpy.description.enums import Feature, FeatureLevel, HResult
 from dmlpy.description.member_forms import Bool, Spelled, SpelledType, brief, entries, read_by
 from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ValueStruct
+from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.validation.checking import LATEST, parse_level
-from dmlpy.validation.problems import DescError, DmlError, Problem
 
 
 class FeatureQueryTensorDataTypeSupport(ValueStruct):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import c_member, c_path, did_you_mean, is_c_style, listed
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.naming import c_member, c_path, did_you_mean, is_c_style, listed
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@
     y = x.activation_relu(x.convolution(image, filters, bias) + 1.0)
     result = x.compile(y, "numpy")(image=array).output
 
-`__init__.pyi` lists the names; `python -m dmlpy.stubs` writes it and the functions.
+`__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it and the functions.
 """
 
 import lazy_loader as _lazy_loader

@@ -1,4 +1,4 @@
-# Written by `python -m dmlpy.stubs`: do not edit.
+# Written by `python -m dmlpy.x.stubs`: do not edit.
 from .composition import compile as compile
 from .composition import graph as graph
 from .expressions import Expression as Expression

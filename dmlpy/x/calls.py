@@ -10,13 +10,13 @@ import numpy as np
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import listed
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.builder import constant_of
 from dmlpy.graphs.views import Viewed, broadcast_sizes
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import check
-from dmlpy.validation.problems import DescError, Problem
 from dmlpy.x.defaults import told_sizes, with_defaults
 from dmlpy.x.kept_descs import Work, kept, token_of
 from dmlpy.x.origins import caller, scoped

@@ -10,8 +10,8 @@ from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief, entries
 from dmlpy.graphs.builder import GraphBuilder, Value
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import LATEST
-from dmlpy.validation.problems import DescError, Problem
 from dmlpy.x.origins import caller
 from dmlpy.x.sources import ConstantSource, End, InputSource, Operand, OperatorSource, Source
 

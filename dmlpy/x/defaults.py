@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.description.member_forms import MAX_ENTRIES, brief, entries
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc

@@ -10,10 +10,10 @@ import numpy as np
 
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.member_forms import as_uint, brief
-from dmlpy.description.naming import listed
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.views import Sliced, broadcast_sizes
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x import calls, composition
 from dmlpy.x.origins import caller
 from dmlpy.x.policies import current_policy

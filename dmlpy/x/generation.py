@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WIDTH = 116
 """The columns of a line of documentation."""
 
-_HEAD = '''# Written by `python -m dmlpy.stubs`: do not edit.
+_HEAD = '''# Written by `python -m dmlpy.x.stubs`: do not edit.
 """The functions of the operators in `dmlpy.operators.{family}`."""
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.structs import Struct
-from dmlpy.validation.problems import DescError
+from dmlpy.messages.problems import DescError
 from dmlpy.x.policies import TensorPolicy, current_policy
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.validation.problems import Problem
+    from dmlpy.messages.problems import Problem
     from dmlpy.x.sources import End
 
 _MOST_KEPT = 512

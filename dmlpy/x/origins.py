@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_AS_CALLERS = "dmlpy.site.error_examples"
+_AS_CALLERS = "dmlpy.docs.error_examples"
 """Modules of dmlpy whose functions do what callers do."""
 
 _SCOPES: ContextVar[tuple[str, ...]] = ContextVar("dmlpy.x scopes", default=())

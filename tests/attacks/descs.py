@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.description.naming import c_member
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
+from dmlpy.messages.naming import c_member
 from tests.attacks import hostile
 from tests.attacks.tally import Attack, run
 

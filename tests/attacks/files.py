@@ -25,7 +25,7 @@ import dmlpy as dml
 from tests.attacks import large, limited, mutants
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.report import Like
+    from dmlpy.onnx.reporting.report import Like
 
 SECONDS = 5.0
 MEGABYTES = 500.0

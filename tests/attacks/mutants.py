@@ -43,7 +43,7 @@ def warm_up() -> None:
     import dmlpy.keras.models
     import dmlpy.keras.onnx_importer
     from dmlpy import onnx
-    from dmlpy.inspection.render import Table
+    from dmlpy.messages.tables import Table
     from tests.support import onnx_mutants
 
     assert len(dmlpy.description.registry.OPERATORS) > 100  # which imports all of them

@@ -27,7 +27,7 @@ from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, relative_error
 from dmlpy.bench.worker import Session, encode, serve
 from dmlpy.devices.device import show_bytes
-from dmlpy.validation.problems import DmlError
+from dmlpy.messages.problems import DmlError
 from tests.conftest import cuda_on_cpu
 from tests.support import bench_peers
 from tests.support.bench_peers import peer

@@ -23,7 +23,7 @@ from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import LayerShape
 from dmlpy.bench.subjects import PEERS
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from tests.support.bench_shapes import SMALLEST, stack
 from tests.support.folders import ROOT
 
@@ -136,7 +136,7 @@ def test_types_and_passes_are_chosen() -> None:
 def test_an_interruption_leaves_no_process() -> None:
     arguments = ["bench", "--device", "numpy", "--shape", SMALLEST, "--rounds", "1000000", "--no-peers", "--threads", "1"]
     # Where this process ignores SIGINT, as one in a shell's background does, its children would as well.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from dmlpy.cli import main; main()"
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from dmlpy.cli.main import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True, env=environment) as started:
         try:

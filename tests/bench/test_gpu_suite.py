@@ -27,7 +27,7 @@ from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, UnsupportedError
 from dmlpy.bench.work import TOLERANCES, LargeWork, relative_error
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
@@ -332,7 +332,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from dmlpy.bench.measure import Benchmark, Options
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support import gpu_suite

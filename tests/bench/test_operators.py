@@ -22,7 +22,7 @@ from dmlpy.bench.operators.table import ROWS
 from dmlpy.bench.records import Host, Machine, Measurement, Record
 from dmlpy.bench.subjects import OPERATORS_OWN, OPERATORS_PEERS, UnsupportedError
 from dmlpy.bench.work import TOLERANCES, Case, OperatorWork, relative_error
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from dmlpy.description.registry import OPERATORS
 from dmlpy.devices.processors import processors
 from dmlpy.operators.elementwise.arithmetic import ElementWiseAddDesc

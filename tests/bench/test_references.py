@@ -17,8 +17,8 @@ from dmlpy.bench.records import Record
 from dmlpy.bench.references import References, checksum, write
 from dmlpy.bench.shapes import BatchNorm, LayerShape, Pass, Recurrent
 from dmlpy.bench.work import BatchNormWork, Case, RecurrentWork, relative_error
-from dmlpy.cli import app
-from dmlpy.validation.problems import DmlError
+from dmlpy.cli.main import app
+from dmlpy.messages.problems import DmlError
 from tests.support import bench_peers
 from tests.support.bench_peers import peer
 from tests.support.folders import ROOT

@@ -23,8 +23,8 @@ import numpy as np
 import onnxruntime
 from onnx import ModelProto, defs, helper
 
-from dmlpy.onnx import host
-from dmlpy.validation.problems import DmlError
+from dmlpy.messages.problems import DmlError
+from dmlpy.onnx.lowering import host
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.support.onnx_node_cases import array_of, difference, node_cases

@@ -10,7 +10,7 @@ from onnx import helper
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.arrays import view
+from dmlpy.description.arrays import view
 from tests.support.onnx_models import model
 
 torch: Any = pytest.importorskip("torch")

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.devices import threads as threads_module
-from dmlpy.devices.cpu import team as team_module
+from dmlpy.devices.cpu import thread_pool as team_module
 from dmlpy.devices.threads import Gate, apart_from_forks, available_threads, share
 from tests.support.interruptions import Interrupts, interrupted_everywhere
 

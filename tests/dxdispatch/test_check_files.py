@@ -17,8 +17,8 @@ from dmlpy.dxdispatch import Folders, ModelError, load, run
 from dmlpy.dxdispatch.checker import Report, check_file
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.graphs import read_serialized
+from dmlpy.messages.problems import MAX_PROBLEMS, MAX_TOLD
 from dmlpy.validation.checking import parse_level
-from dmlpy.validation.problems import MAX_PROBLEMS, MAX_TOLD
 from tests.support.flatbuffer_writer import Constant, Dump, operator
 from tests.support.flatbuffer_writer import write as serialized
 from tests.support.models import Data, put, rnn_model, write

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 import typer.testing
 
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from dmlpy.dxdispatch import check_file
 from dmlpy.dxdispatch.formats import Format, as_github, as_sarif
 from tests.support.models import put, rnn_model

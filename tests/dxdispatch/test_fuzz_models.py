@@ -220,12 +220,12 @@ def test_memory_that_is_not_to_be_had_fails_the_run_and_no_check(tmp_path: Path,
     program = f"""
 import resource, sys, psutil
 from types import SimpleNamespace
-import dmlpy.dxdispatch.checker, dmlpy.dxdispatch.runner, dmlpy.cli
+import dmlpy.dxdispatch.checker, dmlpy.dxdispatch.runner, dmlpy.cli.main
 psutil.virtual_memory = lambda: SimpleNamespace(available=2**40)
 used = psutil.Process().memory_info().vms
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29))
 sys.argv = ["dmlpy", "{command}", {str(path)!r}]
-dmlpy.cli.main()
+dmlpy.cli.main.main()
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr

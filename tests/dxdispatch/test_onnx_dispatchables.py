@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onnx.helper import make_node, make_tensor_sequence_value_info
 
 import dmlpy as dml
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from dmlpy.dxdispatch import Folders, ModelError, RunError, check_file, load, onnx_dispatchables, run
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions
 from tests.support.models import Data, lines_of, problems_of, put, write

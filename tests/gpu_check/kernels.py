@@ -25,7 +25,7 @@ from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import bench, info, steps
 from tests.gpu_check.calls import named_in
 from tests.support.cuda import gpu_kernels, plan_kernels

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.graphs.ordering import MOST_TASKS, Task, Work
+from dmlpy.devices.graphs.scheduler import MOST_TASKS, Task, Work
 from tests.support.network_shapes import NETWORKS
 from tests.support.random_graphs import random_graph
 from tests.support.tensors import tensor

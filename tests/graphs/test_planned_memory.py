@@ -13,8 +13,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import x
-from dmlpy.devices.graphs import layout, memory
-from dmlpy.devices.graphs.memory import ALIGNMENT, Item, MemoryPlan, plan_memory
+from dmlpy.devices.graphs import buffers, memory_planner
+from dmlpy.devices.graphs.memory_planner import ALIGNMENT, Item, MemoryPlan, plan_memory
 from dmlpy.devices.graphs.views import moved_strides
 from tests.support.growth import curvature
 from tests.support.network_shapes import NETWORKS
@@ -70,16 +70,16 @@ def test_a_list_of_gaps_finds_what_comparing_all_items_does(seed: int) -> None:
     for number in range(draw.randint(1, 80)):
         first = draw.randrange(40)
         items.append(Item(str(number), draw.choice([1, 256, 257, 4096, draw.randint(1, 10**5)]), first, first + draw.choice([0, 1, 3, 40])))
-    beside = memory._neighbours(items)
+    beside = memory_planner._neighbours(items)
     assert beside is not None
     together = [{at for at, other in enumerate(items) if other.first <= item.last and item.first <= other.last} for item in items]
     assert [{*map(int, found)} | {at} for at, found in enumerate(beside)] == together
-    assert memory._places_in_order(items) == memory._places(items, memory._by_first_use(items), beside)
+    assert memory_planner._places_in_order(items) == memory_planner._places(items, memory_planner._by_first_use(items), beside)
 
 
 def test_more_items_at_once_than_can_be_compared_are_placed_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [Item(str(number), 256 * (1 + number % 7), number % 5, 9 + number % 3) for number in range(200)]
-    monkeypatch.setattr(memory, "_MOST_PAIRS", 200 * 199 - 1)
+    monkeypatch.setattr(memory_planner, "_MOST_PAIRS", 200 * 199 - 1)
     plan = plan_memory(items)
     check_plan(plan)
     assert plan.method == "in order of execution"
@@ -193,7 +193,7 @@ def test_a_chain_in_one_memory_is_planned_in_time_that_grows_with_its_length(mon
         looked.append(1)
         return moved_strides(*given)
 
-    monkeypatch.setattr(layout, "moved_strides", counted)
+    monkeypatch.setattr(buffers, "moved_strides", counted)
 
     def looks(length: int) -> int:
         looked.clear()

@@ -10,7 +10,7 @@ import pytest
 
 from dmlpy.dxdispatch import load
 from dmlpy.dxdispatch import text as model_text
-from dmlpy.inspection.json_positions import Position, Positions, nesting
+from dmlpy.messages.json_positions import Position, Positions, nesting
 from tests.support.models import rnn_model, write
 
 Location = tuple[str | int, ...]

@@ -12,9 +12,9 @@ import jsonschema  # type: ignore[import-untyped, unused-ignore]
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.naming import c_member
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection import schemas
+from dmlpy.messages.naming import c_member
 from tests.support import facts_reader as facts
 from tests.support import relation_descs
 from tests.support.folders import ROOT

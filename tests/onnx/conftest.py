@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dmlpy.onnx.unforeseen import Wall
+from dmlpy.onnx.loading.unforeseen import Wall
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ from onnx.helper import make_graph, make_node, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx import deferred, host
+from dmlpy.onnx.lowering import host
+from dmlpy.onnx.runtime import deferred
 from tests.support.onnx_hidden_sizes import WAYS, array_type, hidden, is_hidable
 from tests.support.onnx_models import model
 from tests.support.onnx_node_cases import node_cases, spread, stored

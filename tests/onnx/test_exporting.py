@@ -14,7 +14,7 @@ from dmlpy import onnx, x
 from dmlpy.description.registry import OPERATORS
 from dmlpy.graphs import Graph, GraphBuilder
 from dmlpy.inspection.samples import sample
-from dmlpy.onnx.export_rules import UNSAID, rules
+from dmlpy.onnx.exporting.rules import UNSAID, rules
 from tests.support.folders import EXPORTED_MODELS as EXPORTED
 from tests.support.graph_cases import network, random_network
 from tests.support.onnx_export_cases import CASES

@@ -13,8 +13,9 @@ from onnx.helper import make_node, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx import functions, guard, node_lowering
-from dmlpy.onnx.interpretation import Interpretation
+from dmlpy.onnx.loading import guard
+from dmlpy.onnx.lowering import functions, node_lowering
+from dmlpy.onnx.lowering.lower import Interpretation
 from tests.support.onnx_models import model
 
 Array = np.ndarray[Any, Any]
@@ -292,7 +293,7 @@ def test_what_nobody_foresaw_names_the_node(
     else:
         monkeypatch.setattr(module, name, failing(error))
     if name == "expanded":
-        monkeypatch.setattr("dmlpy.onnx.interpretation.lowering", lambda *_: None)
+        monkeypatch.setattr("dmlpy.onnx.lowering.lower.lowering", lambda *_: None)
         monkeypatch.setattr(node_lowering, "lowering", lambda *_: None)
     told = reasons(row.model())
     assert "the node" in told
@@ -313,7 +314,7 @@ def test_a_loop_that_fails_while_it_runs_names_its_node(walled: None, monkeypatc
         [make_node("Loop", ["m", "", "x"], ["y"], name="the node", body=LOOP)], {"m": [], "x": [2]}, ["y"], types={"m": TensorProto.INT64}
     )
     compiled = onnx.load(built).compile("numpy")
-    monkeypatch.setattr("dmlpy.onnx.loops.LoopRun._looped", failing(IndexError("list index out of range")))
+    monkeypatch.setattr("dmlpy.onnx.runtime.loops.LoopRun._looped", failing(IndexError("list index out of range")))
     with pytest.raises(dml.DeviceError, match="the node is attributes or inputs that Loop does not allow: IndexError"):
         compiled({"m": np.asarray(2, np.int64), "x": np.ones(2, np.float32)})
 

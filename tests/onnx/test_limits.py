@@ -14,10 +14,11 @@ from onnx.helper import make_function, make_node, make_opsetid, make_sparse_tens
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx import host, interpretation, tensors, wire
-from dmlpy.onnx.costs import cost_of
-from dmlpy.onnx.interpretation import Interpretation
-from dmlpy.onnx.nodes import Node
+from dmlpy.onnx.loading import tensors, wire
+from dmlpy.onnx.loading.costs import cost_of
+from dmlpy.onnx.lowering import host, lower
+from dmlpy.onnx.lowering.lower import Interpretation
+from dmlpy.onnx.lowering.nodes import Node
 from tests.support.onnx_models import model
 from tests.support.onnx_mutants import bases
 
@@ -237,7 +238,7 @@ def test_what_may_cost_much_is_left_to_the_run(make: Callable[[], ModelProto], m
         ran.append(given)
 
     monkeypatch.setattr(host, "evaluate", counted)
-    monkeypatch.setattr(interpretation, "computed", counted)
+    monkeypatch.setattr(lower, "computed", counted)
     (record,) = onnx.load(make()).interpretation().records
     assert record.where != "folded"
     assert ran == []

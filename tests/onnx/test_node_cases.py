@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dmlpy.onnx.lower import lowered_operators
+from dmlpy.onnx.lowering.rules import lowered_operators
 from tests.support.onnx_node_cases import node_cases, outcome, outcomes, spread, stored, table
 
 PARTS = 4

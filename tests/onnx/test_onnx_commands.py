@@ -14,7 +14,7 @@ from onnx import ModelProto, numpy_helper
 from onnx.helper import make_node
 
 import dmlpy as dml
-from dmlpy.cli import app
+from dmlpy.cli.main import app
 from tests.support.flatbuffer_writer import dump_of, write
 from tests.support.onnx_models import model
 

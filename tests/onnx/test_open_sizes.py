@@ -16,10 +16,10 @@ import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.packing import Packing
-from dmlpy.onnx import interpretation, node_lowering
-from dmlpy.onnx.graph_runs import GraphRun
-from dmlpy.onnx.kept import Kept
-from dmlpy.onnx.recurring import BoundRuns
+from dmlpy.onnx.lowering import lower, node_lowering
+from dmlpy.onnx.runtime.graph_runs import GraphRun
+from dmlpy.onnx.runtime.kept import Kept
+from dmlpy.onnx.runtime.recurring import BoundRuns
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
 from tests.support.onnx_open_sizes import MODELS, OpenModel, chosen_rows, decoder, images, normal, recurrent
@@ -82,7 +82,7 @@ class Work:
             self.packed += bool(own._program.persistent_size)
             return pack(own, *arguments)
 
-        monkeypatch.setattr(interpretation, "lowered", noted)
+        monkeypatch.setattr(lower, "lowered", noted)
         monkeypatch.setattr(Packing, "pack", packing)
 
     def of(self, call: Any, *arguments: Any) -> tuple[dict[str, int], int]:

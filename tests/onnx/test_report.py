@@ -16,7 +16,7 @@ from onnx.helper import make_node
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx import provider
+from dmlpy.onnx.reporting import provider
 from tests.support.onnx_models import model
 
 IMAGE = {"x": [1, 1, 2, 2]}

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.validation.problems import lay_out
+from dmlpy.messages.problems import lay_out
 from tests.support.tensors import tensor
 
 ARRAYS: dict[str, Any] = {"strides": (2, 2), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1), "output_padding": (0, 0)}

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
+from dmlpy.messages.problems import lay_out
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.elementwise.common import ElementWiseDesc
-from dmlpy.validation.problems import lay_out
 from tests.support.tensors import tensor
 
 KINDS = {name: kind for name, kind in OPERATORS.items() if issubclass(kind, ElementWiseDesc)}

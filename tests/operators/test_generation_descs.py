@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.validation.problems import lay_out
+from dmlpy.messages.problems import lay_out
 from tests.support.tensors import tensor
 
 Found = list[tuple[str, str]]

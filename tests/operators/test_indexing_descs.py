@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import operator_class
-from dmlpy.validation.problems import lay_out
+from dmlpy.messages.problems import lay_out
 from tests.support.tensors import tensor
 
 Sizes = tuple[int, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dmlpy as dml
-from dmlpy.validation.problems import lay_out
+from dmlpy.messages.problems import lay_out
 from tests.support.tensors import tensor
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import dmlpy as dml
 from dmlpy.description.registry import operator_class
 from dmlpy.inspection import catalog, schemas
-from dmlpy.cli import main as command
+from dmlpy.cli.main import main as command
 from tests.support.made_up import PairDistanceDesc
 
 def tensor(*sizes):

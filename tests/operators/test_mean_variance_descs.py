@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.validation.problems import lay_out
+from dmlpy.messages.problems import lay_out
 from tests.support.tensors import tensor
 
 Found = list[tuple[str, str]]

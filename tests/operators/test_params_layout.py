@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent import params as module
 from dmlpy.operators.recurrent.params import (
     ParamsLayout,
@@ -18,7 +19,6 @@ from dmlpy.operators.recurrent.params import (
     params_to_weights_and_biases,
     weights_and_biases_to_params,
 )
-from dmlpy.validation.problems import DescError, Problem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.devices.cpu.walks import layer
-from dmlpy.devices.cpu.walks.gradient import GradientPlan
-from dmlpy.devices.cpu.walks.layer import RecurrentPlan
-from dmlpy.devices.cpu.walks.reserve import ReserveRows, keeps_argument
+from dmlpy.devices.cpu.recurrent import plan as layer
+from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+from dmlpy.devices.cpu.recurrent.reserve import ReserveRows, keeps_argument
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.gradient_runs import Plans
 from tests.support.gradient_runs import backward as backward_by

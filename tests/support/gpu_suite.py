@@ -15,7 +15,7 @@ from dmlpy.bench.operators.subjects import DmlpyOperators
 from dmlpy.bench.shapes import DataType
 from dmlpy.bench.subjects import EVERY_WORK, Mode, Peer, Runner
 from dmlpy.bench.work import Array, Case, LargeWork, Work
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import stand_in
 
 SMALL = suite.Sizes(

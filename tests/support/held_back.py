@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.team import BOARD_CELL, BOARD_CELLS
+from dmlpy.devices.cpu.thread_pool import BOARD_CELL, BOARD_CELLS
 
 HELD_S = 0.3
 """How long."""

@@ -10,8 +10,8 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike
 
 import dmlpy as dml
+from dmlpy.description.int4 import packed_tensor, unpacked_tensor
 from dmlpy.description.registry import OPERATORS
-from dmlpy.nibbles import packed_tensor, unpacked_tensor
 from dmlpy.reference.registry import definition
 from tests.support import relation_descs
 from tests.support.tolerance import assert_close

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, RunOptions, load, run
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.problems import Problem
 
 Data = dict[str, Any]
 

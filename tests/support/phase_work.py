@@ -1,4 +1,4 @@
-"""A compiled share of work in phases, for the tests of `dmlpy.devices.cpu.phases`: each item sums all items of the phase before."""
+"""A compiled share of work in phases, for the tests of `thread_pool_kernels`: each item sums all items of the phase before."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from numba import njit, types
 
 from dmlpy.devices.cpu.atomics import add_integer
-from dmlpy.devices.cpu.phases import NOTHING, claim, enter, leave, take, tell
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.shared_kernels import TAKE
-from dmlpy.devices.cpu.team import BOARD_CELL, BOARD_CELLS
-from dmlpy.devices.cpu.vectors import integer_at, record_at, set_integer
+from dmlpy.devices.cpu.simd import integer_at, record_at, set_integer
+from dmlpy.devices.cpu.thread_pool import BOARD_CELL, BOARD_CELLS
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, claim, enter, leave, take, tell
 from dmlpy.devices.cpu.waiting import nanoseconds
 
 Array = np.ndarray[Any, np.dtype[Any]]

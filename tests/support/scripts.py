@@ -30,7 +30,7 @@ def example(name: str) -> ModuleType:
 
 def run(*command: str, folder: Path = ROOT, status: int = 0) -> str:
     """What a command prints, run in a folder and ending with a status; `dmlpy` and `python` are those of this environment."""
-    programs = {"python": [], "dmlpy": ["-c", "from dmlpy.cli import main; main()"]}
+    programs = {"python": [], "dmlpy": ["-c", "from dmlpy.cli.main import main; main()"]}
     environment = {**os.environ, "COLUMNS": "140", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"}
     arguments = [sys.executable, *programs[command[0]], *command[1:]]
     done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.jit import Kernel
 
 STORE = Kernel("tests.support.small_kernels:store_of", 2)
 """Writes a number, plus the one that it was made with, to an address."""
 
 
 def store_of(plus: int) -> Callable[..., None]:
-    from dmlpy.devices.cpu.vectors import set_integer
+    from dmlpy.devices.cpu.simd import set_integer
 
     def store(address: Any, number: Any) -> None:
         set_integer(address, number + plus)
@@ -25,7 +25,7 @@ SUM = Kernel("tests.support.small_kernels:sum_of", 2)
 
 
 def sum_of() -> Callable[..., None]:
-    from dmlpy.devices.cpu.vectors import set_integer
+    from dmlpy.devices.cpu.simd import set_integer
 
     def store(address: Any, number: Any) -> None:
         total = 0
@@ -40,7 +40,7 @@ def allocating() -> Callable[..., None]:
     """A function that needs Numba's allocator."""
     import numpy as np
 
-    from dmlpy.devices.cpu.vectors import set_integer
+    from dmlpy.devices.cpu.simd import set_integer
 
     def allocate(size: Any) -> None:
         array = np.zeros(size)

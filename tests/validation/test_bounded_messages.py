@@ -12,10 +12,10 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import listed, nearest
 from dmlpy.dxdispatch.checker import check_file
-from dmlpy.inspection.render import MAX_ROWS, Table
-from dmlpy.validation.problems import MAX_PROBLEMS, MAX_TOLD, Problem, lay_out, told
+from dmlpy.messages.naming import listed, nearest
+from dmlpy.messages.problems import MAX_PROBLEMS, MAX_TOLD, Problem, lay_out, told
+from dmlpy.messages.tables import MAX_ROWS, Table
 from tests.support.models import Data, rnn_model, write
 from tests.support.pairwise import first_few
 

@@ -29,7 +29,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.graphs import Graph, GraphBuilder, OperatorNode
-from dmlpy.validation.problems import lay_out
+from dmlpy.messages.problems import lay_out
 from tests.support.complaints import GATES, gru, in_order
 from tests.support.tensors import tensor
 

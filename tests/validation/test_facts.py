@@ -15,11 +15,11 @@ from dmlpy.description import enums, tensors
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.member_forms import Signed
-from dmlpy.description.naming import c_member
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.sizes import align, parse
 from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ScaleBias, Size2D
+from dmlpy.messages.naming import c_member
 from tests.support import facts_reader as facts
 from tests.support import relation_descs as descs
 

@@ -12,8 +12,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
+from dmlpy.messages.problems import DmlError, Problem, lay_out
 from dmlpy.operators.recurrent.params import ParamsLayout
-from dmlpy.validation.problems import DmlError, Problem, lay_out
 from tests.support.definitions import reference_of_undefined
 from tests.support.devices import DeviceOfNothing
 from tests.support.own_descs import batch_norm as own_batch_norm

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.inspection.explain import explain
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.problems import Problem
 from tests.support.tensors import tensor
 
 

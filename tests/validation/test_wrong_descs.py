@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.naming import c_path
 from dmlpy.description.registry import OPERATORS
+from dmlpy.messages.naming import c_path
 from tests.support.wrong_descs import MAKERS, STRUCTS, Wrong, exempt_axes, in_python, valid, wrong_descs
 
 

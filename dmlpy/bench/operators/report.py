@@ -11,7 +11,7 @@ from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.shape import LargeShape, tensor_text
 from dmlpy.bench.operators.table import ROWS
 from dmlpy.bench.tables import NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
-from dmlpy.inspection.render import Table
+from dmlpy.messages.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ import dmlpy as dml
 from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.table import ROWS
 from dmlpy.bench.shapes import BOTH, DataType, Pass, Shape
-from dmlpy.description.naming import nearest
 from dmlpy.description.registry import OPERATORS
+from dmlpy.messages.naming import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.vectors import ADDRESS
+from dmlpy.devices.cpu.simd import ADDRESS
 
 
 @intrinsic

@@ -10,7 +10,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.vectors import ADDRESS, INDEX
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX
 
 
 @cache

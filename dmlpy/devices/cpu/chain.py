@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.elements.program import Program
-from dmlpy.devices.cpu.elements.translation import translate, why_untranslated
+from dmlpy.devices.cpu.elementwise.program import Program
+from dmlpy.devices.cpu.elementwise.translation import translate, why_untranslated
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
 from dmlpy.devices.graphs.chain_desc import ChainDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elements.plan import ElementsPlan
+    from dmlpy.devices.cpu.elementwise.plan import ElementsPlan
 
 
 def is_link(desc: OperatorDesc) -> bool:
@@ -21,7 +21,7 @@ def is_link(desc: OperatorDesc) -> bool:
 
 @plan(ChainDesc)
 def chain_plan(desc: ChainDesc) -> ElementsPlan:
-    from dmlpy.devices.cpu.elements.plan import ElementsPlan
+    from dmlpy.devices.cpu.elementwise.plan import ElementsPlan
 
     program, values = Program(len(desc.input_tensors)), list(range(len(desc.input_tensors)))
     for link in desc.links:

@@ -51,7 +51,7 @@ class CpuDevice(NumpyDevice):
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
         if not numba_is_installed():
             return found | {"compiled plans": "none: Numba is not installed (pip install 'dmlpy[cpu]')"}
-        from dmlpy.devices.cpu.registers import host_registers
+        from dmlpy.devices.cpu.isa import host_registers
 
         registers = host_registers()
         return found | {

@@ -14,14 +14,14 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.vectors import FLOAT, INDEX, vectors_of
+from dmlpy.devices.cpu.simd import FLOAT, INDEX, vectors_of
 from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cpu.registers import Registers
-    from dmlpy.devices.cpu.vectors import Vectors
+    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.simd import Vectors
 
 _LARGEST = float(np.finfo(np.float32).max)
 _ROUNDING = 1.5 * 2.0**23

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cpu.kernels import Kernel
-from dmlpy.devices.cpu.team import team
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.thread_pool import team
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PHASED = Kernel("dmlpy.devices.cpu.phases:launch_of", 5)
+PHASED = Kernel("dmlpy.devices.cpu.thread_pool_kernels:launch_of", 5)
 """What goes through the parts of a launch."""
 _LEAST_PATIENCE_NS = 10_000
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.plan import Plan
 
-plan: Attachments[Callable[[Any], Plan | str]] = Attachments("dmlpy.devices.cpu")
+plan: Attachments[Callable[[Any], Plan | str]] = Attachments("dmlpy.devices.cpu", "plans")
 """`@plan(RNNDesc)` attaches what makes a compiled plan of a checked desc, or says why there is none for these attributes.
 
 It is asked only where Numba is installed. The families' modules import Numba no sooner than a plan is made.

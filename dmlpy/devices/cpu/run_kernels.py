@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.calls import caller
-from dmlpy.devices.cpu.vectors import integer_at
+from dmlpy.devices.cpu.simd import integer_at
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.team import Share
+    from dmlpy.devices.cpu.thread_pool import Share
 
 _NONE, _ALONE = np.int64(0), np.int64(1)
 _call = caller(5)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.kernels import Kernel
-from dmlpy.devices.cpu.team import Call, team
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.thread_pool import Call, team
 from dmlpy.devices.plan import InOrder, Joined, Launch
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu.jit import Kernel
 
-TAKE = Kernel("dmlpy.devices.cpu.phases:taking_of", 6, returns=True)
+TAKE = Kernel("dmlpy.devices.cpu.thread_pool_kernels:taking_of", 6, returns=True)
 """What takes an item of a phase, for several threads."""
-PRODUCT = Kernel("dmlpy.devices.cpu.products:product_of", 8)
+PRODUCT = Kernel("dmlpy.devices.cpu.small_products:product_of", 8)
 """`Vectors.product`: how many vectors, whether the factors lie by terms, and the registers."""
-GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.products:gate_products_of", 9)
+GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.small_products:gate_products_of", 9)
 """The products of a cell's gates: how many there are, how many are summed together, and the registers."""
-FILL = Kernel("dmlpy.devices.cpu.sliding.parts:filling_of", 5)
+FILL = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:filling_of", 5)
 """What copies a part of an image: whether of FLOAT16, and the registers."""

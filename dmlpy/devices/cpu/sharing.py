@@ -12,12 +12,12 @@ import numpy as np
 
 from dmlpy.devices.cpu.atomics import add_integer, exchange_integer
 from dmlpy.devices.cpu.calls import caller
-from dmlpy.devices.cpu.team import OPENED
-from dmlpy.devices.cpu.vectors import integer_at, jit, set_integer
+from dmlpy.devices.cpu.simd import integer_at, jit, set_integer
+from dmlpy.devices.cpu.thread_pool import OPENED
 from dmlpy.devices.cpu.waiting import wait_between
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.team import Share
+    from dmlpy.devices.cpu.thread_pool import Share
 
 _BITS = 32
 """The bits of a ticket that are the next item."""

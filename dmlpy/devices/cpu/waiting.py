@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.vectors import ADDRESS, INDEX, jit
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, jit
 
 SPINS = 4000
 """How often a thread polls for another one before it yields its processor: less than a tenth of a millisecond. Threads that yield

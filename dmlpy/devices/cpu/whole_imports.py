@@ -11,7 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
+from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.attention import AttentionDesc
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

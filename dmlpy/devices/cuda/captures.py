@@ -12,7 +12,7 @@ import threading
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

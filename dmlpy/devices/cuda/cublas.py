@@ -7,7 +7,7 @@ import importlib
 import threading
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

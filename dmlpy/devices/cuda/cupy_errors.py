@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.synchronous import hint
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import ArrayView
+from dmlpy.description.arrays import ArrayView
 from dmlpy.devices.cuda.absence import without_cupy, without_gpu
 from dmlpy.devices.cuda.captures import CaptureDriver
 from dmlpy.devices.cuda.cublas import Cublas
@@ -23,7 +23,7 @@ from dmlpy.devices.cuda.cupy_errors import device_error, translated
 from dmlpy.devices.cuda.cupy_pool import CupyMemory, CupyPool, Use
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, NotResidentError, Seam
 from dmlpy.devices.cuda.streams import Wait, arena
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

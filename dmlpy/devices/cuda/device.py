@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy import arrays
+from dmlpy.description import arrays
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.chain import element_step
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
@@ -19,12 +19,12 @@ from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.streams import identity
 from dmlpy.devices.cuda.synchronous import is_asked, synchronous
 from dmlpy.devices.device import Device, Memory, Unusable, shared, show_bytes
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dmlpy.arrays import ArrayView
+    from dmlpy.description.arrays import ArrayView
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cuda.seam import Seam

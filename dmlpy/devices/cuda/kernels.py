@@ -15,7 +15,7 @@ from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.timeouts import Timeouts
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

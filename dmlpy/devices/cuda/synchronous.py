@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import HResult
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

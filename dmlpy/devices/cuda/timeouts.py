@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import HResult
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.seam import Seam

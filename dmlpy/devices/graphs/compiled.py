@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dmlpy.description.naming import did_you_mean
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
 from dmlpy.devices.binding import Bound, KnownLayouts
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
+from dmlpy.devices.graphs.ir import NumberedInputs
 from dmlpy.devices.graphs.packing import Packing
 from dmlpy.devices.graphs.prepared import PreparedGraph
-from dmlpy.devices.graphs.wiring import NumberedInputs
 from dmlpy.devices.pickling import host_bytes
 from dmlpy.devices.prepared import BindingProperties
-from dmlpy.validation.problems import BindError, Problem
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ class CompiledGraph:
         return Problem("bind.unknown", name, f"not among the {kind}s of the graph", expected, remedy=did_you_mean(name, wanted))
 
     def _repr_html_(self) -> str:
-        from dmlpy.inspection.render import paragraph_html
+        from dmlpy.messages.tables import paragraph_html
 
         return self.graph._repr_html_() + paragraph_html(repr(self)) + self.memory_svg()
 

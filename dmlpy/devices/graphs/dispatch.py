@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.arrays import array_at
-from dmlpy.description.naming import did_you_mean
+from dmlpy.description.arrays import array_at
 from dmlpy.devices.device import Memory, no_memory
 from dmlpy.devices.dispatch import Limit, Rebindable, check_limits
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.plan import Joined, Launch, in_order
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from dmlpy.devices.binding import Bound
     from dmlpy.devices.graphs.compiled import CompiledGraph
+    from dmlpy.devices.graphs.ir import Source
     from dmlpy.devices.graphs.program import Copy, Step
-    from dmlpy.devices.graphs.wiring import Source
 
 
 class GraphDispatch(Rebindable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from dmlpy.validation.problems import Problem
+from dmlpy.messages.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.device import Device, Memory, no_memory
-from dmlpy.devices.graphs.memory import aligned
+from dmlpy.devices.graphs.memory_planner import aligned
 from dmlpy.devices.pickling import Bytes, layout_fingerprint, packed_bytes
 from dmlpy.devices.plan import Launch, in_order
-from dmlpy.validation.problems import PickleError
+from dmlpy.messages.problems import PickleError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from dmlpy.devices.binding import Bound
+    from dmlpy.devices.graphs.ir import Source
     from dmlpy.devices.graphs.program import Program
-    from dmlpy.devices.graphs.wiring import Source
 
 _ALLOCATED_ALIGNMENT = 64
 """Every device's allocations are aligned to this many bytes."""

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.device import show_bytes
-from dmlpy.devices.graphs.wiring import node_name
+from dmlpy.devices.graphs.ir import node_name
 
 if TYPE_CHECKING:
     from dmlpy.devices.graphs.program import Program

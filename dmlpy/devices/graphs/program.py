@@ -7,16 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.graphs.memory import Item, MemoryPlan, aligned, plan_memory
-from dmlpy.devices.graphs.ordering import Task, Work
-from dmlpy.devices.graphs.wiring import Source, Wiring, node_name
+from dmlpy.devices.graphs.ir import Source, Wiring, node_name
+from dmlpy.devices.graphs.memory_planner import Item, MemoryPlan, aligned, plan_memory
+from dmlpy.devices.graphs.scheduler import Task, Work
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.graphs.layout import Layout
+    from dmlpy.devices.graphs.buffers import Layout
     from dmlpy.devices.operator import CompiledOperator
 
 Location = tuple[Source, int]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.device import show_bytes
-from dmlpy.devices.graphs.memory import MemoryPlan
-from dmlpy.devices.graphs.wiring import node_name
+from dmlpy.devices.graphs.ir import node_name
+from dmlpy.devices.graphs.memory_planner import MemoryPlan
 from dmlpy.devices.report import PlanReport, total
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import arrays_at
+from dmlpy.description.arrays import arrays_at
 from dmlpy.description.enums import DataType
+from dmlpy.description.int4 import packed_tensor, unpacked_tensor
 from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import ArrayPlan, Launch, Pointers
-from dmlpy.nibbles import packed_tensor, unpacked_tensor
 from dmlpy.reference.registry import definition, why_undefined
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy import arrays
-from dmlpy.arrays import ArrayView, array_at
+from dmlpy.description import arrays
+from dmlpy.description.arrays import ArrayView, array_at
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.threads import apart_from_forks
+from dmlpy.messages.problems import DeviceError
 from dmlpy.reference.registry import definition, why_undefined
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto
 
-from dmlpy.description.naming import listed
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.domains.host import on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.onnx.domains.host import Described
-    from dmlpy.onnx.nodes import Node
-    from dmlpy.onnx.values import Array
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.nodes import Node
 
 _DATA, _INDICES, _SCALES, _ZEROS = range(4)
 _BYTE = 8

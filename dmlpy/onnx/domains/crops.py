@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.onnx.domains.host import Described
-    from dmlpy.onnx.nodes import Node
-    from dmlpy.onnx.values import Array
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.nodes import Node
 
 _IMAGES, _BOXES, _PLACES, _SIZE = range(4)
 

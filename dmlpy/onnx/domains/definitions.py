@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dmlpy.onnx.lower.windows import sliding
+from dmlpy.onnx.lowering.rules.windows import sliding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.onnx.nodes import Node
+    from dmlpy.onnx.lowering.nodes import Node
 
     Definition: TypeAlias = "Callable[[Node], tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]]"
     """Formal inputs, formal outputs and the nodes between them."""

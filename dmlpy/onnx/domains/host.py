@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dmlpy.onnx.lower import MICROSOFT
-from dmlpy.onnx.nodes import Node, NotLowered
-from dmlpy.onnx.values import Value
+from dmlpy.messages.problems import CompileError, Problem
+from dmlpy.onnx.loading.values import Value
+from dmlpy.onnx.lowering.nodes import Node, NotLowered
+from dmlpy.onnx.lowering.rules import MICROSOFT
 from dmlpy.validation.checking import LATEST
-from dmlpy.validation.problems import CompileError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from onnx import NodeProto
 
-    from dmlpy.onnx.limits import Budget
-    from dmlpy.onnx.values import Array, Sizes
+    from dmlpy.onnx.loading.limits import Budget
+    from dmlpy.onnx.loading.values import Array, Sizes
     from dmlpy.x.expressions import Expression
 
     Computes: TypeAlias = Callable[[Node], Sequence[Array | None]]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.description.naming import listed
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.domains.host import on_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.onnx.domains.host import Described
-    from dmlpy.onnx.nodes import Node
-    from dmlpy.onnx.values import Array
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.nodes import Node
 
 _QUERY, _KEY, _VALUE, _MASK, _SCORE_BIAS, _PAST_KEY, _PAST_VALUE, _PAST, _BEAMS, _ORIGINS, _BIAS = range(11)
 _HEADS_APART = 4

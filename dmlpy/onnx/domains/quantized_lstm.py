@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import TensorProto
 
-from dmlpy.description.naming import listed
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.domains.host import on_host
-from dmlpy.onnx.lower.recurrent import activations
+from dmlpy.onnx.lowering.rules.recurrent import activations
 from dmlpy.operators.recurrent.layer import RecurrentCell
 from dmlpy.reference.recurrent.layer import Parameters, lstm_step
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.onnx.domains.host import Described
-    from dmlpy.onnx.nodes import Node
-    from dmlpy.onnx.values import Array
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.nodes import Node
     from dmlpy.operators.activation import ActivationDesc
 
 _X, _W, _R, _B, _LENGTHS, _H, _C, _P, _SCALES = range(9)

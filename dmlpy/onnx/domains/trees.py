@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import numpy_helper
 
-from dmlpy.description.naming import listed
+from dmlpy.messages.naming import listed
 from dmlpy.onnx.domains.host import LEARNING, on_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dmlpy.onnx.domains.host import Described
-    from dmlpy.onnx.nodes import Node
-    from dmlpy.onnx.values import Array
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.nodes import Node
 
 _COMPARISONS: Mapping[int, Callable[[Array, Array], Array]] = {
     0: np.less_equal,

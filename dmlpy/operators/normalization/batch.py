@@ -25,9 +25,9 @@ from dmlpy.description.member_forms import After, Bool, Float, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, Since
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
-from dmlpy.validation.problems import DescError, Problem
 
 
 class NormalizationDesc(StatisticsDesc):

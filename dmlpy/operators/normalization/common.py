@@ -9,9 +9,9 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, rule
 from dmlpy.description.member_forms import Float, default
-from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Sizes, Term, align
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import plural
 from dmlpy.operators.activation import FusedActivation, unfusable
 
 

@@ -13,10 +13,10 @@ from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import DataType, FeatureLevel, QuantizationType
 from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
 from dmlpy.description.member_forms import Spelled
-from dmlpy.description.naming import plural
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INTEGERS_TO_32, NIBBLES, UINT8, Since, row_at, types
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import plural
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 
 _FLOAT32_OR_INT32 = types("FLOAT32", "INT32")

@@ -13,10 +13,10 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Breach, In, Out, Slot, TensorField, derived, rule
 from dmlpy.description.member_forms import After
-from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Derived, Sizes, Term, Told
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, Since
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import plural
 from dmlpy.operators.convolution import ConvolvingDesc
 from dmlpy.operators.matrix import MatrixProductDesc
 from dmlpy.operators.pooling.average import AveragingDesc

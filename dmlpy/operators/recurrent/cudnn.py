@@ -20,8 +20,8 @@ from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, de
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, Since
 from dmlpy.description.tensors import MAX_UINT32, TensorDesc
+from dmlpy.messages.problems import DescError
 from dmlpy.operators.recurrent.params import ParamsLayout
-from dmlpy.validation.problems import DescError
 
 RESERVE_ALIGNMENT = 64
 """Elements that every part of a network's reserve begins at a multiple of."""

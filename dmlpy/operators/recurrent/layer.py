@@ -17,10 +17,10 @@ from dmlpy.description.enums import FeatureLevel, RecurrentDirection
 from dmlpy.description.gate_order import Cell
 from dmlpy.description.markers import Breach, In, Out, TensorField, rule, size
 from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
-from dmlpy.description.naming import plural
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, UINT32, Since
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import plural
 from dmlpy.operators.activation import ActivationDesc, Activations, unfusable
 
 ONE_BIAS = "it holds Wb, then Rb: where there is one bias only, follow it with as many zeros"

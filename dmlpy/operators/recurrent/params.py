@@ -29,9 +29,9 @@ import numpy as np
 
 from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.description.member_forms import brief
-from dmlpy.description.naming import did_you_mean, nearest, plural
 from dmlpy.description.structs import spelling_remedy
-from dmlpy.validation.problems import DescError, Problem
+from dmlpy.messages.naming import did_you_mean, nearest, plural
+from dmlpy.messages.problems import DescError, Problem
 
 PARAMS_LAYOUT_VERSION = 1
 """Another number means another order of the blocks."""

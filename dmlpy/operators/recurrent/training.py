@@ -20,9 +20,9 @@ from dmlpy.description.markers import In, Out
 from dmlpy.description.member_forms import After
 from dmlpy.description.support import FLOAT32
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, ReserveDesc, RNNGradDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RNNDesc
-from dmlpy.validation.problems import DescError, Problem
 
 GradT = TypeVar("GradT", bound=RecurrentGradDesc)
 

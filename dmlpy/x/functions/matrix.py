@@ -1,4 +1,4 @@
-# Written by `python -m dmlpy.stubs`: do not edit.
+# Written by `python -m dmlpy.x.stubs`: do not edit.
 """The functions of the operators in `dmlpy.operators.matrix`."""
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.gemm import blocked
+from dmlpy.devices.cpu.matrix import blocked
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,8 +13,8 @@ from tests.support.block_cell_runs import OUTPUTS, Array, Arrays, check, describ
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.cells import plan as plans
 from dmlpy.devices.cpu.plans import compiled_plan
+from dmlpy.devices.cpu.recurrent import block_cell as plans
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 
 KINDS = pytest.mark.parametrize("kind", OUTPUTS, ids=lambda kind: kind.short_name())

@@ -14,7 +14,7 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.sliding import convolution_plan
+from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from tests.support.compiled_plans import run_on
 
 # input, filter, strides, dilations, start padding, groups, fused function
@@ -142,7 +142,7 @@ def test_sections_and_slices_on_two_threads(name: str, monkeypatch: pytest.Monke
 
 
 def test_a_processor_that_does_not_convert_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.cpu.registers.converts_halves", lambda: False)
+    monkeypatch.setattr("dmlpy.devices.cpu.isa.converts_halves", lambda: False)
     x = dml.TensorDesc(data_type="FLOAT16", sizes=(1, 2, 9, 9))
     desc = dml.MaxPoolingDesc(input_tensor=x, window_size=(2, 2), strides=(1, 1), start_padding=(0, 0), end_padding=(0, 0)).with_outputs()
     assert "does not convert FLOAT16" in dml.compile(desc, "cpu").plan

@@ -17,9 +17,11 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
+from dmlpy.devices.cpu.convolution import filter_lanes_tiles
+from dmlpy.devices.cpu.convolution import plan as convolution_plan
+from dmlpy.devices.cpu.convolution import tiles as convolution_tiles
+from dmlpy.devices.cpu.isa import Registers, host_registers
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.registers import Registers, host_registers
-from dmlpy.devices.cpu.sliding import convolution_plan, convolution_tiles, filter_lanes_tiles
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
 
@@ -237,7 +239,7 @@ def test_nothing_is_read_beyond_the_input_and_scratch(form: str, name: str, thre
 @pytest.mark.parametrize("form", [POSITIONS, FILTERS])
 def test_a_thread_that_comes_when_all_is_over_touches_nothing(form: str) -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.sliding.convolution_parameters import FILTER_PARAMETERS, PARAMETERS
+    from dmlpy.devices.cpu.convolution.convolution_parameters import FILTER_PARAMETERS, PARAMETERS
 
     kinds = {
         POSITIONS: (PARAMETERS, convolution_tiles.CONVOLUTION(False, False, True, host_registers())),

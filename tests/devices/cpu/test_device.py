@@ -136,7 +136,7 @@ def test_a_graph_of_compiled_and_other_operators() -> None:
 @pytest.mark.parametrize("installed", [True, False])
 def test_its_description(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlpy.devices.cpu import device
-    from dmlpy.devices.cpu.registers import host_registers
+    from dmlpy.devices.cpu.isa import host_registers
 
     monkeypatch.setattr(device, "numba_is_installed", lambda: installed)
     found = dml.device("cpu").describe()

@@ -23,11 +23,12 @@ from tests.support.training_runs import (
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu.gemm.blocked import whole_panels
-from dmlpy.devices.cpu.registers import Registers, host_registers
-from dmlpy.devices.cpu.walks import gradient, layer
-from dmlpy.devices.cpu.walks.gradient import GradientPlan
-from dmlpy.devices.cpu.walks.layer import RecurrentPlan
+from dmlpy.devices.cpu.isa import Registers, host_registers
+from dmlpy.devices.cpu.matrix.blocked import whole_panels
+from dmlpy.devices.cpu.recurrent import gradient_plan
+from dmlpy.devices.cpu.recurrent import plan as layer
+from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 from tests.support.compiled_walks import CPU, backward, share_among
 
 EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
@@ -101,7 +102,7 @@ def test_sizes_and_threads(
 @pytest.mark.parametrize("variant", [*VARIANTS[1:], {"p": 21}])
 def test_gradients_in_any_layout_are_summed_over_blocks(variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where sums have scratch of their own, and those of both directions meet in one."""
-    monkeypatch.setattr(gradient, "_BLOCK_ROWS", 9)
+    monkeypatch.setattr(gradient_plan, "_BLOCK_ROWS", 9)
     rng = np.random.default_rng(5)
     run = build("LSTM", rng, t=11, h=19, direction="BIDIRECTIONAL", mask=rng.integers(0, 2, (11, 3)), **variant)
     for layout in ("packed", "padded", "permuted"):
@@ -177,7 +178,7 @@ def test_optimised_walks_of_other_registers(
 ) -> None:
     monkeypatch.delenv("NUMBA_OPT")
     for registers in {host_registers(), Registers(16, 32), Registers(8, 16), Registers(4, 32)}:
-        for plans in (layer, gradient):
+        for plans in (layer, gradient_plan):
             monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
         for b in range(1, 18, 2):
             rng = np.random.default_rng(b)

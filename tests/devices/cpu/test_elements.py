@@ -14,9 +14,9 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu import team
-from dmlpy.devices.cpu.elements import plan as elements
-from dmlpy.devices.cpu.elements.translation import FUNCTIONS, OPERATORS
+from dmlpy.devices.cpu import thread_pool
+from dmlpy.devices.cpu.elementwise import plan as elements
+from dmlpy.devices.cpu.elementwise.translation import FUNCTIONS, OPERATORS
 from tests.support.compiled_plans import run_on
 
 COUNT = 5003
@@ -108,7 +108,7 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytes
 
     def recorded(*arguments: Any) -> Any:
         calls.append(arguments)
-        return team.Call(*arguments)
+        return thread_pool.Call(*arguments)
 
     monkeypatch.setattr(elements, "Call", recorded)
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(3000, 2), strides=(1, 3000))

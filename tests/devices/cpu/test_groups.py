@@ -13,7 +13,7 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("numba")
 
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.reductions import plan as plans
+from dmlpy.devices.cpu.reduction import plan as plans
 from tests.support.compiled_plans import run_on
 
 # sizes, the axes of a group, and the strides of input and output in elements; None packs

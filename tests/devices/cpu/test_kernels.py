@@ -24,8 +24,8 @@ import pytest
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 import dmlpy as dml
-from dmlpy.devices.cpu import kernels, numba_compiler
-from dmlpy.devices.cpu.kernels import Kernel
+from dmlpy.devices.cpu import jit, numba_compiler
+from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.image_store import ImageStore
 from tests.support.small_kernels import STORE, SUM
 
@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[3]
 def compilations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """An empty store, nothing in memory, and what is compiled from then on."""
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     found: list[tuple[Any, ...]] = []
     compiled = Kernel._compiled
 
@@ -64,7 +64,7 @@ def test_a_kernel_is_compiled_once_and_then_read(compilations: list[Any], tmp_pa
         assert stored(STORE, 3, 4) == 7
     assert stored(STORE, -3, 4) == 1
     assert compilations == [(3,), (-3,)]
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     assert (stored(STORE, 3, 4), stored(STORE, -3, 2**40)) == (7, 2**40 - 3)
     assert compilations == [(3,), (-3,)]
     assert len(images(tmp_path)) == 2
@@ -91,7 +91,7 @@ def test_without_a_store_it_is_compiled(
 ) -> None:
     prepare(tmp_path / "kernels")
     for count in (1, 2):
-        monkeypatch.setattr(kernels, "_functions", {})
+        monkeypatch.setattr(jit, "_functions", {})
         assert stored(STORE, 3, 4) == 7
         assert len(compilations) == (1 if prepare is _is_read_only and os.getuid() == 0 else count)  # root may write anywhere
 
@@ -126,7 +126,7 @@ def test_damaged_files_are_mended(
     whole = file.read_bytes()
     file.write_bytes(damage(file.name, whole))
     for _ in range(2):
-        monkeypatch.setattr(kernels, "_functions", {})
+        monkeypatch.setattr(jit, "_functions", {})
         assert stored(STORE, 3, 4) == 7
     assert len(compilations) == 2
     assert images(tmp_path) == [file]
@@ -140,21 +140,21 @@ def test_files_that_change_places_are_not_taken_for_each_other(
     data = one.read_bytes(), other.read_bytes()
     for file, of_other in zip((one, other), data[::-1], strict=True):
         file.write_bytes(of_other)
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     assert (stored(STORE, 3, 4), stored(STORE, 5, 4)) == (7, 9)
     assert len(compilations) == 4
 
 
 def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored(STORE, 3, 4)
-    circumstances = kernels._circumstances()
+    circumstances = jit._circumstances()
     for place in range(len(circumstances)):
         others = (*circumstances[:place], "another", *circumstances[place + 1 :])
-        monkeypatch.setattr(kernels, "_circumstances", lambda others=others: others)
-        monkeypatch.setattr(kernels, "_functions", {})
+        monkeypatch.setattr(jit, "_circumstances", lambda others=others: others)
+        monkeypatch.setattr(jit, "_functions", {})
         assert stored(STORE, 3, 4) == 7
     monkeypatch.setenv("NUMBA_OPT", "1")
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     assert stored(STORE, 3, 4) == 7
     assert len(compilations) == len(images(tmp_path)) == len(circumstances) + 2
 
@@ -167,7 +167,7 @@ def test_settings_of_the_process_change_no_code(compilations: list[Any], tmp_pat
     for level, own in ((0, 0), (0, 3), (3, 0)):
         monkeypatch.setenv("NUMBA_OPT", str(level))
         monkeypatch.setattr(config, "OPT", config._OptLevel(own))
-        monkeypatch.setattr(kernels, "_functions", {})
+        monkeypatch.setattr(jit, "_functions", {})
         SUM()
         assert own == config.OPT
         (file,) = images(tmp_path)
@@ -290,7 +290,7 @@ def test_interrupts_leave_a_device_that_works(tmp_path: Path) -> None:
 def test_settings_of_threads_change_no_code(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stored(STORE, 3, 4)
     monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     stored(STORE, 3, 4)
     assert len(compilations) == 1
 
@@ -307,9 +307,9 @@ def test_garbage_is_collected_after_a_compilation_as_before(collects: bool, fail
             raise MemoryError
         return b"", "", True
 
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     monkeypatch.setattr(ImageStore, "open", lambda: None)
-    monkeypatch.setattr(kernels, "_loaded", lambda image, symbol: 1)
+    monkeypatch.setattr(jit, "_loaded", lambda image, symbol: 1)
     monkeypatch.setattr(Kernel, "_compiled", compiled)
     (gc.enable if collects else gc.disable)()
     try:
@@ -322,11 +322,11 @@ def test_garbage_is_collected_after_a_compilation_as_before(collects: bool, fail
 
 def test_the_sources_are_all_files_of_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
-    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels.py"))
     found = set()
     for name in ("kernels.py", "below/walk.py", "below/walk.txt"):
         (tmp_path / name).write_text(name)
-        found.add(kernels._circumstances.__wrapped__()[0])
+        found.add(jit._circumstances.__wrapped__()[0])
     assert len(found) == 2
 
 
@@ -406,8 +406,8 @@ def test_a_long_compilation_is_announced_on_a_terminal(
     stream: io.StringIO | None, seconds: float, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(kernels, "_WORD_AFTER_S", 0.05)
-    with kernels._announced("walk LSTM"):
+    monkeypatch.setattr(jit, "_WORD_AFTER_S", 0.05)
+    with jit._announced("walk LSTM"):
         time.sleep(seconds)
     text = "" if stream is None else stream.getvalue()
     assert ("dmlpy compiles walk LSTM for this processor" in text) == told

@@ -13,8 +13,8 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.gemm import plan as product_plan
-from dmlpy.devices.cpu.gemm import transposed
+from dmlpy.devices.cpu.matrix import plan as product_plan
+from dmlpy.devices.cpu.matrix import transposed
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.compiled_plans import run_on
 

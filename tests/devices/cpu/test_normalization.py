@@ -16,9 +16,9 @@ from tests.support.normalization_cases import MODES, case, check
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.norms import plan as plans
+from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.normalization import plan as plans
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.registers import host_registers
 
 
 @pytest.mark.parametrize("layout", ["packed", "channels last"])

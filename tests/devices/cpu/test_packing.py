@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("numba")
 
+from dmlpy.devices.cpu.isa import host_registers
 from dmlpy.devices.cpu.phased import launches_of
-from dmlpy.devices.cpu.registers import host_registers
-from dmlpy.devices.cpu.walks import packing
-from dmlpy.devices.cpu.walks.packing import PackedMatrix, bound_packing, is_packable
+from dmlpy.devices.cpu.recurrent import packing
+from dmlpy.devices.cpu.recurrent.packing import PackedMatrix, bound_packing, is_packable
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import phased
 from dmlpy.devices.cpu.phased import Part, Work, launches_of
-from dmlpy.devices.cpu.team import Team
+from dmlpy.devices.cpu.thread_pool import Team
 from tests.support.compiled_walks import backward, share_among
 
 WALK, ANY, PYTHON = True, False, None

@@ -15,7 +15,7 @@ from tests.support.pairwise import first_few
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu.team import Team
+from dmlpy.devices.cpu.thread_pool import Team
 from tests.support.phase_work import COMPUTING, WRITING, Work, board, share
 
 HELD_S = 0.3
@@ -111,7 +111,7 @@ def test_a_thread_that_comes_too_late_touches_nothing() -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
 def test_threads_on_one_processor_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is put aside again and again in the middle of an item."""
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.avoid", lambda self, processor: True)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:

@@ -13,7 +13,7 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.sliding import pooling_plan
+from dmlpy.devices.cpu.pooling import plan as pooling_plan
 from tests.support.compiled_plans import run_on
 
 # sizes, window, strides, start padding, end padding, dilations

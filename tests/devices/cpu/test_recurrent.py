@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.operators.activation import ActivationReluDesc
 from tests.support import onnx_cases
 from tests.support.exact import exact
@@ -22,11 +22,11 @@ from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, buil
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu import kernels
-from dmlpy.devices.cpu.registers import Registers, host_registers, registers_of
-from dmlpy.devices.cpu.team import Team
-from dmlpy.devices.cpu.walks import layer as plans
-from dmlpy.devices.cpu.walks.layer import RecurrentPlan
+from dmlpy.devices.cpu import jit
+from dmlpy.devices.cpu.isa import Registers, host_registers, registers_of
+from dmlpy.devices.cpu.recurrent import plan as plans
+from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+from dmlpy.devices.cpu.thread_pool import Team
 
 CELLS_AND_FLAGS: list[tuple[str, dict[str, Any]]] = [(cell, flags) for cell, table in FLAGS.items() for flags in table]
 EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
@@ -34,7 +34,7 @@ EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU"
 
 def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     for b, h in itertools.product((1, 3, 8), (5, 40)):
         run = build("LSTM", np.random.default_rng(b), b=b, i=7, h=h)
         run.launch(RecurrentPlan(run.desc))
@@ -45,7 +45,7 @@ def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
 def test_optimised_walks(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
         for registers, b, h in itertools.product({host_registers(), Registers(8, 16)}, range(1, 10), (5, 40)):
             monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
@@ -240,9 +240,11 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_WALK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 3)
     late: list[Any] = []
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    monkeypatch.setattr(
+        "dmlpy.devices.cpu.thread_pool._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work))
+    )
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
     for cell, flags in EACH_WALK:
         run = build(cell, np.random.default_rng(3), t=30, b=6, i=5, h=70, **flags)
         expected = exact(run.desc, run.arrays)
@@ -267,9 +269,9 @@ def test_both_directions_where_a_thread_wakes_up_late(delay: float, monkeypatch:
     monkeypatch.setattr(plans, "_WALK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 2)
     late: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
     run = build("LSTM", np.random.default_rng(3), t=9, b=6, i=5, h=20, direction="BIDIRECTIONAL", lengths=[9, 3, 0, 4, 8, 1])
     plan = RecurrentPlan(run.desc)
     assert "both at once" in plan.describe()
@@ -295,9 +297,9 @@ def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "_SHARE", 1)
     monkeypatch.setattr(plans, "_WALK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 2)
-    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
     started: list[Any] = []
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper._serve", lambda self: started.append(self._work.get()))
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper._serve", lambda self: started.append(self._work.get()))
     run = build("LSTM", np.random.default_rng(3), t=30, b=2, i=5, h=40)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})

@@ -19,11 +19,11 @@ from dmlpy.graphs import Graph
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu.gemm import plan as products
-from dmlpy.devices.cpu.reductions import plan as reductions
+from dmlpy.devices.cpu.matrix import plan as products
+from dmlpy.devices.cpu.recurrent.schedule import EACH
+from dmlpy.devices.cpu.reduction import plan as reductions
 from dmlpy.devices.cpu.runs import JoinedRuns, Run
-from dmlpy.devices.cpu.team import Call, Team
-from dmlpy.devices.cpu.walks.directions import EACH
+from dmlpy.devices.cpu.thread_pool import Call, Team
 from dmlpy.devices.plan import in_order
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -126,9 +126,9 @@ def test_other_memory_changes_the_entries_that_it_concerns(threads: int) -> None
 def test_a_thread_that_comes_late(delay: float, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It joins the launch that is under way, or finds all of them over and touches nothing."""
     late: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
     graph = network()
     given = inputs(graph, 5)
     outputs = outputs_of(graph)

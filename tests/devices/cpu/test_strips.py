@@ -15,9 +15,12 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu import registers
+from dmlpy.devices.cpu import isa
+from dmlpy.devices.cpu.convolution import depthwise
+from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.plans import compiled_plan
-from dmlpy.devices.cpu.sliding import convolution_plan, pooling_plan, strip_layout, strip_pooling_plan
+from dmlpy.devices.cpu.pooling import plan as pooling_plan
+from dmlpy.devices.cpu.pooling import strip_pooling_plan
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
 
@@ -121,8 +124,8 @@ def test_threads_items_and_tiles_change_no_bit(name: str, kind: str, monkeypatch
     desc, given = case_of(name, kind)
     first = run_on(1, plans_of(kind), desc, given, monkeypatch)
     for threads, work, tile in ((2, 1 << 20, 1 << 14), (3, 1 << 20, 1 << 14), (2, 3000, 1 << 14), (3, 100, 1 << 14), (2, 1 << 20, 1000)):
-        monkeypatch.setattr(strip_layout, "_WORK_OF_AN_ITEM", work)
-        monkeypatch.setattr(strip_layout, "_TILE", tile)
+        monkeypatch.setattr(depthwise, "_WORK_OF_AN_ITEM", work)
+        monkeypatch.setattr(depthwise, "_TILE", tile)
         np.testing.assert_array_equal(run_on(threads, plans_of(kind), desc, given, monkeypatch), first)
 
 
@@ -146,8 +149,8 @@ def test_items_and_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for plans, member, value in (
         (strip_pooling_plan, "_WORK_OF_A_THREAD", 1),
         (strip_pooling_plan, "available_threads", lambda: threads),
-        (strip_layout, "_WORK_OF_AN_ITEM", work),
-        (strip_layout, "_TILE", tile),
+        (depthwise, "_WORK_OF_AN_ITEM", work),
+        (depthwise, "_TILE", tile),
     ):
         monkeypatch.setattr(plans, member, value)
     plan = compiled_plan(case_of(window, "max")[0])
@@ -165,7 +168,7 @@ def test_registers_of_other_processors(lanes: int, kind: str, monkeypatch: pytes
     desc, given = case_of("strides", kind)
     expected = run_on(1, plans_of(kind), desc, given, monkeypatch)
     for plans in (convolution_plan, pooling_plan, strip_pooling_plan):
-        monkeypatch.setattr(plans, "host_registers", lambda: registers.Registers(lanes, 16))
+        monkeypatch.setattr(plans, "host_registers", lambda: isa.Registers(lanes, 16))
     assert is_of_strips(desc) == (lanes > 4)
     others = plans_of(kind) if lanes > 4 or "convolution" in kind else pooling_plan
     np.testing.assert_array_equal(run_on(1, others, desc, given, monkeypatch), expected)
@@ -271,6 +274,6 @@ FORMS: dict[str, tuple[dml.OperatorDesc, bool]] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_what_strips_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for plans in (convolution_plan, pooling_plan, strip_pooling_plan):
-        monkeypatch.setattr(plans, "host_registers", lambda: registers.Registers(8, 16))
+        monkeypatch.setattr(plans, "host_registers", lambda: isa.Registers(8, 16))
     desc, taken = FORMS[name]
     assert is_of_strips(desc) == taken

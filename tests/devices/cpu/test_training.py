@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cpu.team import Team
-from dmlpy.devices.cpu.walks.activations import COMPILED
+from dmlpy.devices.cpu.recurrent.activations import COMPILED
+from dmlpy.devices.cpu.thread_pool import Team
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
 from tests.support.cudnn_runs import check_torch
 from tests.support.gradient_runs import CELLS, UPSTREAM
@@ -33,12 +33,12 @@ from tests.support.training_runs import (
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu import kernels, phased
-from dmlpy.devices.cpu.walks import gradient
-from dmlpy.devices.cpu.walks.gradient import GradientPlan
-from dmlpy.devices.cpu.walks.layer import RecurrentPlan
-from dmlpy.devices.cpu.walks.reserve import ReserveRows
-from dmlpy.devices.cpu.walks.rows import ActiveRows
+from dmlpy.devices.cpu import jit, phased
+from dmlpy.devices.cpu.recurrent import gradient_plan
+from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+from dmlpy.devices.cpu.recurrent.reserve import ReserveRows
+from dmlpy.devices.cpu.recurrent.rows import ActiveRows
 from tests.support.compiled_walks import CPU, backward, share_among
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -154,7 +154,7 @@ def test_random_layouts(seed: int) -> None:
 )
 @pytest.mark.parametrize(("cell", "variant"), CELLS_AND_VARIANTS)
 def test_blocks_and_threads(cell: str, variant: dict[str, Any], skips: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradient, "_BLOCK_ROWS", 25)
+    monkeypatch.setattr(gradient_plan, "_BLOCK_ROWS", 25)
     rng = np.random.default_rng(2)
     run = build(cell, rng, t=13, b=5, i=5, h=35, direction="BIDIRECTIONAL", **skips, **of_cell(cell, variant))
     found = []
@@ -175,9 +175,10 @@ def test_threads_that_come_when_all_is_done_end(cell: str, variant: dict[str, An
     """They wait for nobody, in the walk and in the walk back."""
     late: list[Any] = []
     share_among(3, monkeypatch)
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
-    monkeypatch.setattr("dmlpy.devices.cpu.team._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.team._team", Team())
+    helper = "dmlpy.devices.cpu.thread_pool._Helper"
+    monkeypatch.setattr(f"{helper}.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
+    monkeypatch.setattr(f"{helper}.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
     run = build(cell, np.random.default_rng(2), t=13, b=5, i=5, h=35, **of_cell(cell, variant))
     backward(run, np.random.default_rng(4)).check()
     assert len(late) >= 4  # two helpers for each of the passes
@@ -268,7 +269,7 @@ def test_a_bound_launch_reads_its_tensors_anew(variant: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_an_optimised_walk_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
-    monkeypatch.setattr(kernels, "_functions", {})
+    monkeypatch.setattr(jit, "_functions", {})
     rng = np.random.default_rng(1)
     backward(build("LSTM", rng, b=9, h=40, lengths=[4, 3, 2, 1, 0, 4, 4, 2, 4]), rng).check()
 
@@ -304,7 +305,7 @@ def test_a_reserve_of_the_other_layout_is_refused() -> None:
 
 
 def test_what_has_no_compiled_form_has_neither_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.cpu.recurrent.sys.platform", "win32")
+    monkeypatch.setattr("dmlpy.devices.cpu.recurrent.plans.sys.platform", "win32")
     run, device = build("RNN", np.random.default_rng(1), functions=(ActivationSoftsignDesc(),)), dml.device("cpu")
     for desc in (run.desc, run.desc.gradient()):
         plan = device.plan(desc)

@@ -17,10 +17,11 @@ from tests.support.recurrent_runs import build
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import phased
-from dmlpy.devices.cpu.team import Team
-from dmlpy.devices.cpu.walks import directions, layer
-from dmlpy.devices.cpu.walks.directions import EACH
-from dmlpy.devices.cpu.walks.layer import RecurrentPlan
+from dmlpy.devices.cpu.recurrent import plan as layer
+from dmlpy.devices.cpu.recurrent import schedule
+from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+from dmlpy.devices.cpu.recurrent.schedule import EACH
+from dmlpy.devices.cpu.thread_pool import Team
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def test_walks_sleep_while_one_is_held_back(cell: str, flags: dict[str, Any], ca
     """The first thread does again what another has begun and does not finish."""
     run = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **flags)
     team = HeldBack(caller=caller)
-    for module in (phased, directions):
+    for module in (phased, schedule):
         monkeypatch.setattr(module, "team", lambda: team)
     run.launch(RecurrentPlan(run.desc))
     run.check(exact(run.desc, run.arrays))

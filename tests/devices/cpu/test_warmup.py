@@ -12,9 +12,9 @@ pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 import dmlpy as dml
 from dmlpy import compiler
-from dmlpy.cli import app
-from dmlpy.devices.cpu import kernels, plans
-from dmlpy.warmup import WORK, place, warm_up
+from dmlpy.cli.main import app
+from dmlpy.cli.warmup import WORK, place, warm_up
+from dmlpy.devices.cpu import jit, plans
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def new_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
 
     def forget() -> None:
-        monkeypatch.setattr(kernels, "_functions", {})
+        monkeypatch.setattr(jit, "_functions", {})
         for cached in (compiler._compile, compiler._planned):
             cached.cache_clear()
 
@@ -56,12 +56,12 @@ def test_what_is_compiled_is_found_later(new_process: Any, tmp_path: Path) -> No
 def test_layers_of_sequences_of_any_lengths_are_compiled(new_process: Any) -> None:
     descs = [desc for _, desc in WORK["rnn"]("FLOAT32", False)]
     list(warm_up(["rnn"]))
-    before = len(kernels.made)
+    before = len(jit.made)
     for desc in descs:
         assert desc.tensors().keys() >= {"sequence_lengths_tensor"}
         for each in (desc, desc.replace(sequence_lengths_tensor=None)):
             assert dml.compile(each, "cpu").plan.startswith("strategy: compiled")
-    assert len(kernels.made) == before
+    assert len(jit.made) == before
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["forward", "training"])

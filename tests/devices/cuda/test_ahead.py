@@ -11,8 +11,9 @@ import pytest
 import typer.testing
 
 import dmlpy as dml
-from dmlpy import compiler, warmup
-from dmlpy.cli import app
+from dmlpy import compiler
+from dmlpy.cli import warmup
+from dmlpy.cli.main import app
 from dmlpy.devices import image_archive
 from dmlpy.devices.cuda.ahead import GPUS, AheadSeam, device_ahead, limits_of
 from dmlpy.devices.cuda.cupy_seam import CupySeam
@@ -20,7 +21,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.image_store import ImageStore
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import stand_in
 from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.programs import COPY

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.arrays import view
+from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.seam import Seam
 from tests.support.cuda.cpu_arithmetic import rounded_to_tf32, truncated_to_tf32, truncating_product

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from dmlpy.devices.cuda.captures import RELAXED, CaptureDriver, GraphMemory
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_compiler import compile_program
 from tests.support.tools import require
 

@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.recurrent.grid import grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import CLUSTER_BLOCKS, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_compiler import SharedKernel

@@ -11,7 +11,7 @@ import pytest
 
 from dmlpy.devices.cuda.cublas import Cublas
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_compiler import compile_program
 from tests.support.tools import require
 

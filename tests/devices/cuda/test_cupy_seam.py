@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlpy.arrays import view
+from dmlpy.description.arrays import view
 from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda import cupy_pool, cupy_seam
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cupy_likeness import compare
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import Machine

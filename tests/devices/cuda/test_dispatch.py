@@ -13,7 +13,7 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from dmlpy.devices.device import Memory
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import CountingSeam, Replayed
 from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.null_seam import NullSeam

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.devices.axes import Axis
 from dmlpy.devices.cuda import element_engine, element_tiles
 from dmlpy.devices.cuda.axes import axes_value

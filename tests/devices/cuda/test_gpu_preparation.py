@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.ahead import AheadSeam, limits_of
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import calls, info, kernels, plan, plugin
 from tests.support.cuda import gpu_kernels
 from tests.support.cuda.grid_kernel_instances import grid_instances

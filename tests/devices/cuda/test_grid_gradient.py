@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.arrays import view
+from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import sources
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.grid_rows import RESETS_FIRST, Row

@@ -15,7 +15,7 @@ from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
 from dmlpy.devices.cuda.seam import Limits, NotResidentError
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam

@@ -23,7 +23,7 @@ from dmlpy.devices.cuda.recurrent.common import pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import walk_kernel
 from dmlpy.devices.image_store import ImageStore, cache_directory
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.programs import COPY, FLOAT, HALF, CountingSeam
 from tests.support.folders import ROOT

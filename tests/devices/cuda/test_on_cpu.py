@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_compiler import run_sanitized
 from tests.support.cuda.cpu_launches import CpuFunction
 from tests.support.cuda.cpu_memory import DeviceArray, DlpackArray

@@ -22,9 +22,9 @@ from dmlpy.devices.cuda.recurrent.layer import (
 from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
 from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS
 from dmlpy.devices.cuda.seam import Seam
+from dmlpy.messages.problems import DeviceError
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RNNDesc
-from dmlpy.validation.problems import DeviceError
 from tests.support import onnx_cases
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, check, launch, named, poisoned, step

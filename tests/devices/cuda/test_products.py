@@ -13,7 +13,7 @@ from dmlpy.devices.cuda.kernels import scalar_type, struct
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, whole_pieces
 from dmlpy.devices.cuda.timeouts import TIMEOUT
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import rounded_to_tf32
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.relaxed_poll import RELAXED_POLL

@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.seam import NotResidentError
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_launches import CooperativeLaunch
 from tests.support.cuda.cpu_seam import H100, CpuSeam

@@ -14,7 +14,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.cuda.timeouts import SECONDS, Timeouts
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.null_seam import NullSeam
 from tests.support.networks import Network, gradient_inputs, poisoned, upstream, values
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.sources import MACHINE_BEGIN, MACHINE_END
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 HERE = Path(__file__).parent
 FLAGS = ("-std=c++17", "-O1", "-fvisibility=hidden", "-pthread", "-fno-exceptions", "-nostdinc++")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.plans import Target, plan_of
 

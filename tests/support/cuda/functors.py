@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.arrays import view
+from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import struct

@@ -15,7 +15,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.seam import Seam
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 pytestmark = pytest.mark.gpu
 BEGUN = "DMLPY_TEST_HANGS"

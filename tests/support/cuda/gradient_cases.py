@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.arrays import view
+from dmlpy.description.arrays import view
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.gradient import (

@@ -14,7 +14,7 @@ from dmlpy.devices.cuda import cupy_seam
 from dmlpy.devices.cuda.captures import CaptureDriver, GraphEnd
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.fake_captures import GLOBAL, Capture
 from tests.support.cuda.fake_cupy import Machine, fake_cupy
 

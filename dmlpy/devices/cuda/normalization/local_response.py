@@ -13,8 +13,8 @@ from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
+from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.normalization.local_response import LocalResponseNormalizationGradDesc
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from dmlpy.operators.normalization.local_response import LocalResponseDesc

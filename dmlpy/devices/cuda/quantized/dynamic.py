@@ -14,8 +14,8 @@ from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, s
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
+from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.quantized.linear import DynamicQuantizeLinearDesc
-from dmlpy.validation.problems import DeviceError
 
 NUMBERS = 2**32
 """An upper limit on the elements that kernels count."""

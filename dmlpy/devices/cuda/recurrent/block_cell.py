@@ -20,7 +20,7 @@ from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf3
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

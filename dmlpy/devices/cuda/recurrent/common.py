@@ -12,8 +12,8 @@ from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, TF32_CAPABILITY
 from dmlpy.devices.cuda.recurrent.model import Work
+from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.plan import Plan
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

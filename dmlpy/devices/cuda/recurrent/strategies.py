@@ -35,7 +35,7 @@ from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
 from dmlpy.devices.cuda.recurrent.step import StepPlan
 from dmlpy.devices.cuda.recurrent.walk import WalkShape, walk_shapes
 from dmlpy.devices.cuda.seam import NotResidentError
-from dmlpy.validation.problems import DeviceError
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,8 +15,8 @@ from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.reduction.functions import Reduction
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
+from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.reduction import CumulativeSummationDesc
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from dmlpy.operators.reduction import CumulativeProductDesc

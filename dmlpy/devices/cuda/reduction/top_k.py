@@ -15,8 +15,8 @@ from dmlpy.devices.cuda.division import power_of_two
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
+from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.reduction import TopK1Desc
-from dmlpy.validation.problems import DeviceError
 
 if TYPE_CHECKING:
     from dmlpy.operators.reduction import TopKDesc

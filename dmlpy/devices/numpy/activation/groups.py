@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.devices.axes import element_count, merged, numbers_in_group
 from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import ConvolutionMode
 from dmlpy.devices.numpy.plans import COMPUTE
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.devices.axes import merged
 from dmlpy.devices.numpy.normalization import blocks
 from dmlpy.devices.numpy.normalization.blocks import Block, Blocking

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dmlpy.arrays import array_at
+from dmlpy.description.arrays import array_at
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.devices.numpy.plans import COMPUTE, plan
 from dmlpy.devices.numpy.recurrent.gradient import GradientPlan

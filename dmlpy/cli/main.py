@@ -1,0 +1,538 @@
+"""The `dmlpy` command: runs and checks files, explains operators, and shows what this machine can run.
+
+What a command needs is imported when it runs, so that help is quick.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import dmlpy
+from dmlpy.cli import onnx
+from dmlpy.cli.output import LevelOption, reported, show, warn
+
+if TYPE_CHECKING:
+    from dmlpy.devices import Device
+
+
+class ModelsAreRun(TyperGroup):
+    """Suggests the right command when a file is given in a command's place."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        given = args[0]
+        if given not in self.commands and (Path(given).suffix.lower() in (".json", ".jsonc", ".bin", ".onnx") or Path(given).is_file()):
+            run = "onnx run" if Path(given).suffix.lower() == ".onnx" else "run"
+            ctx.fail(f"{given!r} is not a command: did you mean dmlpy {run} {given}? dmlpy check {given} checks it")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="dmlpy",
+    cls=ModelsAreRun,
+    help="DirectML's operators on any machine: check descriptors, run DxDispatch models.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    # Options are spelled as DxDispatch does; dashes for underscores are taken too.
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: name.replace("-", "_")},
+)
+
+app.add_typer(onnx.app)
+
+_WINDOWS = "has no meaning outside Windows and Direct3D"
+_ONNX = "configures ONNX Runtime, which dmlpy does not use"
+REFUSED_OPTIONS = {
+    **dict.fromkeys(("-c", "--pix_capture_type", "-o", "--pix_capture_name"), _WINDOWS),
+    **dict.fromkeys(("--print_hlsl_disassembly", "--xbox_allow_precompile", "--disable_custom_heaps", "--clear_shader_caches"), _WINDOWS),
+    **dict.fromkeys(("--disable_gpu_timeout", "--enable_dred", "--disable_background_processing", "--present_separator"), _WINDOWS),
+    **dict.fromkeys(("--set_stable_power_state", "--disable_agility_sdk"), _WINDOWS),
+    **dict.fromkeys(("-e", "--onnx_session_config_entry", "-l", "--onnx_graph_optimization_level"), _ONNX),
+    **dict.fromkeys(("-L", "--onnx_logging_level", "-x", "--enable_ort_extensions", "--enable_onnx_profiling"), _ONNX),
+    **dict.fromkeys(("-p", "--print_onnx_bindings"), "is not here: dmlpy onnx check shows the inputs and outputs of ONNX models"),
+}
+"""Options of DxDispatch that cannot do anything here, each with the reason."""
+
+
+UNWRITTEN = 74
+"""The exit status where the output cannot be written: EX_IOERR of BSD's sysexits."""
+
+
+class Barriers(StrEnum):
+    """DxDispatch's choices for barriers between dispatches."""
+
+    NONE = "none"
+    UAV = "uav"
+    UAV_AND_ALIASING = "uav+aliasing"
+
+
+class RunCommand(TyperCommand):
+    """Explains why an option of DxDispatch is refused, instead of calling it unknown."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for argument in args:
+            option = argument.partition("=")[0]
+            reason = REFUSED_OPTIONS.get(option if len(option) == 2 else option.replace("-", "_").replace("__", "--", 1))
+            if reason is not None:
+                raise typer.BadParameter(f"{option} {reason}", ctx=ctx)
+        return super().parse_args(ctx, args)
+
+
+def main() -> None:
+    """The entry point of the `dmlpy` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Where the encoding lacks a character, as in pipes on Windows, a question mark is better than no output.
+            stream.reconfigure(errors="replace")
+    try:
+        app()
+    except OSError as error:
+        # Of the files that a command reads and writes, dmlpy's errors tell: this is what it prints, on a full disk.
+        reason = error.strerror or error
+        with suppress(OSError):
+            typer.echo(f"{error.filename}: {reason}" if error.filename else f"the output cannot be written: {reason}", err=True)
+        with suppress(OSError):  # what is still held would fail again when the process ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(UNWRITTEN)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dmlpy {dmlpy.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")] = False,
+) -> None:
+    pass
+
+
+ModelFile = Annotated[Path | None, typer.Argument(metavar="MODEL.json", help="The model; or an ONNX model.", show_default=False)]
+JsonOption = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+InputOption = Annotated[Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of the model's data files.")]
+
+
+@app.command(cls=RunCommand)
+def run(
+    model: ModelFile = None,
+    model_option: Annotated[Path | None, typer.Option("--model", "-m", help="The model, as an option.", show_default=False)] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
+    adapter: Annotated[str, typer.Option("--adapter", "-a", help="Part of the device's name, instead of --device.")] = "",
+    show_adapters: Annotated[bool, typer.Option("--show_adapters", "-s", help="List the devices and stop.")] = False,
+    show_dependencies: Annotated[bool, typer.Option("--show_dependencies", "-S", help="List versions and stop.")] = False,
+    iterations: Annotated[int, typer.Option("--dispatch_iterations", "-i", min=1, help="Iterations of each dispatch command.")] = 1,
+    repeat: Annotated[int, typer.Option("--dispatch_repeat", "-r", min=1, help="Dispatches in each iteration.")] = 1,
+    milliseconds: Annotated[
+        float | None,
+        typer.Option("--milliseconds_to_run", "-t", min=0, help="Run each dispatch so long, whatever -i says."),
+    ] = None,
+    interval: Annotated[
+        float,
+        typer.Option("--dispatch_interval", "-I", min=0, help="Least milliseconds between iterations."),
+    ] = 0,
+    warmup: Annotated[int, typer.Option("--warmup_samples", "-w", min=0, help="Iterations that are timed apart, as cold.")] = 1,
+    verbosity: Annotated[
+        int,
+        typer.Option("--timing_verbosity", "-v", min=0, max=2, help="0 a line, 1 statistics, 2 every iteration."),
+    ] = 0,
+    max_gpu_samples: Annotated[
+        int,
+        typer.Option("--max_gpu_time_measurements", min=0, help="GPU timings that are kept; 0 does not time the GPU."),
+    ] = 8192,
+    debug: Annotated[bool, typer.Option("--debug", "-d", help="Check each dispatch for NaN and for bytes written out of bounds.")] = False,
+    input_path: InputOption = None,
+    output_path: Annotated[
+        Path | None, typer.Option("--output_path", file_okay=False, help="Folder below which files are written.")
+    ] = None,
+    print_commands: Annotated[bool, typer.Option("--print_commands", help="Show commands' start and end.")] = False,
+    feature_level: Annotated[
+        str, typer.Option("--dml_feature_level", "--feature-level", metavar="LEVEL", help="Highest feature level.")
+    ] = "6_4",
+    free_names: Annotated[
+        list[str] | None,
+        typer.Option("--onnx_free_dim_name_override", "-f", metavar="NAME:SIZE", help="ONNX models: the size of a name; repeatable."),
+    ] = None,
+    free_denotations: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--onnx_free_dim_denotation_override", "-F", metavar="DENOTATION:SIZE", help="The same by denotation, as DATA_BATCH:3."
+        ),
+    ] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--binding_shape", "-b", metavar="NAME:SIZES", help="ONNX models: the shape of an input or output, as x:2,3."),
+    ] = None,
+    barriers: Annotated[
+        Barriers, typer.Option("--post_dispatch_barriers", help="Accepted and ignored: streams order the work.")
+    ] = Barriers.UAV,
+    queue_type: Annotated[
+        str | None, typer.Option("--queue_type", "-q", metavar="TYPE", help="Ignored: there are no queues of Direct3D.", show_default=False)
+    ] = None,
+) -> None:
+    """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
+    with reported():
+        if show_adapters or show_dependencies:
+            if show_adapters:
+                for item in dmlpy.list_devices():
+                    typer.echo(f"{item.name}: {item.describe()['name']}")
+            if show_dependencies:
+                from dmlpy.info import versions
+
+                for name, version in versions().items():
+                    typer.echo(f"{name}: {version}")
+            return
+        path = model or model_option
+        if path is None or (model and model_option):
+            raise typer.BadParameter("give one model file: dmlpy run MODEL.json")
+        if device is not None and adapter:
+            raise typer.BadParameter("--adapter and --device say the same thing: give one of them")
+        from dmlpy.dxdispatch import Folders, RunOptions, load
+        from dmlpy.dxdispatch import run as run_model
+        from dmlpy.dxdispatch.onnx_dispatchables import OnnxOptions, parse_shapes
+        from dmlpy.validation.checking import parse_level
+
+        if queue_type is not None:
+            warn(f"warning: --queue_type {queue_type} is ignored: command queues belong to Direct3D")
+        level = parse_level(feature_level)
+        found = dmlpy.device(device) if not adapter else _adapter(adapter)
+        names, denotations = (
+            {name: size for name, (size,) in parse_shapes(option, given or [], single=True).items()}
+            for option, given in (("--onnx_free_dim_name_override", free_names), ("--onnx_free_dim_denotation_override", free_denotations))
+        )
+        onnx_options = OnnxOptions(names, denotations, parse_shapes("--binding_shape", shapes or []))
+        loaded = load(path, Folders.of(path, input_path, output_path), level, onnx_options)
+        for warning in loaded.warnings:
+            warn("\n".join(f"warning: {text}" for text in warning.sentences(str(path))))
+        typer.echo(f"Running on '{found.describe()['name']}'")
+        options = RunOptions(
+            iterations, repeat, milliseconds, interval, warmup, verbosity, max_gpu_samples, debug=debug, print_commands=print_commands
+        )
+        run_model(loaded, found, options, level, inform=typer.echo, warn=lambda text: warn(f"warning: {text}"))
+
+
+def _adapter(part: str) -> Device:
+    """The first device whose name contains a text; GPUs before the processor."""
+    devices = sorted(dmlpy.list_devices(), key=lambda item: item.memory_kind != "cuda")
+    names = {item: item.describe()["name"] for item in devices}
+    for item, name in names.items():
+        if part.lower() in name.lower():
+            return item
+    raise dmlpy.DeviceError(f"no device's name contains {part!r}; there are {', '.join(map(repr, names.values()))}")
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, single descs, graphs, serialized graphs, ONNX models.")],
+    feature_level: LevelOption = "6_4",
+    strict: Annotated[bool, typer.Option("--strict", help="Also DirectML's rules for buffers (a model is always checked so).")] = False,
+    lenient: Annotated[
+        bool,
+        typer.Option("--lenient", help="Let edges of graphs join data types, and inputs feed nothing (a dump is always checked so)."),
+    ] = False,
+    input_path: InputOption = None,
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif, for code scanning; github, annotations in a workflow.")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+) -> None:
+    """Check files and list all problems. The exit status is 0 if there are none, 1 if there are any, 2 if a file cannot be read."""
+    from dmlpy.dxdispatch import onnx_models
+    from dmlpy.dxdispatch.checker import check_file
+    from dmlpy.dxdispatch.formats import FORMATS, Format, exit_status
+    from dmlpy.dxdispatch.report import MAX_FINDINGS
+    from dmlpy.validation.checking import parse_level
+
+    if output_format not in set(Format):
+        raise typer.BadParameter(f"--format is one of {', '.join(Format)}, not {output_format!r}")
+    chosen = Format(output_format)
+    if as_json and chosen not in (Format.TEXT, Format.JSON):
+        raise typer.BadParameter(f"--json and --format {chosen} contradict each other: give one of them")
+    chosen = Format.JSON if as_json else chosen
+    with reported(2):
+        level = parse_level(feature_level)
+        reports = []
+        for file in files:
+            if file.suffix.lower() == ".onnx":
+                report, _ = onnx_models.check_onnx(file, level)
+            else:
+                report = check_file(file, level, strict=strict, lenient=lenient, input_path=input_path)
+            reports.append(report)
+            if chosen is Format.TEXT:
+                for warning in report.warnings:
+                    warn("\n".join(f"warning: {text}" for text in warning.sentences(str(file))))
+                for finding in report.findings[:MAX_FINDINGS]:
+                    if finding.table is not None:
+                        show(finding.table)
+                typer.echo(report.text())
+        if chosen is not Format.TEXT and (written := FORMATS[chosen](reports)):
+            typer.echo(written)
+        if status := exit_status(reports):
+            raise typer.Exit(status)
+
+
+@app.command()
+def explain(
+    operator: Annotated[
+        str | None, typer.Argument(metavar="OPERATOR", help="RNN, DML_OPERATOR_RNN, DML_RNN_OPERATOR_DESC or RNNDesc.", show_default=False)
+    ] = None,
+    feature_level: LevelOption = "6_4",
+) -> None:
+    """Show an operator's struct: members, sizes, types, rules, support. Without a name, list the operators."""
+    from dmlpy.inspection import catalog
+    from dmlpy.inspection import explain as explanations
+
+    with reported():
+        if operator is None:
+            show(catalog.operators_table(catalog.operators()))
+            return
+        found = explanations.explain(operator, feature_level)
+        typer.echo(found.summary)
+        if found.formula:
+            typer.echo("\n" + "\n".join(f"    {line}" for line in found.formula.splitlines()))
+        typer.echo()
+        show(found.members())
+        if found.sizes:
+            typer.echo("Sizes that follow from others")
+            for name, text in found.sizes.items():
+                typer.echo(f"  {name}: {text}")
+            typer.echo()
+        show(found.levels())
+        if found.rules:
+            typer.echo("Rules beyond sizes and types")
+            for name, text in found.rules.items():
+                typer.echo(f"  {text}  [{name}]")
+            typer.echo()
+        typer.echo("\n".join(found.facts()))
+        if found.example:
+            typer.echo("\nExample\n" + "\n".join(f"    {line}".rstrip() for line in found.example.splitlines()))
+
+
+@app.command()
+def ops(
+    family: Annotated[str | None, typer.Option("--family", metavar="F", help="Only this family.", show_default=False)] = None,
+    feature_level: Annotated[
+        str | None, typer.Option("--feature-level", metavar="LEVEL", help="Only what this level has.", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the operators: family, feature level, the kinds of devices that run them, and whose results the tests compare theirs with."""
+    from dmlpy.inspection import catalog
+    from dmlpy.validation.checking import parse_level
+
+    with reported():
+        level = None if feature_level is None else parse_level(feature_level)
+        found = catalog.operators(family=family, feature_level=level)
+        if as_json:
+            typer.echo(json.dumps([entry.to_dict() for entry in found], indent=2))
+        else:
+            show(catalog.operators_table(found))
+
+
+@app.command()
+def levels(
+    level: Annotated[str | None, typer.Argument(metavar="LEVEL", help="Like 5_0 or 5.0.", show_default=False)] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each feature level brought, or all about one of them."""
+    from dmlpy.inspection import catalog
+    from dmlpy.validation.checking import parse_level
+
+    with reported():
+        wanted = None if level is None else parse_level(level)
+        found = [item for item in catalog.levels() if wanted in (None, item.level)]
+        if as_json:
+            typer.echo(json.dumps([item.to_dict() for item in found], indent=2))
+        elif wanted is None:
+            show(catalog.levels_table(found))
+        else:
+            typer.echo(found[0].text())
+
+
+@app.command()
+def warmup(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORK]...", help="rnn, lstm, gru, convolution, pooling or elements; default: all.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda or cuda:1.")] = "cpu",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="GPU",
+            help="With cuda: compile for an architecture or a GPU that need not be there: sm_90, H200. Needs CuPy and NVRTC alone.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", dir_okay=False, help="With cuda: also pack the kernels into this file (.tar.gz).", show_default=False),
+    ] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
+    training: Annotated[bool, typer.Option("--training", help="Recurrent layers' training forms and gradients instead.")] = False,
+) -> None:
+    """Compile kernels ahead, and keep them for later processes, or for another machine."""
+    from dmlpy.cli import warmup as work
+
+    unknown = [name for name in names or () if name.lower() not in work.WORK]
+    if unknown:
+        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(work.WORK)}")
+    if dtype.upper() not in ("FLOAT32", "FLOAT16"):
+        raise typer.BadParameter(f"{dtype!r} is none of float32, float16")
+    kind = device.partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise typer.BadParameter(f"{device!r} has no kernels to compile: --device is cpu, cuda or cuda:1")
+    if kind == "cpu" and (target is not None or output is not None):
+        raise typer.BadParameter("--for and --output are for GPUs: add --device cuda")
+    with reported():
+        place = dmlpy.device(device) if target is None else work.ahead(target)
+        found = list(work.warm_up([name.lower() for name in names or ()], device=place, dtype=dtype.upper(), training=training))
+        show(work.warmed_table(found, place))
+        typer.echo(work.place())
+        if output is not None:
+            typer.echo(work.pack(place, output))
+
+
+@app.command()
+def info(as_json: JsonOption = False) -> None:
+    """Show the devices and what they run, or why there is no GPU, and the versions."""
+    from dmlpy.info import info as look
+
+    with reported():
+        found = look()
+        typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else "\n".join(found.lines()))
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[OPERATOR]...", help="With --operators: which; default: all.", show_default=False)
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
+    shapes: Annotated[
+        list[str] | None, typer.Option("--shape", metavar="GLOB", help="Keys of shapes; repeatable.", show_default=False)
+    ] = None,
+    dtypes: Annotated[list[str] | None, typer.Option("--dtype", help="float32 or float16; default: all of a shape's.")] = None,
+    passes: Annotated[list[str] | None, typer.Option("--pass", help="forward or training; default: all of a shape's.")] = None,
+    peers: Annotated[list[str] | None, typer.Option("--peer", metavar="NAME", help="Only these other libraries; repeatable.")] = None,
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="dmlpy alone.")] = False,
+    pythons: Annotated[
+        list[str] | None, typer.Option("--python", metavar="NAME=PATH", help="The Python that a library is installed for; repeatable.")
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often it is each library's turn.")] = 15,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads", min=0, help="Of each library on the processor; 0, all cores; default: 0, or 1 for operators.", show_default=False
+        ),
+    ] = None,
+    limit: Annotated[float, typer.Option("--time-limit", min=0.1, help="Seconds that a library's answer is waited for.")] = 300,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="No case is begun after so many seconds.")] = None,
+    references: Annotated[
+        Path | None,
+        typer.Option("--references", dir_okay=False, help="Results that dmlpy.bench.references made beforehand.", show_default=False),
+    ] = None,
+    slope: Annotated[bool, typer.Option("--slope", help="Also what a step more takes, from twice as many steps.")] = False,
+    load: Annotated[int, typer.Option("--load", min=0, help="Busy loops that run beside the libraries, in other processes.")] = 0,
+    save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Where the record is written.", show_default=False)] = None,
+    add: Annotated[bool, typer.Option("--add", help="Keep the other runs of the record that is there.")] = False,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", dir_okay=False, help="Where the saved record is drawn, as SVG.", show_default=False)
+    ] = None,
+    operators: Annotated[bool, typer.Option("--operators", help="Single operators, all or those named.")] = False,
+    list_shapes: Annotated[bool, typer.Option("--list", help="List what would be measured, and stop.")] = False,
+) -> None:
+    """Measure layers of known models, and on a GPU or with --operators single operators, beside the other libraries that are installed."""
+    from dmlpy.bench import command
+
+    if no_peers and peers:
+        raise typer.BadParameter("--peer and --no-peers contradict each other: give one of them")
+    if picture is not None and save is None:
+        raise typer.BadParameter("--picture draws the record that --save writes: give both")
+    if add and save is None:
+        raise typer.BadParameter("--add is about the record that --save writes: give both")
+    if names and not operators:
+        raise typer.BadParameter(f"{names[0]!r} is an operator's name: give --operators too")
+    if operators and (shapes or passes or slope or picture is not None):
+        raise typer.BadParameter("--operators has no shapes, passes, slopes and pictures: leave the others out")
+    asked = command.Asked(
+        device,
+        shapes or (),
+        dtypes or (),
+        passes or (),
+        None if no_peers else peers or (),
+        pythons or (),
+        rounds=rounds,
+        threads=threads,
+        limit_s=limit,
+        slope=slope,
+        load=load,
+        add=add,
+        seconds=seconds,
+        operators=(names or ()) if operators else None,
+        references=references,
+    )
+    with reported():
+        if list_shapes:
+            for listed in command.listed(asked):
+                show(listed)
+            return
+        record = command.run(asked, save, inform=warn)
+        for found, reasons in command.shown(record):
+            show(found)
+            for reason in reasons:
+                typer.echo(reason)
+        if save is not None and picture is not None:
+            command.write_picture(save, picture)
+        if not command.is_complete(record):
+            raise typer.Exit(1)
+
+
+@app.command()
+def docs(
+    output: Annotated[Path, typer.Option("--output", file_okay=False, help="Folder of the site.")] = Path("site"),
+    sources: Annotated[
+        Path | None, typer.Option("--sources", file_okay=False, help="Keep the Markdown that the site is made of.", show_default=False)
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="The exit status is 1 if Sphinx has warnings.")] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Processes; default: one for each core.", show_default=False)] = None,
+) -> None:
+    """Build the site: this project's pages, and a page for each operator. It needs the extra `docs`."""
+    from dmlpy import docs
+
+    with reported():
+        built = docs.build(output, sources=sources, jobs=jobs)
+    for warning in built.warnings:
+        warn(warning)
+    if built.missing:
+        warn(f"warning: left out, as they are in a checkout only: {', '.join(built.missing)}")
+    typer.echo(f"{built.pages} pages: {output / 'index.html'}")
+    if strict and built.warnings:
+        raise typer.Exit(1)
+
+
+@app.command()
+def schemas(
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
+    folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Where the files are.")] = Path("schemas"),
+) -> None:
+    """Write the JSON Schemas and support tables that follow from the classes."""
+    from dmlpy.inspection import schemas as generator
+
+    with reported():
+        if not check:
+            for path in generator.write(folder):
+                typer.echo(path)
+        elif stale := generator.stale(folder):
+            warn("\n".join([*stale, "run: dmlpy schemas"]))
+            raise typer.Exit(1)

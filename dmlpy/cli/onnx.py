@@ -1,0 +1,121 @@
+"""`dmlpy onnx`: ONNX models checked and run, and graphs as ONNX models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import dmlpy
+from dmlpy.cli.output import LevelOption, reported, show, warn
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.reporting.report import Like
+
+app = typer.Typer(name="onnx", help="ONNX models: which nodes run on DirectML, running and writing them.", no_args_is_help=True)
+
+SizeOption = Annotated[
+    list[str] | None,
+    typer.Option("--size", metavar="NAME=SIZE", help="What the file leaves open: batch=1, or all sizes of an input: x=1,3,224,224."),
+]
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=NUMBER", help="What a model that you trust may take, as dmlpy.onnx.Limits has it: nodes=20000."),
+]
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="MODEL.onnx...", help="The models.")],
+    feature_level: LevelOption = "6_4",
+    sizes: SizeOption = None,
+    limits: LimitOption = None,
+    like: Annotated[
+        str, typer.Option("--like", metavar="WHOM", help="dmlpy; onnxruntime: what its DirectML provider is predicted to do.")
+    ] = "dmlpy",
+    output_format: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="text; json; sarif, for code scanning; github, annotations in a workflow.")
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+) -> None:
+    """Show which nodes run on DirectML, and why others do not.
+
+    The exit status is 0 if all do, 1 if any does not or a model is refused, 2 if a file cannot be read.
+    """
+    from dmlpy.dxdispatch import onnx_models
+    from dmlpy.dxdispatch.formats import FORMATS, Format, exit_status
+    from dmlpy.validation.checking import parse_level
+
+    if output_format not in set(Format):
+        raise typer.BadParameter(f"--format is one of {', '.join(Format)}, not {output_format!r}")
+    if like not in ("dmlpy", "onnxruntime"):
+        raise typer.BadParameter(f"--like is dmlpy or onnxruntime, not {like!r}")
+    whose: Like = "onnxruntime" if like == "onnxruntime" else "dmlpy"
+    chosen = Format.JSON if as_json else Format(output_format)
+    with reported(2):
+        level, known = parse_level(feature_level), onnx_models.parse_sizes(sizes or [])
+        allowed = onnx_models.parse_limits(limits or [])
+        outcomes = [onnx_models.check_onnx(file, level, known, whose, allowed) for file in files]
+        if chosen is Format.TEXT:
+            for outcome, report in outcomes:
+                if report is None:
+                    typer.echo(outcome.text())
+                    continue
+                show(report.table())
+                for text in [*report.summary(), "", *report.reasons()]:
+                    typer.echo(text)
+        elif written := onnx_models.as_json(outcomes) if chosen is Format.JSON else FORMATS[chosen]([outcome for outcome, _ in outcomes]):
+            typer.echo(written)
+        if status := exit_status([outcome for outcome, _ in outcomes]):
+            raise typer.Exit(status)
+
+
+@app.command()
+def run(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model.")],
+    inputs: Annotated[list[str] | None, typer.Option("--input", metavar="NAME=FILE.npy", help="An input; repeatable.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", file_okay=False, help="Folder that the outputs are written to.", show_default=False)
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", help="cpu, numpy, cuda, cuda:1; default: a GPU that answers, else cpu.")] = None,
+    feature_level: LevelOption = "6_4",
+    sizes: SizeOption = None,
+    limits: LimitOption = None,
+) -> None:
+    """Run a model on inputs from .npy files."""
+    from dmlpy.dxdispatch.onnx_models import parse_limits, parse_sizes, run_onnx
+    from dmlpy.validation.checking import parse_level
+
+    given: dict[str, Path] = {}
+    for text in inputs or []:
+        name, equals, file = text.partition("=")
+        if not equals or not name or not file:
+            raise typer.BadParameter(f"--input is NAME=FILE.npy, not {text!r}")
+        given[name] = Path(file)
+    with reported():
+        found = dmlpy.device(device)
+        typer.echo(f"Running on '{found.describe()['name']}'")
+        level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
+        run_onnx(model, given, output, found, level, known, typer.echo, allowed)
+    if output is None:
+        warn("the outputs are not written: give --output FOLDER")
+
+
+@app.command()
+def export(
+    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="A graph in JSON, or one that ONNX Runtime serialized.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", dir_okay=False, help="The model; default: the graph's file with .onnx.", show_default=False)
+    ] = None,
+    input_path: Annotated[
+        Path | None, typer.Option("--input_path", file_okay=False, exists=True, help="Folder of a serialized graph's constants.")
+    ] = None,
+) -> None:
+    """Write a graph of DirectML's operators as an ONNX model, or tell which nodes ONNX does not say, and why."""
+    from dmlpy.dxdispatch.onnx_models import export_graph
+
+    target = graph.with_suffix(".onnx") if output is None else output
+    with reported():
+        nodes, written = export_graph(graph, target, input_path)
+    typer.echo(f"{target}: {written} nodes of ONNX for {nodes} of the graph")

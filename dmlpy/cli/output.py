@@ -1,0 +1,48 @@
+"""What the `dmlpy` commands print, and options that several of them have."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import dmlpy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dmlpy.messages.tables import Table
+
+LevelOption = Annotated[
+    str, typer.Option("--feature-level", metavar="LEVEL", help="Highest feature level that may be used, like 5_0 or 5.0.")
+]
+
+
+@contextmanager
+def reported(status: int = 1) -> Iterator[None]:
+    """Reports dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
+    try:
+        yield
+    except dmlpy.DmlError as error:
+        warn(str(error))
+        raise typer.Exit(status) from None
+
+
+def warn(text: str) -> None:
+    """Prints a text on stderr."""
+    from dmlpy.dxdispatch.output import printable
+
+    typer.echo(printable(text), err=True)
+
+
+def show(table: Table) -> None:
+    """Prints a table: in colour on a terminal, else as plain text of unlimited width."""
+    from rich.console import Console
+
+    console = Console()
+    if console.is_terminal:
+        console.print(table)
+    else:
+        typer.echo(table.to_text())
+        typer.echo()

@@ -1,1 +1,0 @@
-"""Compiled single steps of gated recurrent units."""

@@ -1,0 +1,1 @@
+"""Compiled convolutions: of images that are copied in tiles, or read where they lie, in strips."""

@@ -1,0 +1,174 @@
+"""Strips: windows at neighbouring positions, a vector of them, that go down the rows of a plane which is read where it lies.
+
+Each row of the input is loaded once, a vector for each tap, and joined to all the windows of the strip that see it; what they have so far
+stays in registers. Lanes of the columns outside of the image are masked off, so borders need no copy with padding.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.convolution.strip_operations import OPERATIONS
+from dmlpy.devices.cpu.convolution.strip_parameters import PARAMETERS, Strip
+from dmlpy.devices.cpu.load_store import Accesses, accesses_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, field_at, prefetch, repeated_index, vectors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dmlpy.devices.cpu.isa import Registers
+
+_CACHE_LINE = 64
+
+
+@cache
+def strip_walk(strip: Strip, halves: bool, registers: Registers) -> Any:
+    """The kernel `walk(parameters, source, output, channel, first_row, rows, column)`.
+
+    It computes `rows` rows of positions from `first_row` on, in a vector of columns of positions from `column` on. `source` and `output`
+    are the addresses of the planes of a channel.
+
+    Args:
+        strip: the window.
+        halves: whether input and output are of FLOAT16.
+        registers: the registers that it is compiled for.
+    """
+
+    @intrinsic
+    def walk(context: Any, parameters: Any, source: Any, output: Any, channel: Any, first_row: Any, rows: Any, column: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            _walk(builder, strip, halves, registers, arguments)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 7), generate
+
+    return walk
+
+
+def _walk(b: Any, strip: Strip, halves: bool, registers: Registers, arguments: Sequence[Any]) -> None:
+    """The code of a walk. It begins above the first row of results, where the rows begin that its windows see."""
+    parameters, source, output, channel, first_row, rows, column = arguments
+    vectors, accesses = vectors_of(registers), accesses_of(halves, registers)
+
+    def field(name: str) -> Any:
+        return field_at(b, PARAMETERS, parameters, name)
+
+    operation = OPERATIONS[strip.operation](b, strip, registers, parameters, channel, column)
+    padding = vectors.all(operation.padding)
+    input_row, output_row, stride_y, height = (field(name) for name in ("input_row", "output_row", "stride_y", "height"))
+    x = b.sub(b.mul(column, ADDRESS(strip.stride_x)), field("pad_x"))
+    taps = _Taps(b, strip, accesses, registers, x, field("width"), operation.padding)
+    count = b.sub(field("out_width"), column)
+    is_whole = b.icmp_signed(">=", count, ADDRESS(registers.lanes))
+
+    begin, end, step = b.sub(first_row, ADDRESS(strip.above)), b.add(first_row, rows), b.mul(stride_y, input_row)
+    first_seen = b.add(b.sub(b.mul(begin, stride_y), field("pad_y")), ADDRESS(strip.height - strip.new_rows))
+    first_at = b.add(b.add(source, b.mul(first_seen, input_row)), b.mul(x, ADDRESS(accesses.size)))
+    first_target = b.add(b.add(output, b.mul(begin, output_row)), b.mul(column, ADDRESS(accesses.size)))
+
+    # Meanwhile the cache is asked for the same columns of the tile below: processors do not foresee what comes after a strip.
+    tile, lines = b.mul(field("rows"), step), range(0, registers.lanes * accesses.size * strip.stride_x, _CACHE_LINE)
+
+    before, body, after = b.block, b.append_basic_block("row"), b.append_basic_block("walked")
+    b.branch(body)
+    b.position_at_end(body)
+    row, seen, at, target = (b.phi(ADDRESS) for _ in range(4))
+    carried = [b.phi(padding.type) for _ in range(strip.above)]
+    totals = [*carried, None]
+    for number in range(strip.new_rows):
+        place = b.add(at, b.mul(input_row, ADDRESS(number)))
+
+        def of_row(place: Any = place) -> Sequence[Any]:
+            for line in lines:
+                prefetch(b, b.add(place, b.add(tile, ADDRESS(line))))
+            return operation.of_row(taps.at(place))
+
+        values = _where(b, b.icmp_unsigned("<", b.add(seen, ADDRESS(number)), height), of_row, padding)
+        # The window of this row of positions is the first; each further one is a step below.
+        for window, total in enumerate(totals):
+            own_row = strip.height - strip.new_rows + number - window * strip.new_rows
+            if own_row >= 0:
+                totals[window] = operation.joined(total, values, own_row)
+    with b.if_then(b.icmp_signed(">=", row, first_row)):
+        result = operation.result(totals[0], row)
+        with b.if_else(is_whole) as (whole, part):
+            with whole:
+                accesses.write(b, result, target)
+            with part:
+                accesses.write_first(b, result, target, count)
+    following = [b.add(row, ADDRESS(1)), b.add(seen, stride_y), b.add(at, step), b.add(target, output_row), *totals[1:]]
+    last = b.block
+    b.cbranch(b.icmp_signed("<", following[0], end), body, after)
+    first = [begin, first_seen, first_at, first_target, *[padding] * strip.above]
+    for phi, at_first, next_value in zip([row, seen, at, target, *carried], first, following, strict=True):
+        phi.add_incoming(at_first, before)
+        phi.add_incoming(next_value, last)
+    b.position_at_end(after)
+
+
+def _where(b: Any, condition: Any, values_of: Callable[[], Sequence[Any]], other: Any) -> list[Any]:
+    """The values of code that runs where a condition holds; elsewhere they are another value."""
+    outside, inside, after = b.block, b.append_basic_block("inside"), b.append_basic_block("seen")
+    b.cbranch(condition, inside, after)
+    b.position_at_end(inside)
+    found = values_of()
+    b.branch(after)
+    b.position_at_end(after)
+    values = [b.phi(other.type) for _ in found]
+    for value, own in zip(values, found, strict=True):
+        value.add_incoming(other, outside)
+        value.add_incoming(own, inside)
+    return values
+
+
+class _Taps:
+    """What the taps of a window's row see from the positions of a strip: a vector for each.
+
+    Args:
+        builder: where the code is appended.
+        strip: the window.
+        accesses: the accesses to the input.
+        registers: the registers that the code is compiled for.
+        x: the column of the image that the first tap sees from the first position.
+        width: the columns of the image.
+        padding: what lies outside of it.
+    """
+
+    def __init__(self, builder: Any, strip: Strip, accesses: Accesses, registers: Registers, x: Any, width: Any, padding: float) -> None:
+        self._builder, self._strip, self._accesses, self._padding = builder, strip, accesses, padding
+        self._lanes, self._indices = registers.lanes, ir.VectorType(INDEX, registers.lanes)
+        lanes, limit = registers.lanes, repeated_index(builder, width, registers.lanes)
+        # Every second column of two vectors and a third is what the taps see with a stride of 2.
+        self._columns = list(range(strip.width)) if strip.stride_x == 1 else [0, lanes, 2 * lanes][: 2 if strip.width <= 2 else 3]
+        columns = repeated_index(builder, x, lanes)
+        self._masks = []
+        for first in self._columns:
+            own = builder.add(columns, ir.Constant(self._indices, list(range(first, first + lanes))))
+            self._masks.append(builder.icmp_unsigned("<", own, limit))  # columns below 0 are beyond the width, too
+
+    def at(self, address: Any) -> list[Any]:
+        """The vectors of a row, of which `address` is what the first tap sees from the first position."""
+        b = self._builder
+        loaded = []
+        for column, mask in zip(self._columns, self._masks, strict=True):
+            loaded.append(self._accesses.chosen(b, b.add(address, ADDRESS(column * self._accesses.size)), mask, self._padding))
+        return loaded if self._strip.stride_x == 1 else self._every_second(loaded)
+
+    def _every_second(self, loaded: Sequence[Any]) -> list[Any]:
+        lanes, found = self._lanes, list[Any]()
+        for tap in range(self._strip.width):
+            shift, odd = divmod(tap, 2)
+            if shift == 0:
+                found.append(self._shuffled(loaded[0], loaded[1], [2 * lane + odd for lane in range(lanes)]))
+            else:  # the tap sees from a position what the first one, or the second, sees from a position further on
+                places = [*range(shift, lanes), *(lanes + 2 * lane + odd for lane in range(shift))]
+                found.append(self._shuffled(found[odd], loaded[2], places))
+        return found
+
+    def _shuffled(self, x: Any, y: Any, places: Sequence[int]) -> Any:
+        return self._builder.shuffle_vector(x, y, ir.Constant(self._indices, places))

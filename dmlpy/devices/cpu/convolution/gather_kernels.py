@@ -1,0 +1,114 @@
+"""Parts of images, copied with their padding and divided by the remainders of coordinates by the strides of a window.
+
+What a tap of the window sees from all positions then lies side by side but for what is left over at the end of each row.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+
+from dmlpy.devices.cpu.calls import caller
+from dmlpy.devices.cpu.convolution.layout import FILLING
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.load_store import elements_of
+from dmlpy.devices.cpu.simd import jit, record_at, set_float, vectors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_FIRST = np.int64(0)
+"""A column. Its type is the one of columns, so that no function is compiled for it apart."""
+
+call_filling = caller(5)
+"""call_filling(filling, arguments) calls what `filling_of` gives by its address."""
+
+
+def filling_of(halves: bool, registers: Registers) -> Callable[..., None]:
+    """What copies a part for several kernels, `fill(parameters, part, source, first_slice, first_row)`, to be compiled.
+
+    `parameters` is the address of FILLING. The arguments are those of `part_filler`.
+    """
+    copy, parameters_at = njit(error_model="numpy", inline="always")(_filler(halves, registers)), record_at(FILLING)
+
+    def fill(parameters: Any, part: Any, source: Any, first_slice: Any, first_row: Any) -> None:
+        copy(parameters_at(parameters), part, source, first_slice, first_row)
+
+    return fill
+
+
+@cache
+def part_filler(halves: bool, registers: Registers) -> Any:
+    """The kernel `fill(p, part, source, first_slice, first_row)`, which copies the part that the windows of rows of positions reach.
+
+    `p` has the fields `channels`, `depth`, `height`, `width`, `stride_y`, `stride_x`, `pad_y`, `pad_x`, `dilation_z`, `depth_taps`,
+    `phase_rows`, `pitch`, `plane`, `input_channel`, `input_slice`, `input_row`, `input_element`, and `padding`, the value of what is
+    outside of the image. The part's `channels` are those of the image, each with the slices of all `depth_taps` from `first_slice` on.
+
+    Args:
+        halves: whether the image is of FLOAT16; the part is always of FLOAT32.
+        registers: the registers that it is compiled for.
+    """
+    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(_filler(halves, registers))
+
+
+def _filler(halves: bool, registers: Registers) -> Callable[..., None]:
+    """What `part_filler` compiles."""
+    vectors, elements = vectors_of(registers), elements_of(halves, registers)
+    store, store_some, all_of, every_second = vectors.store, vectors.store_some, vectors.all_of, vectors.every_second()
+    read, one, size, lanes = elements.read, elements.one, elements.size, np.int64(registers.lanes)
+
+    @jit
+    def pad(p: Any, target: Any, first: Any, last: Any) -> None:
+        """Writes padding to some columns of a row."""
+        for column in range(first, last, lanes):
+            store_some(target + column * FLOAT_BYTES, all_of(p.padding), last - column)
+
+    @jit
+    def copy_columns(p: Any, target: Any, source: Any, low: Any, high: Any) -> None:
+        """Copies the columns of a row from `low` to `high`; `source` is that of the first column, if it is in the image."""
+        whole, step = low, p.stride_x * p.input_element
+        if step == size:
+            whole = high - (high - low) % lanes
+            for column in range(low, whole, lanes):
+                store(target + column * FLOAT_BYTES, read(source + column * size, lanes))
+            if whole < high:
+                store_some(target + whole * FLOAT_BYTES, read(source + whole * size, high - whole), high - whole)
+        else:
+            if step == 2 * size and high > low:
+                # An element behind the last one of a pair is not read where it may be behind the row.
+                whole = high - 1 - (high - 1 - low) % lanes
+                for column in range(low, whole, lanes):
+                    place = source + 2 * column * size
+                    store(target + column * FLOAT_BYTES, every_second(read(place, lanes), read(place + lanes * size, lanes)))
+            for column in range(whole, high):
+                set_float(target + column * FLOAT_BYTES, one(source + column * step))
+
+    def fill(p: Any, part: Any, source: Any, first_slice: Any, first_row: Any) -> None:
+        begin = first_row * p.stride_y - p.pad_y
+        row_size, phase_size = p.pitch * FLOAT_BYTES, p.phase_rows * p.pitch * FLOAT_BYTES
+        for phase_x in range(p.stride_x):
+            # Column c of the phase is the input's column c * stride + phase - padding.
+            low = min(p.pitch, max(0, (p.pad_x - phase_x + p.stride_x - 1) // p.stride_x))
+            high = max(low, min(p.pitch, (p.width + p.pad_x - phase_x + p.stride_x - 1) // p.stride_x))
+            first_column = (phase_x - p.pad_x) * p.input_element
+            for channel in range(p.channels):
+                z = first_slice + channel % p.depth_taps * p.dilation_z
+                plane = source + channel // p.depth_taps * p.input_channel + z * p.input_slice + first_column
+                for phase_y in range(p.stride_y):
+                    target = part + channel * p.plane + (phase_y * p.stride_x + phase_x) * phase_size
+                    y = begin + phase_y
+                    for _ in range(p.phase_rows):
+                        if 0 <= y < p.height and 0 <= z < p.depth:
+                            pad(p, target, _FIRST, low)
+                            copy_columns(p, target, plane + y * p.input_row, low, high)
+                            pad(p, target, high, p.pitch)
+                        else:
+                            pad(p, target, _FIRST, p.pitch)
+                        target += row_size
+                        y += p.stride_y
+
+    return fill

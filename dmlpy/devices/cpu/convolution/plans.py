@@ -1,0 +1,47 @@
+"""The compiled plan of CONVOLUTION, forward and transposed."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.numpy.convolution.geometry import Geometry
+from dmlpy.operators.activation import ActivationReluDesc
+from dmlpy.operators.convolution import ConvolutionDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
+
+_FEWEST = 8
+"""Positions of the window in an image, at least, where tiles of single channels are copied: vectors run along them."""
+_MOST_SECTIONS = 64
+"""Launches of a transposed convolution, at most, one for each remainder of the output's coordinates by the strides."""
+_SPARSEST = 16
+"""A tile's part of the input is at most so many times what its windows' taps meet."""
+
+
+@plan(ConvolutionDesc)
+def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
+    """The plan for a checked desc, or why there is none."""
+    from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
+    from dmlpy.devices.cpu.isa import refusal_of
+
+    geometry, function = Geometry.of(desc), desc.fused_activation
+    types = {tensor.data_type for tensor in desc.tensors().values()}
+    if len(types) > 1:
+        return "compiled convolutions have tensors of one type"
+    if refusal := refusal_of(types):
+        return refusal
+    if types == {DataType.FLOAT16} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
+        return f"{function.short_name()} is not computed with a compiled convolution of FLOAT16, which would round its operand"
+    if geometry.backward and prod(geometry.strides) > _MOST_SECTIONS:
+        return f"the strides divide the output into more than {_MOST_SECTIONS} convolutions"
+    found = ConvolutionPlan(desc, geometry)
+    if geometry.filters == 1 and found.positions < _FEWEST and not found.is_of_strips:
+        return f"an image of single channels has fewer than {_FEWEST} positions of the window: matrix products are faster"
+    if found.is_matrix:
+        return "a pointwise convolution of channels that lie last is one matrix product"
+    return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"

@@ -1,0 +1,127 @@
+"""The instructions of element-wise programs as LLVM code on vectors: all that compute something are one function with a branch for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from numba import types
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.elementwise.program import Code
+from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.lanes import Lanes
+from dmlpy.devices.cpu.simd import ADDRESS, vectors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.simd import Vectors
+
+
+def _formulas(lanes: Lanes, builder: Any) -> dict[Code, Callable[[Any, Any, Any, Any], Any]]:
+    """The function of each instruction: of x, y, a and b."""
+    zero = lanes.constant(0.0)
+    one = lanes.constant(1.0)
+    return {
+        Code.MOVE: lambda x, y, a, b: x,
+        Code.LINEAR: lambda x, y, a, b: lanes.add(lanes.multiply(x, a), b),
+        Code.CLIP: lambda x, y, a, b: lanes.at_most(lanes.at_least(x, a), b),
+        Code.ABS: lambda x, y, a, b: lanes.magnitude(x),
+        Code.NEGATE: lambda x, y, a, b: builder.fneg(x),
+        Code.SQRT: lambda x, y, a, b: lanes.built_in("sqrt", x),
+        Code.FLOOR: lambda x, y, a, b: lanes.built_in("floor", x),
+        Code.CEIL: lambda x, y, a, b: lanes.built_in("ceil", x),
+        Code.ROUND: lambda x, y, a, b: lanes.built_in("rint", x),
+        Code.RECIP: lambda x, y, a, b: lanes.divide(one, x),
+        Code.EXP: lambda x, y, a, b: lanes.exp(x),
+        Code.ERF: lambda x, y, a, b: lanes.erf(x),
+        Code.TANH: lambda x, y, a, b: lanes.tanh(x),
+        Code.SIGMOID: lambda x, y, a, b: lanes.sigmoid(x),
+        Code.SWISH: lambda x, y, a, b: lanes.swish(x, lanes.multiply(x, a)),
+        Code.GELU: lambda x, y, a, b: lanes.gelu(x),
+        Code.SOFTSIGN: lambda x, y, a, b: lanes.softsign(x),
+        Code.LEAKY_RELU: lambda x, y, a, b: lanes.select(lanes.less(x, zero), lanes.multiply(x, a), x),
+        Code.THRESHOLDED_RELU: lambda x, y, a, b: lanes.select(lanes.less(a, x), x, zero),
+        Code.ELU: lambda x, y, a, b: lanes.select(lanes.less(x, zero), lanes.multiply(lanes.exp_minus_one(lanes.divide(x, b)), a), x),
+        Code.SHRINK: lambda x, y, a, b: lanes.shrink(x, a, b),
+        Code.ADD: lambda x, y, a, b: lanes.add(x, y),
+        Code.SUBTRACT: lambda x, y, a, b: lanes.subtract(x, y),
+        Code.MULTIPLY: lambda x, y, a, b: lanes.multiply(x, y),
+        Code.DIVIDE: lambda x, y, a, b: lanes.divide(x, y),
+        Code.MAX: lambda x, y, a, b: lanes.larger(x, y),
+        Code.MIN: lambda x, y, a, b: lanes.smaller(x, y),
+        Code.GATE: lambda x, y, a, b: lanes.gate(x, y),
+        Code.PARAMETERIZED_RELU: lambda x, y, a, b: lanes.select(lanes.less(x, zero), lanes.multiply(x, y), x),
+        Code.RELU_GRADIENT: lambda x, y, a, b: lanes.select(lanes.less(zero, x), y, zero),
+    }
+
+
+def computation(registers: Registers) -> Any:
+    """The intrinsic `compute(code, result, x, y, count, a, b)`: an instruction on `count` elements at addresses."""
+    vectors = vectors_of(registers)
+
+    @intrinsic
+    def compute(context: Any, code: Any, result: Any, x: Any, y: Any, count: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            code, result, x, y, count, a, b = arguments
+            constants = vectors.repeated(builder, a), vectors.repeated(builder, b)
+            end = builder.append_basic_block("computed")
+            choice = builder.switch(code, end)
+            for number, formula in _formulas(Lanes(builder, vectors), builder).items():
+                block = builder.append_basic_block(number.name)
+                choice.add_case(ADDRESS(number), block)
+                builder.position_at_end(block)
+                _loop(builder, vectors, (result, x, y), count, formula, constants)
+                builder.branch(end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 5, types.float32, types.float32), generate
+
+    return compute
+
+
+def _loop(
+    builder: Any, vectors: Vectors, addresses: tuple[Any, Any, Any], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
+) -> None:
+    """Code that goes over elements by vectors; the last one may be a part of a vector."""
+    before, head, body, whole, part, join, put, put_some, following, after = (
+        builder.block,
+        *(builder.append_basic_block(name) for name in ("head", "body", "whole", "part", "join", "put", "put_some", "next", "after")),
+    )
+    builder.branch(head)
+    builder.position_at_end(head)
+    at = builder.phi(ADDRESS)
+    at.add_incoming(ADDRESS(0), before)
+    builder.cbranch(builder.icmp_signed("<", at, count), body, after)
+    builder.position_at_end(body)
+    result, x, y = (builder.add(address, builder.mul(at, ADDRESS(FLOAT_BYTES))) for address in addresses)
+    left = builder.sub(count, at)
+    is_whole = builder.icmp_signed(">=", left, ADDRESS(vectors.lanes))
+    builder.cbranch(is_whole, whole, part)
+    builder.position_at_end(whole)
+    full = [vectors.value_of(builder, address) for address in (x, y)]
+    builder.branch(join)
+    builder.position_at_end(part)
+    some = [vectors.first_of(builder, address, left) for address in (x, y)]
+    builder.branch(join)
+    builder.position_at_end(join)
+    values = []
+    for of_whole, of_part in zip(full, some, strict=True):
+        value = builder.phi(of_whole.type)
+        value.add_incoming(of_whole, whole)
+        value.add_incoming(of_part, part)
+        values.append(value)
+    computed = formula(*values, *constants)
+    builder.cbranch(is_whole, put, put_some)
+    builder.position_at_end(put)
+    vectors.write(builder, computed, result)
+    builder.branch(following)
+    builder.position_at_end(put_some)
+    vectors.write_first(builder, computed, result, left)
+    builder.branch(following)
+    builder.position_at_end(following)
+    at.add_incoming(builder.add(at, ADDRESS(vectors.lanes)), following)
+    builder.branch(head)
+    builder.position_at_end(after)

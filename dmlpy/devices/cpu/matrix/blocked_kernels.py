@@ -1,0 +1,177 @@
+"""The compiled product of two matrices as they lie: a block of terms of them is copied to panels, while other sums wait in a cache.
+
+Rows of a transposed A, too: as they lie, each term of a few rows is on another page. It is a part of a launch (see `devices.cpu.phases`) of
+one phase. A thread sums an item over all terms in memory of its own, before it writes anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.matrix.packing_kernels import panel_copy
+from dmlpy.devices.cpu.matrix.parameters import BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
+from dmlpy.devices.cpu.simd import integer_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.small_products import call_product
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, claim, take, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def blocked_product_of(registers: Registers) -> Callable[..., int]:
+    """The product, to be compiled.
+
+    Args:
+        registers: the registers that it is compiled for.
+    """
+    vectors = vectors_of(registers)
+    load, store, load_some, store_some = vectors.load, vectors.store, vectors.load_some, vectors.store_some
+    all_of, add, multiply, lanes, size = vectors.all_of, vectors.add, vectors.multiply, registers.lanes, vectors.size
+    most = registers.columns(VECTORS)
+    width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
+    copy, slot, scratch = panel_copy(VECTORS, False, registers), most * FLOAT_BYTES, blocked_scratch(registers)
+    group_size, whole = scratch.group_size, -(-most // lanes) * lanes
+
+    @jit
+    def give(sums: Any, output: Any, columns: Any, adds: Any) -> None:
+        """Writes sums, or adds them."""
+        for column in range(0, columns, lanes):
+            value, to, left = load(sums + column * FLOAT_BYTES), output + column * FLOAT_BYTES, columns - column
+            if left >= lanes:
+                store(to, add(load(to), value) if adds != 0 else value)
+            else:
+                store_some(to, add(load_some(to, left), value) if adds != 0 else value, left)
+
+    @jit
+    def row_of(p: Any, group: Any, groups: Any) -> Any:
+        """The first row of a group.
+
+        One row alone is summed in another order than several. So that a row's bits do not depend on how many others there are, a group has
+        a row by itself only if there is no other; the rows of a transposed A, whose terms vary, are as many each time.
+        """
+        return min(group * most, p.rows) if p.transposed != 0 else p.rows * group // groups
+
+    @jit
+    def copy_groups(p: Any, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
+        """Copies a block of terms of some groups of rows of a transposed A: each group's rows of a term side by side.
+
+        What is written past a group's rows the next term writes over, or it is nobody's.
+        """
+        first = p.a + begin * p.a_row + first_row * FLOAT_BYTES
+        for _ in range(count):
+            source, to, left = first, target, p.rows - first_row
+            for _ in range(first_row, last_row, most):
+                if left >= whole:
+                    for vector in range(whole // lanes):
+                        store(to + vector * size, load(source + vector * size))
+                else:
+                    for vector in range(whole // lanes):
+                        store(to + vector * size, load_some(source + vector * size, min(left, most) - vector * lanes))
+                source, to, left = source + slot, to + group_size, left - most
+            first += p.a_row
+            target += slot
+
+    @jit
+    def total(count: Any, groups: Any, factors: Any, sums: Any, begins: Any) -> None:
+        """Adds the sums over a block of terms to the totals of some groups of rows; the first block begins them."""
+        for _ in range(groups):
+            for first in range(0, most, lanes):
+                of_block, at = all_of(zero), factors + first * FLOAT_BYTES
+                for _ in range(count):
+                    of_block = add(of_block, load(at))
+                    at += slot
+                to = sums + first * FLOAT_BYTES
+                store(to, of_block if begins else add(load(to), of_block))
+            factors += group_size
+            sums += whole * FLOAT_BYTES
+
+    @jit
+    def scale(p: Any, samples: Any, rows: Any, panel: Any, values: Any) -> None:
+        """Multiplies rows of a panel's width, which lie beside each other, by the multipliers of their samples."""
+        for row in range(rows):
+            of_sample = p.multipliers + integer_at(samples + 8 * row) * p.multipliers_row + panel * row_size
+            for vector in range(VECTORS):
+                at = values + vector * size
+                store(at, multiply(load(at), load(of_sample + vector * size)))
+            values += row_size
+
+    @jit
+    def give_tiles(p: Any, groups: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, tile: Any) -> None:
+        """Gives the sums of some groups of rows and panels."""
+        for panel in range(first_panel, last_panel):
+            columns = min(width, p.columns - panel * width)
+            for group in range(first_group, last_group):
+                row = row_of(p, group, groups)
+                rows = row_of(p, group + 1, groups) - row
+                if p.row_samples != 0:
+                    scale(p, p.row_samples + 8 * row, rows, panel, tile)
+                for place in range(rows):
+                    to = p.output + (row + place) * p.output_row
+                    if p.output_rows != 0:
+                        to = integer_at(p.output_rows + 8 * (row + place))
+                    give(tile + place * row_size, to + panel * row_size, columns, p.adds)
+                tile += tile_size
+
+    @jit
+    def give_totals(p: Any, first_group: Any, last_group: Any, sums: Any) -> None:
+        """Gives the totals of some groups of rows."""
+        for group in range(first_group, last_group):
+            give(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
+            sums += whole * FLOAT_BYTES
+
+    parameters_at = record_at(BLOCKED_PARAMETERS)
+
+    def product(parameters: Any, thread: Any, threads: Any, board: Any, number: Any) -> Any:
+        p, phase = parameters_at(parameters), number + 1
+        zeros = p.scratch + thread * p.scratch_size
+        panel, packed, totals, tiles = zeros + scratch.panel, zeros + scratch.packed, zeros + scratch.totals, zeros + scratch.tiles
+        item = take(p, board, thread, threads, phase, p.items, NOTHING)
+        if item >= 0:
+            for vector in range(VECTORS):
+                store(zeros + vector * size, all_of(zero))
+        # Groups and blocks do not depend on the parts, so each sum is the same on however many threads.
+        groups, blocks = (p.rows + most - 1) // most, max(1, (p.terms + BLOCK_TERMS - 1) // BLOCK_TERMS)
+        panels, transposed = (p.columns + width - 1) // width, p.transposed != 0
+        while item >= 0:
+            row_part, panel_part = item % p.row_parts, item // p.row_parts
+            first_group, last_group = groups * row_part // p.row_parts, groups * (row_part + 1) // p.row_parts
+            first_panel, last_panel = panels * panel_part // p.panel_parts, panels * (panel_part + 1) // p.panel_parts
+            gives_totals = p.totals != 0 and panel_part == 0
+            for block in range(blocks):
+                begin = p.terms * block // blocks
+                count = p.terms * (block + 1) // blocks - begin
+                if transposed:
+                    copy_groups(p, begin, count, first_group * most, min(last_group * most, p.rows), packed)
+                if gives_totals:
+                    total(count, last_group - first_group, packed, totals, block == 0)
+                tile = tiles
+                for each in range(first_panel, last_panel):
+                    columns = min(width, p.columns - each * width)
+                    if p.b_rows != 0:
+                        for term in range(count):
+                            copy(integer_at(p.b_rows + 8 * (begin + term)) + each * row_size, 0, 1, columns, panel + term * row_size)
+                    else:
+                        copy(p.b + begin * p.b_row + each * row_size, p.b_row, count, columns, panel)
+                    if p.term_samples != 0:
+                        scale(p, p.term_samples + 8 * begin, count, each, panel)
+                    of_group = packed
+                    for group in range(first_group, last_group):
+                        row = row_of(p, group, groups)
+                        rows = row_of(p, group + 1, groups) - row
+                        factors, factor_row = (of_group, slot) if transposed else (p.a + row * p.a_row + begin * p.a_term, p.a_row)
+                        start, start_row = (zeros, 0) if block == 0 else (tile, row_size)
+                        call_product(p.product, (rows, panel, count, factors, factor_row, start, start_row, tile))
+                        of_group += group_size
+                        tile += tile_size
+            if claim(board, threads, phase, item):
+                give_tiles(p, groups, first_group, last_group, first_panel, last_panel, tiles)
+                if gives_totals:
+                    give_totals(p, first_group, last_group, totals)
+                tell(board, threads, phase, item)
+            item = take(p, board, thread, threads, phase, p.items, item)
+        return phase
+
+    return product

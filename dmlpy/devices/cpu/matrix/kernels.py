@@ -1,0 +1,87 @@
+"""The compiled matrix product: sums of some rows for a panel of columns stay in registers over all terms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.load_store import elements_of, row_copy
+from dmlpy.devices.cpu.matrix.parameters import PARAMETERS, VECTORS
+from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.thread_pool import Share
+
+
+def product_of(halves: bool, registers: Registers) -> Share:
+    """A thread's share of a matrix product, to be compiled.
+
+    Args:
+        halves: whether the tensors are FLOAT16.
+        registers: the registers that it is compiled for.
+    """
+    vectors, elements = vectors_of(registers), elements_of(halves, registers)
+    read, write, element, one, copy = elements.read, elements.write, elements.size, elements.one, row_copy(halves, registers)
+    load, store, all_of, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.multiply_add
+    at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
+    multiply, scaled, most = vectors.product_in_place(VECTORS), vectors.multiply, registers.columns(VECTORS)
+    width, row_size = VECTORS * lanes, VECTORS * size
+
+    @jit
+    def finish(p: Any, sums: Any, c: Any, output: Any, count: Any) -> None:
+        """Writes `count` columns of a row of sums to the output."""
+        for column in range(0, count, lanes):
+            left = count - column
+            value = scaled(all_of(p.alpha), load(sums + column * FLOAT_BYTES))
+            if c != 0:
+                at = c + column * p.c_column
+                added = all_of(one(at)) if p.c_column == 0 else read(at, left)
+                value = multiply_add(all_of(p.beta), added, value)
+            value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
+            write(output + column * element, value, left)
+
+    parameters_at = record_at(PARAMETERS)
+
+    def product(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+        p = parameters_at(parameters)
+        zeros, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
+        sums, floats = zeros + row_size, zeros + (1 + most) * row_size
+        item = first_item(state, p.items, thread, threads, board, met)
+        if item < p.items:
+            for vector in range(VECTORS):
+                store(zeros + vector * size, all_of(np.float32(0.0)))
+        while item < p.items:
+            row_part, rest = item % p.row_parts, item // p.row_parts
+            panel_part, entry = rest % p.panel_parts, rest // p.panel_parts
+            outer, inner = entry // p.batch, entry % p.batch
+            a = p.a + outer * p.a_outer + inner * p.a_batch
+            b = p.b + outer * p.b_outer + inner * p.b_batch
+            c = p.c + outer * p.c_outer + inner * p.c_batch
+            output = p.output + outer * p.output_outer + inner * p.output_batch
+            # Parts of rows begin at whole groups, so each row is summed alike on however many threads.
+            groups = (p.rows + most - 1) // most
+            first_group, last_group = groups * row_part // p.row_parts, groups * (row_part + 1) // p.row_parts
+            for panel in range(p.panels * panel_part // p.panel_parts, p.panels * (panel_part + 1) // p.panel_parts):
+                first_column = panel * width
+                columns = min(width, p.columns - first_column)
+                for group in range(first_group, last_group):
+                    first_row = p.rows * group // groups
+                    rows = p.rows * (group + 1) // groups - first_row
+                    factors, factor_row = a + first_row * p.a_row, p.a_row
+                    if halves:
+                        for row in range(rows):
+                            copy(factors + row * factor_row, floats + row * p.terms * FLOAT_BYTES, p.terms)
+                        factors, factor_row = floats, p.terms * FLOAT_BYTES
+                    multiply(rows, b + panel * p.panel_size, p.panel_row, p.terms, factors, factor_row, zeros, 0, sums)
+                    for row in range(first_row, first_row + rows):
+                        added = c + row * p.c_row + first_column * p.c_column if p.c != 0 else 0
+                        target = output + row * p.output_row + first_column * element
+                        finish(p, sums + (row - first_row) * row_size, added, target, columns)
+            finished += 1
+            item = next_item(state, item, p.items, threads, met)
+        wait_for_all(state, finished, p.items, thread, threads)
+
+    return product

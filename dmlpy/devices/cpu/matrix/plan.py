@@ -1,0 +1,197 @@
+"""The plan of a compiled matrix product: packed panels of B, and the parameters of its kernels."""
+
+from __future__ import annotations
+
+from math import ceil, inf, prod
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.enums import MatrixTransform
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
+from dmlpy.devices.cpu.plans import best_plan
+from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.numpy.plans import COMPUTE
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
+from dmlpy.devices.threads import available_threads
+from dmlpy.operators.activation import ActivationReluDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.numpy.convolution.geometry import Array
+    from dmlpy.operators.matrix import GEMMDesc
+
+PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:product_of", 5)
+"""The matrix product: whether of FLOAT16, and the registers."""
+PACKING = Kernel("dmlpy.devices.cpu.matrix.packing_kernels:packing_of", 5)
+"""The packing of B. The choices are those of `PRODUCT`."""
+
+_ALIGNMENT = 64
+_WORK_OF_A_THREAD = 1 << 21
+"""Multiplications that are worth waking another thread for."""
+_FLOATS_OF_A_THREAD = 1 << 17
+"""Floats to pack that are worth it."""
+_ITEMS = 4
+"""Items for each thread, at least, so that all end at about the same time."""
+
+
+class ProductPlan(Plan):
+    """GEMM by compiled kernels.
+
+    B is packed in panels of columns. A fused RELU or CLIP is applied to the sums; any other fused function follows in a pass of its own.
+
+    Args:
+        desc: a checked desc.
+    """
+
+    constants = ("b_tensor",)
+
+    def __init__(self, desc: GEMMDesc) -> None:
+        assert desc.output_tensor is not None  # guaranteed by the check
+        self._desc, self._tensors, self._registers = desc, desc.tensors(), host_registers()
+        *batch, rows, columns = desc.output_tensor.sizes
+        self._batch, self._rows, self._columns = (1, *batch)[-2:] if batch else (1, 1), rows, columns
+        self._terms, self._element = desc.a_tensor.sizes[-1], desc.a_tensor.data_type.numpy.itemsize
+        self._halves = self._element < FLOAT_BYTES
+        self._low, self._high = -inf, inf
+        self._after: Plan | None = None
+        function = desc.fused_activation
+        if isinstance(function, ActivationReluDesc):
+            self._low = 0.0
+        elif isinstance(function, ElementWiseClipDesc) and function.scale_bias is None:
+            self._low, self._high = function.min, function.max
+        elif function is not None:
+            self._after = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
+        width = VECTORS * self._registers.lanes
+        self._panels = ceil(columns / width)
+        # Where one matrix B is repeated over the batch, it is packed once.
+        self._repeats = tuple(step == 0 or size == 1 for size, step in zip(self._batch, self._steps(desc.b_tensor)[:2], strict=True))
+        entries = [1 if repeats else size for size, repeats in zip(self._batch, self._repeats, strict=True)]
+        self._packed = Layout([("panels", (*entries, self._panels, self._terms, width), COMPUTE)], _ALIGNMENT)
+        self.persistent_size = self._packed.size
+        multiplications = prod(self._batch) * rows * columns * self._terms
+        self._threads = max(1, min(available_threads(), multiplications // _WORK_OF_A_THREAD))
+        wanted = ceil((_ITEMS * self._threads if self._threads > 1 else 1) / prod(self._batch))
+        most = self._registers.columns(VECTORS)
+        self._panel_parts = min(self._panels, wanted)
+        self._row_parts = min(ceil(rows / most), ceil(wanted / self._panel_parts))
+        self._items = prod(self._batch) * self._panel_parts * self._row_parts
+        floats = (1 + most) * width + (most * self._terms if self._halves else 0)
+        self._scratch_size = ceil(floats * FLOAT_BYTES / _ALIGNMENT) * _ALIGNMENT
+        self.prepared_temporary_size = self._threads * self._scratch_size + (0 if self._after is None else self._after.temporary_size)
+        # B is read once where a group of rows is all of A.
+        self._in_place = not self._halves and rows <= most and columns % width == 0 and b_strides(desc)[1] == 1
+        self.temporary_size = self.prepared_temporary_size + (0 if self._in_place else self.persistent_size)
+
+    def load(self) -> None:
+        _ = PRODUCT(self._halves, self._registers), PACKING(self._halves, self._registers)
+        if self._after is not None:
+            self._after.load()
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        lines = [
+            f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._items} item(s)",
+            f"sums in registers: {self._registers.columns(VECTORS)} rows of {VECTORS} vectors of {self._registers.lanes} columns",
+            f"b_tensor: {self._panels} panel(s), " + ("read where it lies unless it is prepared" if self._in_place else "packed"),
+        ]
+        return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
+
+    @property
+    def packing(self) -> Hashable:
+        return packing_of(self._desc, self.constants, self._packed)
+
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        panels = self._packed.arrays_at(persistent)["panels"]
+        outer, inner, _, _ = self._steps(self._desc.b_tensor)
+        term, column = b_strides(self._desc)
+        threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
+        parameters = record_of(
+            PACKING_PARAMETERS,
+            {
+                "items": prod(panels.shape[:3]),
+                "terms": self._terms,
+                "columns": self._columns,
+                "panels": self._panels,
+                "batch": panels.shape[1],
+                "transposed": column != 1,
+                "b": constants["b_tensor"],
+                "b_outer": outer,
+                "b_batch": inner,
+                "b_row": (term if column == 1 else column) * self._element,
+                "packed": persistent,
+                "packed_outer": panels.strides[0],
+                "packed_batch": panels.strides[1],
+                "panel_size": panels.strides[2],
+            },
+        )
+        return Call(PACKING(self._halves, self._registers), parameters.ctypes.data, threads, parameters)
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        work: list[Launch] = []
+        if persistent is None and self._in_place:
+            b = self._b_in_place(tensors["b_tensor"])
+        else:
+            place = temporary + self.prepared_temporary_size if persistent is None else persistent
+            b = self._b_packed(place)
+            if persistent is None:
+                work.append(self.pack(tensors, place))
+        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._registers), self._threads
+        work.append(Call(kernel, parameters.ctypes.data, threads, parameters))
+        if self._after is not None:
+            output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
+            work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
+        return in_order(work)
+
+    def _steps(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
+        """The bytes from one entry to the next, along two dimensions of the batch, the rows and the columns."""
+        missing = (0,) * (4 - len(tensor.sizes))
+        outer, inner, row, column = (stride * self._element for stride in (*missing, *tensor.element_strides))
+        return outer, inner, row, column
+
+    def _b_in_place(self, address: int) -> dict[str, int]:
+        """The parameters of B where it lies."""
+        outer, inner, _, _ = self._steps(self._desc.b_tensor)
+        row, size = b_strides(self._desc)[0] * self._element, VECTORS * self._registers.lanes * self._element
+        return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
+
+    def _b_packed(self, place: int) -> dict[str, int]:
+        """The parameters of packed B."""
+        outer, inner, size, row = self._packed.arrays_at(place)["panels"].strides[:4]
+        outer, inner = (0 if repeats else step for repeats, step in zip(self._repeats, (outer, inner), strict=True))
+        return {"b": place, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
+
+    def _parameters(self, tensors: Pointers, temporary: int, b: Mapping[str, int]) -> Array:
+        values: dict[str, Any] = {
+            "items": self._items,
+            "rows": self._rows,
+            "terms": self._terms,
+            "columns": self._columns,
+            "panels": self._panels,
+            "row_parts": self._row_parts,
+            "panel_parts": self._panel_parts,
+            "batch": self._batch[1],
+            **b,
+            "scratch": temporary,
+            "scratch_size": self._scratch_size,
+            "alpha": self._desc.alpha,
+            "beta": self._desc.beta,
+            "low": self._low,
+            "high": self._high,
+        }
+        for name, place in (("a", "a_tensor"), ("c", "c_tensor"), ("output", "output_tensor")):
+            if place in self._tensors:
+                outer, inner, row, column = self._steps(self._tensors[place])
+                values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
+                values |= {"c_column": column} if name == "c" else {}
+        return record_of(PARAMETERS, values)
+
+
+def b_strides(desc: GEMMDesc) -> tuple[int, int]:
+    """The elements from one of B's terms to the next, and from one of its columns to the next, as they are multiplied."""
+    term, column = desc.b_tensor.element_strides[-2:]
+    return (column, term) if desc.trans_b is MatrixTransform.TRANSPOSE else (term, column)

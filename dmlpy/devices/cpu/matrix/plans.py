@@ -1,0 +1,63 @@
+"""The compiled plans of GEMM."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import DataType, MatrixTransform
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.operators.activation import ActivationDesc, ActivationReluDesc
+from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
+from dmlpy.operators.matrix import GEMMDesc
+
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.matrix.plan import ProductPlan
+    from dmlpy.devices.cpu.matrix.transposed import TransposedProductPlan
+
+_FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
+"""With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
+
+
+@plan(GEMMDesc)
+def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
+    """The plan for a checked desc, or why there is none."""
+    from dmlpy.devices.cpu.isa import refusal_of
+    from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
+
+    halves = desc.a_tensor.data_type is DataType.FLOAT16
+    if refusal := refusal_of({desc.a_tensor.data_type}):
+        return refusal
+    output, a = desc.output_tensor, desc.a_tensor
+    assert output is not None  # guaranteed by the check
+    if (output.sizes[-2] < _FEWEST_ROWS and not halves) or output.sizes[-1] < _FEWEST_COLUMNS:
+        return f"the result has fewer than {_FEWEST_ROWS} rows or {_FEWEST_COLUMNS} columns: BLAS is as fast"
+    terms = a.sizes[-1]
+    if desc.trans_a is MatrixTransform.TRANSPOSE:
+        return _transposed_plan(desc, output)
+    if (terms > 1 and a.element_strides[-1] != 1) or output.element_strides[-1] != 1:
+        return "compiled matrix products need rows of A and of the result whose elements lie side by side"
+    if terms > 1 and 1 not in b_strides(desc):
+        return "compiled matrix products need a B whose rows or columns lie side by side"
+    if desc.c_tensor is not None and desc.c_tensor.element_strides[-1] not in (0, 1):
+        return "compiled matrix products need rows of C whose elements lie side by side, or are one"
+    function = desc.fused_activation
+    if function is not None and not isinstance(function, ActivationDesc | ElementWiseClipDesc):
+        return f"{function.short_name()} is not computed with a compiled matrix product"
+    if halves and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
+        return f"{function.short_name()} is not computed with a compiled matrix product of FLOAT16"
+    return ProductPlan(desc)
+
+
+def _transposed_plan(desc: GEMMDesc, output: TensorDesc) -> TransposedProductPlan | str:
+    """The plan for a transposed A, or why there is none."""
+    from dmlpy.devices.cpu.matrix.transposed import TransposedProductPlan
+
+    if desc.a_tensor.data_type is not DataType.FLOAT32:
+        return "a compiled matrix product with a transposed A is of FLOAT32"
+    if desc.c_tensor is not None or desc.fused_activation is not None or desc.alpha != 1.0 or prod(output.sizes[:-2]) != 1:
+        return "a compiled matrix product with a transposed A is of one matrix, without C, alpha and a fused function"
+    if desc.trans_b is MatrixTransform.TRANSPOSE or any(tensor.element_strides[-1] != 1 for tensor in desc.tensors().values()):
+        return "a compiled matrix product with a transposed A needs rows whose elements lie side by side, and no transposed B"
+    return TransposedProductPlan(desc)

@@ -1,0 +1,263 @@
+"""The compiled passes of batch normalization: sums over each group, and y or dx from an element and its group's coefficients.
+
+Sums are of x - centre and its square, or in a gradient of dy, of dy * (x - centre) and of x - centre. Each piece leaves its own, and they
+are added up in float64 by whoever launches this; so they do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.load_store import elements_of
+from dmlpy.devices.cpu.normalization.parameters import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, Layout
+from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.simd import float_at, jit, record_at, vectors_of
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.thread_pool import Share
+
+
+def sums_of(layout: Layout, gradient: bool, halves: bool, registers: Registers) -> Share:
+    """A thread's share of the sums, to be compiled.
+
+    Args:
+        layout: how entries lie.
+        gradient: whether they are those of a gradient.
+        halves: whether the tensors are FLOAT16.
+        registers: the registers that it is compiled for.
+    """
+    piece = _plane_sums(gradient, halves, registers) if layout == "planes" else _row_sums(gradient, halves, registers)
+    return _over_pieces(layout, piece)
+
+
+def results_of(layout: Layout, gradient: bool, halves: bool, registers: Registers) -> Share:
+    """A thread's share of y, or of dx in a gradient, to be compiled. The arguments are those of `sums_of`."""
+    piece = _plane_results(gradient, halves, registers) if layout == "planes" else _row_results(gradient, halves, registers)
+    return _over_pieces(layout, piece)
+
+
+def _over_pieces(layout: Layout, piece: Any) -> Share:
+    """Calls piece(p, outer, group, first, last, number, scratch) for each piece: a part of a plane, or of the rows."""
+    parameters_at = record_at(PARAMETERS)
+    planes = layout == "planes"
+
+    def share(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+        p = parameters_at(parameters)
+        scratch, finished = p.scratch + thread * p.scratch_size, 0
+        count = p.outer * p.groups * p.pieces if planes else p.pieces
+        item = first_item(parameters, p.items, thread, threads, board, met)
+        while item < p.items:
+            for number in range(count * item // p.items, count * (item + 1) // p.items):
+                if planes:
+                    plane, part = number // p.pieces, number % p.pieces
+                    first, last = p.inner * part // p.pieces, p.inner * (part + 1) // p.pieces
+                    piece(p, plane // p.groups, plane % p.groups, first, last, number, scratch)
+                else:
+                    first = number * PIECE_ROWS
+                    piece(p, 0, 0, first, min(p.outer, first + PIECE_ROWS), number, scratch)
+            finished += 1
+            item = next_item(parameters, item, p.items, threads, met)
+        wait_for_all(parameters, finished, p.items, thread, threads)
+
+    return share
+
+
+def _plane_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
+    vectors, elements = vectors_of(registers), elements_of(halves, registers)
+    add, subtract, multiply_add, all_of = vectors.add, vectors.subtract, vectors.multiply_add, vectors.all_of
+    store, load_some, read, element, lanes = vectors.store, vectors.load_some, elements.read, elements.size, registers.lanes
+    size, zero = vectors.size, np.float32(0.0)
+
+    @jit
+    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+        x = p.x + outer * p.x_outer + group * p.x_group
+        dy = p.dy + outer * p.dy_outer + group * p.dy_group
+        centre = all_of(float_at(p.centre + group * FLOAT_BYTES))
+        a0, a1, b0, b1, c0, c1 = all_of(zero), all_of(zero), all_of(zero), all_of(zero), all_of(zero), all_of(zero)
+        whole = first + (last - first) // (2 * lanes) * (2 * lanes)
+        for at in range(first, whole, 2 * lanes):
+            place, following = at * element, (at + lanes) * element
+            v0, v1 = subtract(read(x + place, lanes), centre), subtract(read(x + following, lanes), centre)
+            if gradient:
+                g0, g1 = read(dy + place, lanes), read(dy + following, lanes)
+                a0, a1 = add(a0, g0), add(a1, g1)
+                b0, b1 = multiply_add(g0, v0, b0), multiply_add(g1, v1, b1)
+                c0, c1 = add(c0, v0), add(c1, v1)
+            else:
+                a0, a1 = add(a0, v0), add(a1, v1)
+                b0, b1 = multiply_add(v0, v0, b0), multiply_add(v1, v1, b1)
+        for at in range(whole, last, lanes):
+            left = last - at
+            v0 = subtract(read(x + at * element, left), centre)
+            if left < lanes:  # not the centre itself, where there is no entry
+                store(scratch, v0)
+                v0 = load_some(scratch, left)
+            if gradient:
+                g0 = read(dy + at * element, left)
+                a0, b0, c0 = add(a0, g0), multiply_add(g0, v0, b0), add(c0, v0)
+            else:
+                a0, b0 = add(a0, v0), multiply_add(v0, v0, b0)
+        sums = p.sums + number * size
+        store(sums, add(a0, a1))
+        store(sums + p.sum_size, add(b0, b1))
+        if gradient:
+            store(sums + 2 * p.sum_size, add(c0, c1))
+
+    return piece
+
+
+def _row_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
+    vectors, elements = vectors_of(registers), elements_of(halves, registers)
+    add, subtract, multiply_add, all_of = vectors.add, vectors.subtract, vectors.multiply_add, vectors.all_of
+    load, store, read, read_floats, element = vectors.load, vectors.store, elements.read, elements_of(False, registers).read, elements.size
+    lanes, size, zero = registers.lanes, vectors.size, np.float32(0.0)
+
+    @jit
+    def put(to: Any, value: Any, anew: Any) -> None:
+        store(to, value if anew else add(load(to), value))
+
+    @jit
+    def one(p: Any, x: Any, dy: Any, rows: Any, column: Any, to: Any, anew: Any) -> None:
+        """Adds up rows of a vector of groups."""
+        left = p.groups - column
+        centre = read_floats(p.centre + column * FLOAT_BYTES, left)
+        a, b, c = all_of(zero), all_of(zero), all_of(zero)
+        for _ in range(rows):
+            v = subtract(read(x, left), centre)
+            if gradient:
+                g = read(dy, left)
+                a, b, c = add(a, g), multiply_add(g, v, b), add(c, v)
+            else:
+                a, b = add(a, v), multiply_add(v, v, b)
+            x += p.x_outer
+            dy += p.dy_outer
+        put(to, a, anew)
+        put(to + p.sum_size, b, anew)
+        if gradient:
+            put(to + 2 * p.sum_size, c, anew)
+
+    @jit
+    def four(p: Any, x: Any, dy: Any, rows: Any, column: Any, to: Any, anew: Any) -> None:
+        """Adds up rows of four vectors of groups, a cache line or more at a time."""
+        place = p.centre + column * FLOAT_BYTES
+        m0, m1, m2, m3 = load(place), load(place + size), load(place + 2 * size), load(place + 3 * size)
+        a0, a1, a2, a3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
+        b0, b1, b2, b3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
+        c0, c1, c2, c3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
+        step = lanes * element
+        for _ in range(rows):
+            v0, v1 = subtract(read(x, lanes), m0), subtract(read(x + step, lanes), m1)
+            v2, v3 = subtract(read(x + 2 * step, lanes), m2), subtract(read(x + 3 * step, lanes), m3)
+            if gradient:
+                g0, g1, g2, g3 = read(dy, lanes), read(dy + step, lanes), read(dy + 2 * step, lanes), read(dy + 3 * step, lanes)
+                a0, a1, a2, a3 = add(a0, g0), add(a1, g1), add(a2, g2), add(a3, g3)
+                b0, b1, b2, b3 = multiply_add(g0, v0, b0), multiply_add(g1, v1, b1), multiply_add(g2, v2, b2), multiply_add(g3, v3, b3)
+                c0, c1, c2, c3 = add(c0, v0), add(c1, v1), add(c2, v2), add(c3, v3)
+            else:
+                a0, a1, a2, a3 = add(a0, v0), add(a1, v1), add(a2, v2), add(a3, v3)
+                b0, b1, b2, b3 = multiply_add(v0, v0, b0), multiply_add(v1, v1, b1), multiply_add(v2, v2, b2), multiply_add(v3, v3, b3)
+            x += p.x_outer
+            dy += p.dy_outer
+        for number, value in enumerate((a0, a1, a2, a3)):
+            put(to + number * size, value, anew)
+        for number, value in enumerate((b0, b1, b2, b3)):
+            put(to + p.sum_size + number * size, value, anew)
+        if gradient:
+            for number, value in enumerate((c0, c1, c2, c3)):
+                put(to + 2 * p.sum_size + number * size, value, anew)
+
+    @jit
+    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+        sums = p.sums + number * ((p.groups + lanes - 1) // lanes * size)
+        fours = p.groups // (4 * lanes) * (4 * lanes)
+        for begin in range(first, last, BLOCK_ROWS):
+            rows, anew = min(BLOCK_ROWS, last - begin), begin == first
+            x, dy = p.x + begin * p.x_outer, p.dy + begin * p.dy_outer
+            for column in range(0, fours, 4 * lanes):
+                four(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, anew)
+            for column in range(fours, p.groups, lanes):
+                one(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, anew)
+
+    return piece
+
+
+def _result_kernel(gradient: bool, registers: Registers) -> Any:
+    """result(p, x, other, centre, factor, offset, slope): `other` is what is added to y, or dy."""
+    vectors = vectors_of(registers)
+    add, subtract, multiply, multiply_add = vectors.add, vectors.subtract, vectors.multiply, vectors.multiply_add
+    all_of, at_least = vectors.all_of, vectors.at_least
+
+    @jit
+    def result(p: Any, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
+        if gradient:
+            if p.slope != 0:
+                return multiply(add(multiply_add(subtract(x, centre), slope, offset), other), factor)
+            return multiply(other, factor)
+        y = multiply_add(subtract(x, centre), factor, offset)
+        if p.add != 0:
+            y = add(y, other)
+        return at_least(y, all_of(p.low))
+
+    return result
+
+
+def _plane_results(gradient: bool, halves: bool, registers: Registers) -> Any:
+    vectors, elements, result = vectors_of(registers), elements_of(halves, registers), _result_kernel(gradient, registers)
+    all_of, read, write, element, lanes = vectors.all_of, elements.read, elements.write, elements.size, registers.lanes
+    zero = np.float32(0.0)
+
+    @jit
+    def coefficient(place: Any, group: Any) -> Any:
+        return all_of(float_at(place + group * FLOAT_BYTES) if place != 0 else zero)
+
+    @jit
+    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+        x = p.x + outer * p.x_outer + group * p.x_group
+        if gradient:
+            other, reads_other = p.dy + outer * p.dy_outer + group * p.dy_group, True
+        else:
+            other, reads_other = p.add + outer * p.add_outer + group * p.add_group, p.add != 0
+        output = p.output + outer * p.output_outer + group * p.output_group
+        centre, factor = coefficient(p.centre, group), coefficient(p.factor, group)
+        offset, slope = coefficient(p.offset, group), coefficient(p.slope, group)
+        for at in range(first, last, lanes):
+            place, left, given, value = at * element, last - at, all_of(zero), all_of(zero)
+            if p.x != 0:
+                value = read(x + place, left)
+            if reads_other:
+                given = read(other + place, left)
+            write(output + place, result(p, value, given, centre, factor, offset, slope), left)
+
+    return piece
+
+
+def _row_results(gradient: bool, halves: bool, registers: Registers) -> Any:
+    vectors, elements, result = vectors_of(registers), elements_of(halves, registers), _result_kernel(gradient, registers)
+    all_of, read, write, read_floats = vectors.all_of, elements.read, elements.write, elements_of(False, registers).read
+    element, lanes, zero = elements.size, registers.lanes, np.float32(0.0)
+
+    @jit
+    def coefficient(place: Any, column: Any, left: Any) -> Any:
+        if place == 0:
+            return all_of(zero)
+        return read_floats(place + column * FLOAT_BYTES, left)
+
+    @jit
+    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+        for row in range(first, last):
+            x, output = p.x + row * p.x_outer, p.output + row * p.output_outer
+            other = p.dy + row * p.dy_outer if gradient else p.add + row * p.add_outer
+            for column in range(0, p.groups, lanes):
+                place, left, given, value = column * element, p.groups - column, all_of(zero), all_of(zero)
+                if p.x != 0:
+                    value = read(x + place, left)
+                if gradient or p.add != 0:
+                    given = read(other + place, left)
+                centre, factor = coefficient(p.centre, column, left), coefficient(p.factor, column, left)
+                offset, slope = coefficient(p.offset, column, left), coefficient(p.slope, column, left)
+                write(output + place, result(p, value, given, centre, factor, offset, slope), left)
+
+    return piece

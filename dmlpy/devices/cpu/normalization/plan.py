@@ -1,0 +1,236 @@
+"""The compiled plans of batch normalization: NumPy's plans, with compiled passes over the tensors in place of its blocks.
+
+What there is of each group is computed as there, for all groups at once: when sums are accurate enough, statistics, and coefficients.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf, prod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.jit import Function, Kernel
+from dmlpy.devices.cpu.normalization.parameters import PARAMETERS, PIECE, PIECE_ROWS
+from dmlpy.devices.cpu.normalization.parameters import Layout as EntryLayout
+from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.numpy.normalization import forward, gradient
+from dmlpy.devices.numpy.normalization.blocks import Block
+from dmlpy.devices.numpy.normalization.common import TENSORS, Array, NormalizationLaunch, NormalizationPlan, axes_of
+from dmlpy.devices.numpy.plans import COMPUTE
+from dmlpy.devices.threads import available_threads
+from dmlpy.operators.activation import ActivationReluDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from dmlpy.devices.plan import Launch, Pointers
+    from dmlpy.operators.normalization.geometry import NormalizationGeometry
+
+SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:sums_of", 5)
+"""The sums over groups: how entries lie, whether of a gradient, whether of FLOAT16, and the registers."""
+RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:results_of", 5)
+"""y or dx. The choices are those of `SUMS`."""
+
+_WORK_OF_A_THREAD = 1 << 17
+"""Entries that are worth waking another thread for."""
+_ITEMS = 8
+"""Items for each thread, so that all end at about the same time."""
+_OUTPUTS = {"y": "output", "dx": "output"}
+
+
+def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
+    """How the entries of a checked desc's tensors lie, as the kernels read them; None if they do not read them so."""
+    roles, axes = axes_of(geometry)
+    tensors = sum(role in TENSORS for role in roles)
+    if not axes or any(stride != 1 for stride in axes[-1].strides[:tensors]):
+        return None
+    kinds = tuple(axis.reduced for axis in axes)
+    if kinds in {(True,), (False, True), (True, False, True)}:
+        return "planes"
+    return "rows" if kinds == (True, False) and axes[-1].size >= host_registers().lanes // 2 else None
+
+
+class _CompiledPlan(NormalizationPlan):
+    """What both plans share.
+
+    Args:
+        geometry: a checked desc's.
+        layout: its `entry_layout`.
+    """
+
+    is_gradient: ClassVar[bool]
+
+    def __init__(self, geometry: NormalizationGeometry, layout: EntryLayout) -> None:
+        self.layout = layout
+        super().__init__(geometry)
+        entries = prod(geometry.sizes)
+        self._threads = max(1, min(available_threads(), entries // _WORK_OF_A_THREAD))
+        self.temporary_size = self._shared.size + self._threads * self._own.size
+
+    @property
+    def extents(self) -> tuple[int, int, int, int]:
+        """The entries outside of the groups, the groups, the entries within them, and the pieces of a plane, or of all rows."""
+        sizes = [axis.size for axis in self._axes]
+        if self.layout == "rows":
+            outer, groups = sizes
+            return outer, groups, 1, ceil(outer / PIECE_ROWS)
+        outer, groups, inner = (1, 1, 1, *sizes)[-3:]
+        return outer, groups, inner, ceil(inner / PIECE)
+
+    @property
+    def kernels(self) -> tuple[Function | None, Function | None]:
+        """The functions of the sums and of the results, as far as they are needed."""
+        choices = self.layout, self.is_gradient, self._geometry.operands[self._roles[0]].data_type is DataType.FLOAT16, host_registers()
+        results = {"y", "dx"} & set(self._roles)
+        return SUMS(*choices) if self._sums() else None, RESULTS(*choices) if results else None
+
+    def load(self) -> None:
+        _ = self.kernels
+
+    def _partial_sums(self) -> tuple[Sequence[int], np.dtype[Any]]:
+        outer, groups, _, pieces = self.extents
+        lanes, sums = host_registers().lanes, 3 if self.is_gradient else 2
+        own = (pieces, ceil(groups / lanes) * lanes) if self.layout == "rows" else (outer * groups * pieces, lanes)
+        return (sums, *own), COMPUTE
+
+    def _thread_scratch(self) -> Iterable[tuple[str, Sequence[int], np.dtype[Any]]]:
+        yield "vector", (host_registers().lanes,), COMPUTE
+
+    def _describe_blocks(self) -> str:
+        outer, groups, inner, pieces = self.extents
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        lies = f"{outer} rows of {groups} groups" if self.layout == "rows" else f"{outer} x {groups} planes of {inner} entries"
+        return f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {lies}, in {pieces} piece{'s' * (pieces > 1)}"
+
+    def _describe_copies(self) -> list[str]:
+        return []
+
+
+class CompiledForwardPlan(_CompiledPlan, forward.ForwardPlan):
+    """y, and in training the statistics."""
+
+    is_gradient = False
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return _launched(_Forward(self, _CompiledLaunch(self, tensors, temporary)).run)
+
+
+class CompiledGradientPlan(_CompiledPlan, gradient.GradientPlan):
+    """dx, d_scale and d_bias."""
+
+    is_gradient = True
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return _launched(_Gradient(self, _CompiledLaunch(self, tensors, temporary)).run)
+
+
+def _launched(run: Callable[[], None]) -> Launch:
+    def launch(stream: int) -> None:
+        with np.errstate(all="ignore"):
+            run()
+
+    return launch
+
+
+class _CompiledLaunch(NormalizationLaunch):
+    """A plan's tensors and scratch in memory, and its two passes over them.
+
+    Attributes:
+        groups: a block of the first entry of each group: what indexes all statistics.
+    """
+
+    def __init__(self, plan: _CompiledPlan, pointers: Pointers, temporary: int) -> None:
+        super().__init__(plan, pointers, temporary)
+        first = tuple(slice(0, 1) if axis.reduced else slice(None) for axis in self.blocking.axes)
+        self.groups = Block(first, first, 0, self.blocking.statistics)
+        self._extents, self._is_rows, self._threads = plan.extents, plan.layout == "rows", plan._threads
+        self._zeros = np.zeros(plan.extents[1] + host_registers().lanes, COMPUTE)
+        parameters = self._parameters_of(plan)
+        self._sum, self._compute = (
+            None if kernel is None else Call(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
+        )
+
+    def add_all_up(self) -> None:
+        """Leaves the sums of all pieces."""
+        assert self._sum is not None
+        self._sum(0)
+
+    def compute(self) -> None:
+        """Computes y or dx, from the coefficients."""
+        assert self._compute is not None
+        self._compute(0)
+
+    def total(self, block: Block) -> Array:
+        sums, (outer, groups, *_) = self.statistics["sums"], self._extents
+        if self._is_rows:
+            found: Array = np.add.reduce(sums, axis=1, dtype=np.float64)[:, :groups]
+        else:
+            found = np.add.reduce(sums.reshape(len(sums), outer, groups, -1), axis=(1, 3), dtype=np.float64)
+        return found.reshape(len(sums), *self.blocking.statistics)
+
+    def _parameters_of(self, plan: _CompiledPlan) -> Array:
+        outer, groups, inner, pieces = self._extents
+        values: dict[str, Any] = {
+            "items": min(pieces if self._is_rows else outer * groups * pieces, _ITEMS * self._threads if self._threads > 1 else 1),
+            "outer": outer,
+            "groups": groups,
+            "inner": inner,
+            "pieces": pieces,
+            "scratch": self.own[0]["vector"].ctypes.data,
+            "scratch_size": plan._own.size,
+            "centre": self._zeros.ctypes.data,
+            "low": 0.0 if isinstance(plan._geometry.activation, ActivationReluDesc) else -inf,
+        }
+        if "sums" in self.statistics:
+            values |= {"sums": self.statistics["sums"].ctypes.data, "sum_size": self.statistics["sums"].strides[0]}
+        values |= {name: self.statistics[name].ctypes.data for name in ("centre", "factor", "offset", "slope") if name in self.statistics}
+        for role in TENSORS:
+            if role in self.tensors:
+                tensor, name = self.tensors[role], _OUTPUTS.get(role, role)
+                steps = tensor.strides if self._is_rows else (0, 0, *tensor.strides)[-3:]
+                values |= {name: tensor.ctypes.data, f"{name}_outer": steps[0], f"{name}_group": steps[1]}
+        if "x" not in self.tensors and "dy" in self.tensors:  # the sums of dy alone; those with x are not read
+            values |= {f"x{part}": values[f"dy{part}"] for part in ("", "_outer", "_group")}
+        return record_of(PARAMETERS, values)
+
+
+class _Forward(forward.Forward):
+    """A dispatch of the forward plan."""
+
+    _launch: _CompiledLaunch
+
+    def run(self) -> None:
+        launch = self._launch
+        if self._geometry.training:
+            self._find_statistics()
+        self._prepare(launch.groups, 0)
+        if "y" in launch.tensors:
+            launch.compute()
+
+    def _find_statistics(self) -> None:
+        launch = self._launch
+        launch.statistics["centre"].fill(0.0)
+        for attempt in range(forward.ATTEMPTS):
+            launch.add_all_up()
+            if self._settles(launch.groups, attempt):
+                break
+
+
+class _Gradient(gradient.Gradient):
+    """A dispatch of the gradient plan."""
+
+    _launch: _CompiledLaunch
+
+    def run(self) -> None:
+        launch = self._launch
+        if len(self._sums) > 1:
+            self._centre(launch.groups, 0)
+        if self._sums:
+            launch.add_all_up()
+        self._prepare(launch.groups, 0)
+        if "dx" in launch.tensors:
+            launch.compute()

@@ -1,0 +1,121 @@
+"""The compiled max and average pooling: vectors of positions, or of a window's elements where it has few positions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.convolution.gather_kernels import part_filler
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.load_store import elements_of, spread_writer
+from dmlpy.devices.cpu.pooling.pooling_parameters import PARAMETERS
+from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.simd import float_at, integer_at, jit, record_at, vectors_of
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.thread_pool import Share
+
+
+def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registers) -> Share:
+    """A thread's share of a pooling, to be compiled.
+
+    Args:
+        kind: what is made of a window's elements.
+        halves: whether input and output are of FLOAT16.
+        registers: the registers that it is compiled for.
+    """
+    vectors, fill, lanes = vectors_of(registers), part_filler(halves, registers), registers.lanes
+    elements = elements_of(halves, registers)
+    read, one, set_one, element_size, write = elements.read, elements.one, elements.set_one, elements.size, spread_writer(halves, registers)
+    load, store, all_of, multiply, divide = vectors.load, vectors.store, vectors.all_of, vectors.multiply, vectors.divide
+    averages = kind == "average"
+    neutral = np.float32(0.0 if averages else -np.inf)
+    joined = vectors.add if averages else _larger(registers)
+
+    @jit
+    def joined_scalars(a: Any, b: Any) -> Any:
+        if averages:
+            return a + b
+        return b if b > a or b != b else a  # NaN wins
+
+    @jit
+    def over_positions(p: Any, part: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
+        for row in range(rows):
+            begin = part + row * p.pitch * FLOAT_BYTES
+            for column in range(0, p.out_width, lanes):
+                at = begin + column * FLOAT_BYTES
+                value = load(at + integer_at(p.offsets))
+                for tap in range(1, p.taps):
+                    value = joined(value, load(at + integer_at(p.offsets + 8 * tap)))
+                if averages:
+                    height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
+                    value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
+                target = output + row * p.output_row + column * p.output_element
+                write(target, value, p.out_width - column, p.output_element, vector)
+
+    @jit
+    def over_window(p: Any, source: Any, y: Any, x: Any, scratch: Any) -> Any:
+        """What a window gives, by vectors of its rows' elements."""
+        top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
+        low, high = max(0, left), min(p.width, left + p.window_x)
+        whole = low + max(0, high - low) // lanes * lanes
+        several, single = all_of(neutral), neutral
+        for row in range(max(0, top), min(p.height, top + p.window_y)):
+            at = source + row * p.input_row
+            for column in range(low, whole, lanes):
+                several = joined(several, read(at + column * element_size, lanes))
+            for column in range(whole, high):
+                single = joined_scalars(single, one(at + column * element_size))
+        store(scratch, several)
+        for lane in range(lanes):
+            single = joined_scalars(single, float_at(scratch + lane * FLOAT_BYTES))
+        return single
+
+    parameters_at = record_at(PARAMETERS)
+
+    def pool(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+        p = parameters_at(parameters)
+        scratch, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
+        item = first_item(state, p.items, thread, threads, board, met)
+        while item < p.items:
+            for number in range(p.planes * item // p.items, p.planes * (item + 1) // p.items):
+                plane, tile = number // p.tiles, number % p.tiles
+                image, channel = plane // p.image_planes, plane % p.image_planes
+                source = p.input + image * p.input_image + channel * p.input_channel
+                output = p.output + image * p.output_image + channel * p.output_channel
+                first_row = tile * p.rows
+                rows = min(p.rows, p.out_height - first_row)
+                if p.along == 0:
+                    fill(p, scratch, source, 0, first_row)
+                    over_positions(p, scratch, output + first_row * p.output_row, first_row, rows, scratch + p.plane)
+                else:
+                    for y in range(first_row, first_row + rows):
+                        for x in range(p.out_width):
+                            value = over_window(p, source, y, x, scratch)
+                            if averages:
+                                value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
+                            set_one(output + y * p.output_row + x * p.output_element, value)
+            finished += 1
+            item = next_item(state, item, p.items, threads, met)
+        wait_for_all(state, finished, p.items, thread, threads)
+
+    return pool
+
+
+def _larger(registers: Registers) -> Any:
+    kind = vectors_of(registers).kind
+
+    @intrinsic
+    def larger(context: Any, x: Any, y: Any) -> Any:
+        """The larger number of each lane; NaN where there is one."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            x, y = arguments
+            found = builder.select(builder.fcmp_ordered(">", y, x), y, x)
+            return builder.select(builder.fcmp_unordered("uno", y, y), y, found)
+
+        return kind(kind, kind), generate
+
+    return larger

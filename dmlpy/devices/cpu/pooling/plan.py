@@ -1,0 +1,145 @@
+"""The plan of a compiled max or average pooling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, inf, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.cpu.convolution.layout import PartLayout
+from dmlpy.devices.cpu.convolution.steps import steps_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.pooling.pooling_counts import window_counts
+from dmlpy.devices.cpu.pooling.pooling_parameters import PARAMETERS
+from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.threads import available_threads
+from dmlpy.operators.pooling.average import AveragingDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.jit import Function
+    from dmlpy.devices.numpy.convolution.geometry import Array
+    from dmlpy.operators.pooling.windows import ForwardPoolingDesc
+
+POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:pooling_of", 5)
+"""The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the registers."""
+
+_ALIGNMENT = 64
+_PART = 1 << 17
+"""Bytes of a tile's part of the input, at most."""
+_WORK_OF_A_THREAD = 1 << 20
+"""Taps of all positions that are worth waking another thread for."""
+_ITEMS = 4
+"""Items for each thread."""
+
+
+class PoolingPlan(PlanWithoutConstants):
+    """A pooling of FLOAT32 or FLOAT16 over two dimensions by a compiled kernel.
+
+    Args:
+        desc: a checked desc of four dimensions, without indices.
+    """
+
+    def __init__(self, desc: ForwardPoolingDesc) -> None:
+        assert desc.output_tensor is not None  # guaranteed by the check
+        self._tensors, self._registers = desc.tensors(), host_registers()
+        self._halves = desc.input_tensor.data_type is DataType.FLOAT16
+        self._averages = isinstance(desc, AveragingDesc)
+        (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
+        self._planes, self._channels, self._spatial, self._out = batch * channels, channels, (height, width), (out[0], out[1])
+        dilations = getattr(desc, "dilations", (1, 1))
+        window, strides = (desc.window_size[-2], desc.window_size[-1]), (desc.strides[-2], desc.strides[-1])
+        self._starts = desc.start_padding[-2:]
+        self._window, self._strides = window, strides
+        # Windows without neighbours, such as one that covers the whole image, have vectors of their own elements.
+        few = out[1] < self._registers.lanes // 2 and window[1] >= strides[1] * 2
+        self._along = (
+            few and tuple(dilations[-2:]) == (1, 1) and steps_of(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
+        )
+        single = PartLayout(1, out[1], window, strides, (dilations[-2], dilations[-1]))
+        rows = max(1, _PART // (single.plane // single.phase_rows) - single.reach)
+        self._part = replace(single, rows=ceil(out[0] / ceil(out[0] / rows)))
+        self._tiles = ceil(out[0] / self._part.rows)
+        taps = self._planes * prod(out) * prod(window)
+        self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, self._planes * self._tiles))
+        self._items = min(self._planes * self._tiles, _ITEMS * self._threads)
+        lanes = self._registers.lanes * FLOAT_BYTES
+        self._scratch_size = lanes if self._along else -(-(self._part.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
+        self.temporary_size = self._threads * self._scratch_size
+        self._offsets = self._part.offsets()
+        counts: tuple[Array, Array] = window_counts(desc, self._registers) if self._averages else (np.ones(1), np.ones(1))
+        self._row_counts, self._column_counts = counts
+
+    def load(self) -> None:
+        self._kernel()
+
+    def _kernel(self) -> Function:
+        return POOLING("average" if self._averages else "max", self._halves, self._registers)
+
+    def is_dense(self, most: int) -> bool:
+        """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
+        part = self._part
+        return self._along or part.plane <= most * prod(part.taps) * part.rows * part.columns * FLOAT_BYTES
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        what = "a window's elements" if self._along else f"positions; tiles of {self._part.rows} row(s), copied with their padding"
+        return f"compiled by Numba, float32 arithmetic on {threads}; vectors of {what}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        parameters = self._parameters(tensors, temporary)
+        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+
+    def _parameters(self, tensors: Pointers, temporary: int) -> Array:
+        (height, width), (window_y, window_x), part = self._spatial, self._window, self._part
+        source, output = (steps_of(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
+        if self._along and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[3] == width * source[4]:
+            # A window over the whole of an image without gaps: one row.
+            height, width, window_y, window_x = 1, height * width, 1, height * width
+        values: dict[str, Any] = {
+            "items": self._items,
+            "planes": self._planes * self._tiles,
+            "tiles": self._tiles,
+            "image_planes": self._channels,
+            "channels": 1,
+            "depth": 1,
+            "depth_taps": 1,
+            "height": height,
+            "width": width,
+            "out_height": self._out[0],
+            "out_width": self._out[1],
+            "stride_y": self._strides[0],
+            "stride_x": self._strides[1],
+            "pad_y": self._starts[0],
+            "pad_x": self._starts[1],
+            "window_y": window_y,
+            "window_x": window_x,
+            "taps": len(self._offsets),
+            "rows": part.rows,
+            "phase_rows": part.phase_rows,
+            "pitch": part.pitch,
+            "plane": part.plane,
+            "along": self._along,
+            "input": tensors["input_tensor"],
+            "input_image": source[0],
+            "input_channel": source[1],
+            "input_row": source[3],
+            "input_element": source[4],
+            "offsets": self._offsets.ctypes.data,
+            "output": tensors["output_tensor"],
+            "output_image": output[0],
+            "output_channel": output[1],
+            "output_row": output[3],
+            "output_element": output[4],
+            "row_counts": self._row_counts.ctypes.data,
+            "column_counts": self._column_counts.ctypes.data,
+            "scratch": temporary,
+            "scratch_size": self._scratch_size,
+            "padding": 0.0 if self._averages else -inf,
+        }
+        return record_of(PARAMETERS, values)

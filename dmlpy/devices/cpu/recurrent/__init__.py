@@ -1,0 +1,1 @@
+"""Compiled recurrent layers: kernels, and the plans that run them."""

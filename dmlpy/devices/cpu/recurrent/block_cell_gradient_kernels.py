@@ -1,0 +1,136 @@
+"""The compiled gradient of one step of gated recurrent units: rows of the weights are multiplied by gradients as they lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.load_store import elements_of
+from dmlpy.devices.cpu.recurrent.block_cell_parameters import BLOCK_TERMS, GRADIENT_PARAMETERS
+from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
+from dmlpy.devices.cpu.small_products import row_products
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.thread_pool import Share
+
+_MOST_IN_PLACE = 4
+"""Samples for which weights are not copied: for more of them they are read from the first-level cache."""
+
+
+def gradient_of(halves: bool, registers: Registers) -> Share:
+    """A thread's share of the gradient, to be compiled.
+
+    Args:
+        halves: whether the tensors are FLOAT16.
+        registers: the registers that it is compiled for.
+    """
+    vectors, elements, floats = vectors_of(registers), elements_of(halves, registers), elements_of(False, registers)
+    load, store, all_of, lanes = vectors.load, vectors.store, vectors.all_of, registers.lanes
+    add, subtract, multiply, multiply_add = vectors.add, vectors.subtract, vectors.multiply, vectors.multiply_add
+    read, write, element, put = elements.read, elements.write, elements.size, floats.write
+    products, block_row, one = row_products(registers), BLOCK_TERMS * FLOAT_BYTES, np.float32(1.0)
+
+    @jit
+    def begin(p: Any, row: Any) -> None:
+        """Computes a sample's d_c_bar and d_u_bar."""
+        store(p.gates_bar + row * p.gates_bar_row + 2 * p.units * FLOAT_BYTES, all_of(np.float32(0.0)))
+        for unit in range(0, p.units, lanes):
+            place, left = unit * element, p.units - unit
+            u, c = read(p.u + row * p.u_row + place, left), read(p.c + row * p.c_row + place, left)
+            h_prev = read(p.h_prev + row * p.h_prev_row + place, left)
+            of_candidate = multiply(read(p.d_h + row * p.d_h_row + place, left), subtract(all_of(one), u))
+            slope = multiply(subtract(all_of(one), c), add(all_of(one), c))  # 1 - c * c would lose digits where c is near 1
+            d_c_bar = multiply(of_candidate, slope)
+            d_u_bar = multiply(multiply(of_candidate, subtract(h_prev, c)), u)
+            store(p.candidate_bar + row * p.candidate_bar_row + unit * FLOAT_BYTES, d_c_bar)
+            put(p.gates_bar + row * p.gates_bar_row + (p.units + unit) * FLOAT_BYTES, d_u_bar, left)
+            if p.d_c_bar != 0:
+                write(p.d_c_bar + row * p.d_c_bar_row + place, d_c_bar, left)
+            if p.d_r_bar_u_bar != 0:
+                write(p.d_r_bar_u_bar + row * p.d_r_bar_u_bar_row + p.units * element + place, d_u_bar, left)
+
+    @jit
+    def copy(source: Any, source_row: Any, rows: Any, terms: Any, target: Any) -> None:
+        """Copies a block of weights to floats, with zeros up to a whole vector."""
+        for row in range(rows):
+            for term in range(0, terms, lanes):
+                store(target + row * block_row + term * FLOAT_BYTES, read(source + row * source_row + term * element, terms - term))
+
+    @jit
+    def keep(p: Any, row: Any, of_state: Any, entry: Any, left: Any, total: Any) -> None:
+        """Keeps some entries of d_x2, or of d_h_prevr, from which d_r_bar follows."""
+        of_state_at = (p.inputs + lanes - 1) // lanes * lanes
+        store(p.from_candidate + row * p.from_candidate_row + (entry + of_state * of_state_at) * FLOAT_BYTES, total)
+        if of_state != 0:
+            r, h_prev = read(p.r + row * p.r_row + entry * element, left), read(p.h_prev + row * p.h_prev_row + entry * element, left)
+            d_r_bar = multiply(multiply(multiply(total, h_prev), r), subtract(all_of(one), r))
+            put(p.gates_bar + row * p.gates_bar_row + entry * FLOAT_BYTES, d_r_bar, left)
+            if p.d_r_bar_u_bar != 0:
+                write(p.d_r_bar_u_bar + row * p.d_r_bar_u_bar_row + entry * element, d_r_bar, left)
+
+    @jit
+    def finish(p: Any, row: Any, of_state: Any, entry: Any, left: Any, total: Any) -> None:
+        """Writes some entries of d_x or d_h_prev."""
+        of_state_at, place = (p.inputs + lanes - 1) // lanes * lanes, entry * element
+        of_candidate = load(p.from_candidate + row * p.from_candidate_row + (entry + of_state * of_state_at) * FLOAT_BYTES)
+        if of_state == 0:
+            write(p.d_x + row * p.d_x_row + place, add(total, of_candidate), left)
+        else:
+            kept = multiply(read(p.d_h + row * p.d_h_row + place, left), read(p.u + row * p.u_row + place, left))
+            kept = multiply_add(of_candidate, read(p.r + row * p.r_row + place, left), kept)
+            write(p.d_h_prev + row * p.d_h_prev_row + place, add(total, kept), left)
+
+    @jit
+    def block_of(p: Any, gates: Any, of_state: Any, entry: Any, left: Any, first: Any, last: Any, scratch: Any) -> None:
+        """The products of some rows of weights with some samples' gradients, and what follows from them."""
+        if gates != 0:
+            weights, weights_row, terms, factors, factors_row = p.w_ru, p.w_ru_row, 2 * p.units, p.gates_bar, p.gates_bar_row
+        else:
+            weights, weights_row, terms, factors, factors_row = p.w_c, p.w_c_row, p.units, p.candidate_bar, p.candidate_bar_row
+        weights += (of_state * p.inputs + entry) * weights_row
+        in_place = not halves and last - first <= _MOST_IN_PLACE and left >= lanes
+        for term in range(0, terms, BLOCK_TERMS):
+            count = min(BLOCK_TERMS, terms - term)
+            if not in_place:
+                copy(weights + term * element, weights_row, min(left, lanes), count, scratch)
+            for row in range(first, last):
+                gradients = factors + row * factors_row + term * FLOAT_BYTES
+                if in_place:
+                    total = products(weights + term * FLOAT_BYTES, weights_row, count, gradients)
+                else:
+                    total = products(scratch, block_row, (count + lanes - 1) // lanes * lanes, gradients)
+                if term > 0:
+                    total = add(load(p.sums + row * p.sums_row), total)
+                if count < terms - term:
+                    store(p.sums + row * p.sums_row, total)
+                elif gates != 0:
+                    finish(p, row, of_state, entry, left, total)
+                else:
+                    keep(p, row, of_state, entry, left, total)
+
+    parameters_at = record_at(GRADIENT_PARAMETERS)
+
+    def gradient(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+        p, finished = parameters_at(parameters), 0
+        scratch = p.scratch + thread * p.scratch_size
+        item = first_item(parameters, p.items, thread, threads, board, met)
+        while item < p.items:
+            first, last = p.batch * item // p.items, p.batch * (item + 1) // p.items
+            for row in range(first, last):
+                begin(p, row)
+            wanted = p.d_x | p.d_h_prev | p.d_r_bar_u_bar
+            for part in range(4):
+                gates, of_state = part // 2, part % 2
+                output = p.d_x if of_state == 0 else wanted if gates == 0 else p.d_h_prev
+                if output != 0:
+                    entries = p.units if of_state != 0 else p.inputs
+                    for entry in range(0, entries, lanes):
+                        block_of(p, gates, of_state, entry, entries - entry, first, last, scratch)
+            finished += 1
+            item = next_item(parameters, item, p.items, threads, met)
+        wait_for_all(parameters, finished, p.items, thread, threads)
+
+    return gradient

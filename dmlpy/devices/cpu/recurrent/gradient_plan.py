@@ -1,0 +1,307 @@
+"""The compiled plan of the gradients of RNN, LSTM and GRU: the walk back over a block of steps, then the products over all of them.
+
+The gates' gradients of a block are a matrix with a row for each step that a sample takes. x and h[t-1] are such matrices already, so
+the gradients of the weights and x take a product each. Blocks are summed in the order of the walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.matrix.blocked import load_products, scratch_bytes
+from dmlpy.devices.cpu.matrix.parameters import VECTORS
+from dmlpy.devices.cpu.phased import PHASED, Part
+from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.recurrent.activations import constants_of, names_of
+from dmlpy.devices.cpu.recurrent.gate_columns import GateColumns
+from dmlpy.devices.cpu.recurrent.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
+from dmlpy.devices.cpu.recurrent.items import item_groups, item_size, walk_patience
+from dmlpy.devices.cpu.recurrent.packing import PACKING, PackedMatrix, bound_packing, is_packable
+from dmlpy.devices.cpu.recurrent.parameters import GRADIENT_PARAMETERS, copied, gradient_phases_of
+from dmlpy.devices.cpu.recurrent.plan import described_options, launch_of, step_threads, two_phases
+from dmlpy.devices.cpu.recurrent.reserve import RESERVE_LAYOUT, ReserveRows
+from dmlpy.devices.cpu.recurrent.rows import ADDRESSES, CLEARING, ROWS, ActiveRows, selects
+from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
+from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
+from dmlpy.devices.threads import available_threads
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.phased import Call, Work
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+
+GRADIENT_WALK = Kernel("dmlpy.devices.cpu.recurrent.walk:gradient_walk_of", 5, returns=True)
+"""The walk back of all cells, which calls the phases of one."""
+GRADIENT_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:gradient_step_of", 6)
+"""The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
+RESET_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:reset_step_of", 6)
+"""The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
+PROJECTION_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:projection_step_of", 6)
+"""The first phase of the step of an LSTM with a projection: the registers."""
+PROJECTED_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:projected_step_of", 6)
+"""Its second phase: its activations' names, and the registers."""
+
+_ALIGNMENT = 64
+_BLOCK_ROWS = 2048
+"""Rows (steps times batch) that one block's products sum over, at most, unless one step has more."""
+
+
+class GradientPlan(PlanWithoutConstants):
+    """The gradient of RNN, LSTM or GRU by compiled walks.
+
+    Args:
+        desc: a checked desc.
+    """
+
+    reserve_layout = RESERVE_LAYOUT
+
+    def __init__(self, desc: RecurrentGradDesc) -> None:
+        self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
+        sizes, self._registers = self._sizes, host_registers()
+        self._columns = GateColumns.of(self._cell, sizes.hidden_size)
+        self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
+        self._threads = step_threads(sizes, self._blocks)
+        # It does not depend on the threads: a sample alone is summed in another order in panels of one block.
+        self._panel = VECTORS if min(self._blocks, self._entry_blocks) > 1 else 1
+        self._panels, self._entry_panels = (-(-blocks // self._panel) for blocks in (self._blocks, self._entry_blocks))
+        self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
+        blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
+        self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
+        self._selects = selects(self._tensors)
+        self._product_threads = max(available_threads(), self._threads)
+        self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
+        self.temporary_size = self._scratch.size
+
+    def load(self) -> None:
+        for direction in range(self._sizes.num_directions):
+            self._addresses(direction)
+        GRADIENT_WALK()
+        PHASED()
+        PACKING(self._registers)
+        if self._selects:
+            ROWS()
+            ADDRESSES()
+            CLEARING(self._registers)
+        for transposed in (False, True):
+            load_products(transposed=transposed)
+
+    def _addresses(self, direction: int) -> dict[str, int]:
+        """The compiled functions of a direction's walk, by the names of its parameters."""
+        cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
+        found = {"take": TAKE.address(), "product": PRODUCT.address(self._panel, False, registers)}
+        if cell.projection:
+            return found | {"step_phase": PROJECTION_STEP.address(registers), "second_phase": PROJECTED_STEP.address(names, registers)}
+        found["step_phase"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, registers)
+        return found | ({"second_phase": RESET_STEP.address(names, registers)} if cell.resets_first else {})
+
+    def describe(self) -> str:
+        sizes = self._sizes
+        names = ("input", "weight", "recurrence", "bias", "projection")
+        products = [name for name in names if f"{name}_gradient_tensor" in self._tensors]
+        summed = f"gradients of {', '.join(products)}: products of" if products else "no product over"
+        return "\n".join(
+            [
+                f"Numba, float32 arithmetic; {sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
+                f"step: blocks of {self._registers.lanes} units, {self._panel} at a time, of up to "
+                f"{self._registers.columns(self._panel)} samples in registers, {self._blocks} block(s)",
+                f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",
+                *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
+                *described_options(self._cell, sizes, self._tensors),
+            ]
+        )
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
+
+    def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
+        """Binds as `bind` does, over arrays of the described sizes, strides and types."""
+        sizes, scratch = self._sizes, self._scratch.arrays_at(temporary)
+        work: list[Work] = []
+        for direction in range(sizes.num_directions):
+            work += self._direction(direction, arrays, scratch)
+        return launch_of(work, ignores=True)
+
+    def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        sizes, lanes, blocks, cell = self._sizes, self._registers.lanes, self._blocks, self._cell
+        batch, hidden, entries, rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, self._block_steps * sizes.batch_size
+        panels, entry_panels, width = self._panels, self._entry_panels, self._panel * lanes
+        sums = max(item_size(sizes, count, self._groups) for count in (panels, entry_panels))
+        if "state_dropout_tensor" in self._tensors:
+            sums += item_size(sizes, 1, self._groups)  # a gate's product
+        shapes: dict[str, tuple[int, ...]] = {
+            "recurrence": (entry_panels, (len(self._columns.of_state[1]) - cell.resets_first) * hidden, width),
+            "zeros": (width,),
+            "carry": (self._entry_blocks, batch, lanes),
+            "gates": (rows, self._columns.gates * hidden + entries * cell.projection + GATES_PADDING),
+            "own": (self._threads, sums, width),
+        }
+        if cell.has_memory:
+            shapes["memory_carry"] = (blocks, batch, lanes)
+        if cell.peephole:
+            shapes["peephole"] = (blocks, 3, lanes)
+        if cell.resets_first:
+            shapes |= {"candidate": (panels, hidden, width), "operand": (rows, hidden)}
+        if cell.projection:
+            shapes["projection"] = (panels, entries, width)
+        upstream = self._tensors.get("output_sequence_gradient_tensor")
+        if upstream is not None and not (upstream.data_type.numpy == np.float32 and upstream.element_strides[-1] == 1):
+            shapes["upstream"] = (self._block_steps, batch, entries)
+        shapes |= product_shapes(self._desc, self._columns, self._block_steps)
+        floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
+        products = ("products", (scratch_bytes(self._product_threads),), np.dtype(np.uint8))
+        samples = [("samples", (rows,), np.dtype(np.int64))] if any("dropout" in name for name in shapes) else []
+        return [*floats, products, *samples, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
+
+    # the work of a direction
+
+    def _direction(self, direction: int, arrays: Arrays, scratch: Arrays) -> list[Work]:
+        sizes, block = self._sizes, self._block_steps
+        backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
+        rows = ActiveRows(sizes.seq_length, sizes.batch_size, arrays, backward, scratch)
+        reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
+        pack, (begin, end) = self._packing(direction, arrays, scratch), self._states(direction, arrays, scratch, rows)
+        fixed = self._parameters(direction, backward, scratch, rows, reserve)
+        products = RowProducts(self._desc, self._columns, direction, backward, reserve, arrays, scratch, rows, self._product_threads)
+        upstream = arrays.get("output_sequence_gradient_tensor")
+        starts = range(0, sizes.seq_length, block)
+        walk, items = GRADIENT_WALK.address(), prod(self._groups)
+        work: list[Work] = [rows.update, begin]
+        packing: list[Work] = [pack]
+        for start in starts if backward else reversed(starts):
+            stop = min(start + block, sizes.seq_length)
+            parameters = copied(fixed)
+            parameters["steps"], parameters["time"] = stop - start, start
+            if upstream is not None:
+                given = upstream[start:stop, direction]
+                if "upstream" in scratch:
+                    work.append(partial(np.copyto, scratch["upstream"][: stop - start], given))
+                    given = scratch["upstream"]
+                parameters["upstream"] = given.ctypes.data - start * given.strides[0]
+                parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
+            phases = gradient_phases_of(stop - start, two=two_phases(self._cell))
+            before, sums, after = products.bound(BlockRows(start, stop), first=bool(packing))
+            of_steps = Part(walk, parameters.ctypes.data, phases, items, self._threads, True, parameters)
+            work += [*before, *packing, of_steps, *sums, *after]
+            packing.clear()
+        return [*work, end, products.give]
+
+    def _packing(self, direction: int, arrays: Arrays, scratch: Arrays) -> Work:
+        """Copies R, and peepholes and the projection, to blocks of units."""
+        sizes, hidden, waiting = self._sizes, self._sizes.hidden_size, self._cell.resets_first
+        by_gate = arrays["recurrence_tensor"][0, direction].reshape(sizes.gates, hidden, sizes.state_size)
+        gates = self._columns.of_state[1]
+        targets = [
+            (scratch["recurrence"][:, at * hidden : (at + 1) * hidden], gate) for at, gate in enumerate(gates[: len(gates) - waiting])
+        ]
+        if waiting:
+            targets.append((scratch["candidate"], gates[-1]))
+        pieces = [(target, by_gate[gate]) for target, gate in targets]
+        if "projection" in scratch:
+            pieces.append((scratch["projection"], arrays["projection_tensor"][0, direction]))
+        if "peephole" in scratch:
+            pieces.append((scratch["peephole"], arrays["peephole_tensor"][0, 0, direction].reshape(3, hidden)))
+        if all(is_packable(matrix) for _, matrix in pieces):
+            return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], self._registers)
+        copies: list[tuple[Array, Array | float]] = []
+        for target, matrix in pieces:
+            width = target.shape[-1]
+            whole, left = divmod(matrix.shape[1], width)
+            if left:
+                copies += [(target[whole], 0.0), (target[whole, :, :left], matrix[:, whole * width :])]
+            copies.append((target[:whole].swapaxes(0, 1), matrix[:, : whole * width].reshape(len(matrix), whole, width)))
+
+        def pack() -> None:
+            for target, source in copies:
+                target[...] = source
+
+        return pack
+
+    def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[Call, Call]:
+        """The gradients of the final states and the multipliers of dropout, before the walk, and those of the initial states, after it."""
+        order, lanes = rows.order if self._selects else slice(None), self._registers.lanes
+        names = {"carry": ("output_single", "hidden_init"), "memory_carry": ("output_cell_single", "cell_mem_init")}
+        units = {"carry": self._sizes.state_size, "memory_carry": self._sizes.hidden_size}
+        begins: list[tuple[Array, int, Array | None]] = []
+        ends: list[tuple[Array, Array]] = []
+        for carry, (single, initial) in names.items():
+            if carry not in scratch:
+                continue
+            upstream, target = arrays.get(f"{single}_gradient_tensor"), arrays.get(f"{initial}_gradient_tensor")
+            begins.append((scratch[carry], units[carry], None if upstream is None else upstream[0, direction]))
+            if target is not None:
+                ends.append((target[0, direction], scratch[carry]))
+        copies: list[tuple[Array, Array | float]] = [(scratch["zeros"], 0.0)]
+        for name, (_, gates) in (("input", self._columns.of_input), ("state", self._columns.of_state)):
+            if f"{name}_dropout" in scratch:
+                given, copy = arrays[f"{name}_dropout_tensor"][direction], scratch[f"{name}_dropout"]
+                copies += [(copy[at, :, : given.shape[2]], given[gate]) for at, gate in enumerate(gates)]
+
+        def begin() -> None:
+            for target, source in copies:
+                target[...] = source
+            for carry, count, upstream in begins:
+                carry[...] = 0.0
+                if upstream is not None:
+                    (whole, left), given = divmod(count, lanes), upstream[order]
+                    carry[:whole].swapaxes(0, 1)[...] = given[:, : whole * lanes].reshape(len(given), whole, -1) if whole else 0.0
+                    if left:
+                        carry[whole, :, :left] = given[:, whole * lanes :]
+
+        def end() -> None:
+            for target, carry in ends:
+                target[order] = carry.swapaxes(0, 1).reshape(len(target), -1)[:, : target.shape[1]]
+
+        return begin, end
+
+    def _parameters(self, direction: int, backward: bool, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows) -> Array:
+        """The parameters that all blocks share."""
+        sizes, before, after = self._sizes, int(backward), int(not backward)
+        values: dict[str, Any] = {
+            "batch": sizes.batch_size,
+            "hidden": sizes.hidden_size,
+            "entries": sizes.state_size,
+            "blocks": self._blocks,
+            "entry_blocks": self._entry_blocks,
+            "backward": backward,
+            "couple": self._cell.couple_input_forget,
+            "clip": self._cell.clip or 0.0,
+            "constants": constants_of(self._desc.activations_of(direction)),
+            "kept": reserve.kept[direction].ctypes.data,
+            "kept_values": self._cell.kept,
+            "hidden_before": reserve.hidden[direction, before:].ctypes.data,
+            "gates_row": scratch["gates"].strides[0],
+            "state_gradient": self._columns.gates * sizes.hidden_size * FLOAT_BYTES,
+            "terms": scratch["recurrence"].shape[1],
+            "panel": self._panel,
+            "columns": self._registers.columns(self._panel),
+            "block_groups": self._groups[0],
+            "sample_groups": self._groups[1],
+            "patience": walk_patience(sizes, self._groups, 0, self._registers),
+            "own_size": scratch["own"].strides[0],
+        }
+        values |= self._addresses(direction)
+        if reserve.memory is not None:
+            values["memory_before"] = reserve.memory[direction, before:].ctypes.data
+            values["memory_after"] = reserve.memory[direction, after:].ctypes.data
+        for name in ("recurrence", "candidate", "projection", "zeros", "carry", "memory_carry", "gates", "own", "operand", "peephole"):
+            if name in scratch:
+                values[name] = scratch[name].ctypes.data
+        if "state_dropout" in scratch:
+            multipliers = scratch["state_dropout"]
+            values |= {"state_dropout": multipliers.ctypes.data, "dropout_row": multipliers.strides[1]}
+            if self._cell.resets_first:
+                values["candidate_dropout"] = multipliers[-1].ctypes.data
+        values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
+        if rows.skips is not None:
+            values["skips"] = rows.skips.ctypes.data
+        return record_of(GRADIENT_PARAMETERS, values)

@@ -1,0 +1,310 @@
+"""The products over the steps of a block: from rows of the gates' gradients those of x, W, R, the biases and the peepholes.
+
+They are compiled, as the walk is: the threads of NumPy's BLAS look for more work for a tenth of a second after each product, on the
+processors that the next walk needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, RowMultipliers, whole_panels
+from dmlpy.devices.cpu.recurrent.operands import Rows, Stage, copied, has_rows, in_place, matrix_of
+
+if TYPE_CHECKING:
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.phased import Call, Part
+    from dmlpy.devices.cpu.recurrent.gate_columns import GateColumns
+    from dmlpy.devices.cpu.recurrent.reserve import ReserveRows
+    from dmlpy.devices.cpu.recurrent.rows import ActiveRows
+    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+_PEEPHOLES = (0, 1, 2)
+GATES_PADDING = 16
+"""Floats between the rows of the gates' gradients: rows that are apart by a power of two share few sets of a cache."""
+
+
+class BlockRows(NamedTuple):
+    """Steps whose products are taken at once, from `start` up to `stop`."""
+
+    start: int
+    stop: int
+
+
+class BlockWork(NamedTuple):
+    """The work on a block: what may come before its walk, the parts that follow it, and what comes after those."""
+
+    before: list[Call]
+    parts: list[Part]
+    after: list[Call]
+
+
+def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) -> dict[str, tuple[int, ...]]:
+    """The named scratch of the products, without gradients that are not described, and the multipliers of h, which the walk reads, too.
+
+    Args:
+        desc: a checked desc.
+        columns: those of the gates' gradients.
+        block: steps of a block.
+    """
+    sizes, tensors, (_, of_input), (_, of_state) = desc.geometry, desc.tensors(), columns.of_input, columns.of_state
+    batch, width, hidden, entries = sizes.batch_size, sizes.input_size, sizes.hidden_size, sizes.state_size
+    names = ("input", "weight", "recurrence", "bias", "peephole", "projection")
+    given = {name for name in names if f"{name}_gradient_tensor" in tensors}
+    rows = block * batch
+    sums = {
+        "weight": (len(of_input) * hidden, width),
+        "recurrence": (len(of_state) * hidden, entries),
+        "bias": (columns.gates * hidden,),
+        "peephole": (len(_PEEPHOLES), hidden),
+        "projection": (entries, hidden),
+    }
+    direct = {
+        name
+        for name, gates in (("weight", of_input), ("recurrence", of_state), ("projection", ()))
+        if name in given and _takes_sums(tensors[f"{name}_gradient_tensor"], gates)
+    }
+    shapes: dict[str, tuple[int, ...]] = {f"{name}_sum": shape for name, shape in sums.items() if name in given - direct}
+    if "weight" in given and not has_rows(tensors["input_tensor"]):
+        shapes["input_rows"] = (rows, width)
+    if "projection" in given:
+        shapes["operand"] = (rows, hidden)
+    if "input_dropout_tensor" in tensors and given & {"input", "weight"}:
+        shapes["input_dropout"] = (len(of_input), batch, whole_panels(width))
+    if "state_dropout_tensor" in tensors:
+        shapes["state_dropout"] = (len(of_state), batch, whole_panels(entries))
+    if "input" in given:
+        output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
+        if not has_rows(output):
+            shapes["input_gradient"] = (rows, width)
+        if both and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
+            # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
+            shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
+        weights = tensors["weight_tensor"]
+        if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1:
+            shapes["weights"] = (len(of_input) * hidden, width)
+    return shapes
+
+
+def _takes_sums(tensor: TensorDesc, gates: tuple[int, ...]) -> bool:
+    """Returns whether a product over these gates' gradients may be summed where a result [1, D, gates * H, columns] lies."""
+    row, entry = tensor.element_strides[-2:]
+    in_order = gates == tuple(range(len(gates)))
+    return in_order and tensor.data_type.numpy == np.float32 and entry == 1 and row >= tensor.sizes[-1]
+
+
+class RowProducts:
+    """The products of one direction, bound to arrays.
+
+    Args:
+        desc: a checked desc.
+        columns: those of the gates' gradients.
+        direction: its index.
+        backward: whether the forward walk goes from the last step to the first.
+        reserve: the states around each step.
+        arrays: the arrays of the tensors.
+        scratch: the scratch of the plan.
+        active: which rows there are.
+        threads: the most threads of a product.
+    """
+
+    def __init__(
+        self,
+        desc: RecurrentGradDesc,
+        columns: GateColumns,
+        direction: int,
+        backward: bool,
+        reserve: ReserveRows,
+        arrays: Arrays,
+        scratch: Arrays,
+        active: ActiveRows,
+        threads: int,
+    ) -> None:
+        self._sizes, self._cell, self._tensors = desc.geometry, desc.cell, desc.tensors()
+        self._columns, self._direction = columns, direction
+        self._arrays, self._scratch, self._active, self._threads = arrays, scratch, active, threads
+        before, after = int(backward), int(not backward)
+        steps = self._sizes.seq_length
+        self._before = reserve.hidden[direction, before : before + steps]
+        memory = None if reserve.memory is None else reserve.memory[direction]
+        self._memory = None if memory is None else (memory[before : before + steps], memory[after : after + steps])
+        self._results = {name: scratch[f"{name}_sum"] for name in ("bias", "peephole") if f"{name}_sum" in scratch}
+        for name in ("weight", "recurrence", "projection"):
+            if f"{name}_gradient_tensor" in arrays:
+                result = arrays[f"{name}_gradient_tensor"][0, direction]
+                self._results[name] = scratch.get(f"{name}_sum", result)
+        if "weights" in scratch:
+            self._weights = scratch["weights"]
+        elif "input_gradient_tensor" in arrays:
+            self._weights = arrays["weight_tensor"][0, direction]
+
+    def bound(self, block: BlockRows, *, first: bool) -> BlockWork:
+        """The work on a block; if it is the walk's first, its sums are not added to others."""
+        scratch, bases, batch = self._scratch, self._active.bases, self._sizes.batch_size
+        rows = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
+        gates, state_gradients = np.split(rows, [self._columns.gates * self._sizes.hidden_size], axis=1)
+        stages = list[Stage]()
+        products = [*self._weight_sums(block, gates, stages, first), *self._recurrence_sums(block, gates, stages, first)]
+        if "projection" in self._results:
+            products.append(self._sum(state_gradients, Rows(scratch["operand"]), self._results["projection"], adds=not first))
+        give_input: Stage | None = None
+        if "input_gradient_tensor" in self._arrays:
+            of_input, give_input = self._input_gradient(block, gates, stages)
+            products += of_input
+
+        def rows_of_block() -> tuple[int, int, Array | None]:
+            """The first row of the block and the one past its last, among all; their numbers in the block where some are left out."""
+            begin, end = int(bases[block.start]), int(bases[block.stop])
+            return begin, end, None if self._active.rows is None else self._active.rows[begin:end] - block.start * batch
+
+        def prepare() -> None:
+            begin, end, taken = rows_of_block()
+            for product in products:
+                product.limit(end - begin)
+            if first and "weights" in scratch:
+                scratch["weights"][...] = self._arrays["weight_tensor"][0, self._direction]
+            if "samples" in scratch:
+                scratch["samples"][: end - begin] = (np.arange(end - begin) if taken is None else taken) % batch
+            for stage in stages:
+                stage(taken, begin)
+
+        def finish() -> None:
+            begin, end, taken = rows_of_block()
+            if "peephole" in self._results:
+                self._add_peepholes(block, gates[: end - begin], taken, first)
+            if give_input is not None:
+                give_input(taken, begin)
+
+        prepares = bool(stages) or self._active.rows is not None or bool({"weights", "samples"} & scratch.keys())
+        finishes = "peephole" in self._results or give_input is not None
+        return BlockWork([prepare] * prepares, [product.part for product in products], [finish] * finishes)
+
+    def give(self) -> None:
+        """Writes the sums out that do not lie where they belong, gate by gate."""
+        sizes, direction, hidden = self._sizes, self._direction, self._sizes.hidden_size
+        for name, (_, gates) in (("weight", self._columns.of_input), ("recurrence", self._columns.of_state)):
+            if f"{name}_sum" in self._scratch:
+                matrix = self._arrays[f"{name}_gradient_tensor"][0, direction]
+                for at, gate in enumerate(gates):
+                    rows = slice(at * hidden, (at + 1) * hidden)
+                    matrix[gate * hidden : (gate + 1) * hidden] = self._scratch[f"{name}_sum"][rows]
+        if "bias" in self._results:
+            bias, sums = self._arrays["bias_gradient_tensor"][0, 0, direction], self._results["bias"].reshape(-1, hidden)
+            for half, (first, gates) in enumerate((self._columns.of_input, self._columns.of_state)):
+                for at, gate in enumerate(gates):
+                    start = (half * sizes.gates + gate) * hidden
+                    bias[start : start + hidden] = sums[first + at]
+        if "peephole" in self._results:
+            self._arrays["peephole_gradient_tensor"][0, 0, direction] = self._results["peephole"].reshape(-1)
+        if "projection_sum" in self._scratch:
+            self._arrays["projection_gradient_tensor"][0, direction] = self._scratch["projection_sum"]
+
+    def _weight_sums(self, block: BlockRows, gates: Array, stages: list[Stage], first: bool) -> Iterator[BlockedProduct]:
+        """Yields the products for W, which sum the gates' gradients as well, and what sums those if they do not."""
+        columns, totals = self._columns, self._results.get("bias")
+        if "weight" in self._results:
+            given, copy = self._arrays["input_tensor"][0, block.start : block.stop], self._scratch.get("input_rows")
+            x = in_place(given, self._active, stages) if copy is None else copied(given, copy, self._active, stages)
+            of_all = len(columns.of_input[1]) == columns.gates
+            for part in columns.parts(columns.of_input, each="input_dropout" in self._scratch):
+                of_these = totals[part.columns] if totals is not None and of_all else None
+                multipliers = self._multipliers("input_dropout", part.first)
+                result = self._results["weight"][part.rows]
+                yield self._sum(gates[:, part.columns], x, result, of_these, multipliers, adds=not first)
+            if of_all:
+                return
+        if totals is not None:
+            yield self._sum(gates, None, None, totals, adds=not first)
+
+    def _recurrence_sums(self, block: BlockRows, gates: Array, stages: list[Stage], first: bool) -> Iterator[BlockedProduct]:
+        """Yields the products for R."""
+        if "recurrence" not in self._results:
+            return
+        h, result = in_place(self._before[block.start : block.stop], self._active, stages), self._results["recurrence"]
+        waits = self._cell.resets_first  # the last gate multiplies r * h
+        for part in self._columns.parts(self._columns.of_state, each="state_dropout" in self._scratch, last=waits):
+            operand = Rows(self._scratch["operand"]) if waits and part.rows.stop == len(result) else h
+            multipliers = self._multipliers("state_dropout", part.first)
+            yield self._sum(gates[:, part.columns], operand, result[part.rows], multipliers=multipliers, adds=not first)
+
+    def _sum(
+        self,
+        gates: Array,
+        rows: Rows | None,
+        output: Array | None,
+        totals: Array | None = None,
+        multipliers: RowMultipliers | None = None,
+        *,
+        adds: bool,
+    ) -> BlockedProduct:
+        """Binds the product of the transposed gradients of some gates and rows, or what dropout leaves of them."""
+        room, threads = self._scratch["products"], self._threads
+        b, b_rows = (None, None) if rows is None else rows
+        return BlockedProduct(
+            gates, b, output, room, threads, transposed=True, totals=totals, multipliers=multipliers, adds=adds, b_rows=b_rows
+        )
+
+    def _multipliers(self, name: str, gate: int) -> RowMultipliers | None:
+        """The multipliers of dropout for the gate with this number among those that multiply the same operand; None without dropout."""
+        return RowMultipliers(self._scratch[name][gate], self._scratch["samples"]) if name in self._scratch else None
+
+    def _add_peepholes(self, block: BlockRows, gates: Array, taken: Array | None, first: bool) -> None:
+        """Adds what the peepholes of i, o and f see: the cell state before the step, and after it for o."""
+        total, hidden = self._results["peephole"], self._sizes.hidden_size
+        assert self._memory is not None
+        for gate in _PEEPHOLES:
+            memory = self._memory[int(gate == 1)][block.start : block.stop].reshape(-1, hidden)
+            rows = memory if taken is None else memory[taken]
+            part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], rows)
+            total[gate] = part if first else total[gate] + part
+
+    def _input_gradient(self, block: BlockRows, gates: Array, stages: list[Stage]) -> tuple[list[BlockedProduct], Stage | None]:
+        """Binds the products for a block's input gradient, and what writes their sum out, or adds it to the other direction's.
+
+        There is nothing to write where they are summed in the output. Else it takes the rows' numbers in the block, and that of the first
+        one among all. What prepares the output is added to `stages`.
+        """
+        output, kept = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
+        staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
+        found = in_place(output, active, stages) if staged is None else Rows(staged)
+        if staged is None and active.rows is not None and not adds:
+            clear = active.clearing(output, block.start)
+            stages.append(lambda taken, begin: clear())
+        room, threads, products = self._scratch["products"], self._threads, list[BlockedProduct]()
+        for part in self._columns.parts(self._columns.of_input, each="input_dropout" in self._scratch):
+            of_gates, weights, more = gates[:, part.columns], self._weights[part.rows], bool(products) or (adds and staged is None)
+            multipliers = self._multipliers("input_dropout", part.first)
+            product = BlockedProduct(
+                of_gates, weights, found.matrix, room, threads, multipliers=multipliers, adds=more, output_rows=found.addresses
+            )
+            products.append(product)
+        if staged is None:
+            return products, None
+        target = output if kept is None else kept[block.start : block.stop]
+        rows = matrix_of(target)
+
+        def give(taken: Array | None, begin: int) -> None:
+            count = (block.stop - block.start) * self._sizes.batch_size if taken is None else len(taken)
+            if taken is None:
+                whole = staged[:count].reshape(target.shape)
+                if adds:
+                    np.add(target, whole, target)
+                else:
+                    target[...] = whole
+            else:
+                active.fill_idle(staged[:count], begin, 0.0)
+                given, place = (target, divmod(taken, output.shape[1])) if rows is None else (rows, taken)
+                if adds:
+                    given[place] += staged[:count]
+                else:
+                    target[...] = 0.0
+                    given[place] = staged[:count]
+            if kept is not None and adds:
+                output[...] = target
+
+        return products, give

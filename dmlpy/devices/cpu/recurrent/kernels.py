@@ -1,0 +1,264 @@
+"""The phases of a walk over time (see `devices.cpu.phases`): a chunk's input products, and the steps of RNN, LSTM and GRU.
+
+Units lie in blocks of as many as a vector has lanes. A block's weights are packed together, all gates of a unit block beside each other,
+so the sums of some samples' gates stay in registers over all terms, and the cell's step follows from the first-level cache. With dropout
+each gate sees factors of its own, and the gates are summed one after the other. A step is a phase, or two where a GRU's reset gate comes
+before the product, or where h is projected; an item is some blocks of some samples. A thread sums the gates in memory of its own, and then,
+if the item is its, writes the states. What of the weights is left in its core's cache is what it begins the next step with.
+
+Each phase is a function of its own, phase(parameters, thread, threads, board, number, low, step): `number` is that of the phase, `low`
+the first time of the chunk, and in place of `step` the input products get the number of the chunk's steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.load_store import elements_of, row_copy
+from dmlpy.devices.cpu.recurrent.cell_kernels import (
+    gru_candidate_kernel,
+    gru_gates_kernel,
+    gru_kernel,
+    lstm_kernel,
+    pass_kernels,
+    projection_kernel,
+    rnn_kernel,
+    skip_of,
+)
+from dmlpy.devices.cpu.recurrent.parameters import PARAMETERS, STATES
+from dmlpy.devices.cpu.simd import integer_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.small_products import call_gate_products
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, claim, take, tell
+
+if TYPE_CHECKING:
+    from dmlpy.description.gate_order import Cell
+    from dmlpy.devices.cpu.isa import Registers
+
+Phase = Callable[..., None]
+
+
+@jit
+def items_of(p: Any, blocks: Any) -> Any:
+    """The items of a phase over so many blocks."""
+    return min(p.block_groups, blocks) * p.sample_groups
+
+
+@jit
+def part_of(p: Any, blocks: Any, item: Any) -> Any:
+    """The first block of an item and the one past its last; the first row of the samples and the one past the last."""
+    groups = min(p.block_groups, blocks)
+    group, samples = item % groups, item // groups
+    first, last = p.batch * samples // p.sample_groups, p.batch * (samples + 1) // p.sample_groups
+    return blocks * group // groups, blocks * (group + 1) // groups, first, last
+
+
+def _dropped_kernel(gates: int, registers: Registers) -> Any:
+    """Writes what each gate sees of a row of x: drop(p, source, sample, target)."""
+    vectors, read, lanes = vectors_of(registers), elements_of(False, registers).read, registers.lanes
+    load, store, multiply = vectors.load, vectors.store, vectors.multiply
+
+    @jit
+    def drop(p: Any, source: Any, sample: Any, target: Any) -> None:
+        of_sample = p.input_dropout + sample * p.gathered_row
+        for entry in range(0, p.inputs, lanes):
+            x = read(source + entry * FLOAT_BYTES, p.inputs - entry)
+            for gate in range(gates):
+                at = gate * p.input_gate + entry * FLOAT_BYTES
+                store(target + at, multiply(x, load(of_sample + at)))
+
+    return drop
+
+
+@jit
+def _lie_together(p: Any, first: Any, rows: Any) -> Any:
+    """Whether some rows of the input lie side by side, in order."""
+    start, count = integer_at(p.rows + 8 * first), 0
+    while count < rows and integer_at(p.rows + 8 * (first + count)) == start + count:
+        count += 1
+    return count == rows
+
+
+def input_products_of(gates: int, registers: Registers) -> Phase:
+    """The phase of a chunk's input products, biases included: an item is a block of units.
+
+    Rows that lie apart are copied beside each other first, by each thread for all its blocks, and so is what dropout leaves of them.
+
+    Args:
+        gates: the number of gates.
+        registers: the registers that it is compiled for.
+    """
+    vectors, part = vectors_of(registers), gates * vectors_of(registers).size
+    load, store, size, parameters_at = vectors.load, vectors.store, vectors.size, record_at(PARAMETERS)
+    copy, drop = row_copy(False, registers), _dropped_kernel(gates, registers)
+
+    @jit
+    def gather(p: Any, first: Any, rows: Any, target: Any) -> None:
+        for row in range(first, first + rows):
+            number = integer_at(p.rows + 8 * row) if p.rows != 0 else row
+            if p.input_dropout != 0:
+                drop(p, p.input + number * p.input_row, number % p.batch, target)
+            else:
+                copy(p.input + number * p.input_row, target, p.inputs)
+            target += p.gathered_row
+
+    def products(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, count: Any) -> None:
+        p = parameters_at(parameters)
+        before = integer_at(p.bases + 8 * low)
+        rows = integer_at(p.bases + 8 * (low + count)) - before
+        factors, factors_row, gathered = p.input + before * p.input_row, p.input_row, p.gathered == 0
+        if not gathered and p.input_dropout == 0 and _lie_together(p, before, rows):
+            factors, gathered = p.input + integer_at(p.rows + 8 * before) * p.input_row, True
+        block = take(p, board, thread, threads, number, p.blocks, NOTHING)
+        while block >= 0:
+            if not gathered:
+                factors, factors_row, gathered = p.gathered + thread * p.gathered_size, p.gathered_row, True
+                gather(p, before, rows, factors)
+            matrix, bias, parts = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
+            sums = parts if threads == 1 else p.own + thread * p.own_size
+            call_gate_products(p.input_product, (rows, matrix, p.inputs, factors, factors_row, p.input_gate, bias, 0, sums))
+            if claim(board, threads, number, block):
+                if threads > 1:
+                    for at in range(0, rows * part, size):
+                        store(parts + at, load(sums + at))
+                tell(board, threads, number, block)
+            block = take(p, board, thread, threads, number, p.blocks, block)
+
+    return products
+
+
+def step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Phase:
+    """The phase of a step, or the first of two: for a GRU that resets first, that of its gates; with a projection, that of the cell.
+
+    Args:
+        kind: the cell.
+        resets_first: whether a GRU's last product waits for the reset gate.
+        functions: names of its activations (see `functions.activation`): f, then g, then h.
+        registers: the registers that it is compiled for.
+    """
+    size, parameters_at = vectors_of(registers).size, record_at(PARAMETERS)
+    gates, resets_last = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], kind == "GRU" and not resets_first
+    makes = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_gates_kernel if resets_first else gru_kernel}
+    _, pass_cell = pass_kernels(registers)
+    part, unit, pass_by = gates * size, makes[kind](functions, registers), _pass_nothing if resets_first else pass_cell
+    over_samples = _over_samples(gates - resets_first, part, unit, pass_by, registers)
+
+    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
+        p = parameters_at(parameters)
+        time, row, old, new = _place_of(p, low, step)
+        parts, parts_block = p.parts + row * part, p.chunk * p.batch * part
+        start, start_block, start_row = (p.hidden_bias, part, 0) if resets_last else (parts, parts_block, part)
+        factors = (p.entries, old + p.state_gate, p.state_row, p.state_gate)
+        given = (p.step_product, p.blocks, p.recurrence, start, start_block, start_row)
+        over_samples(p, thread, threads, board, number, time, parts, given, factors, old, new)
+
+    return phase
+
+
+def candidate_of(functions: tuple[str, ...], registers: Registers) -> Phase:
+    """The second phase of a step of a GRU that resets first. The arguments are `step_of`'s."""
+    size, parameters_at, (_, pass_cell) = vectors_of(registers).size, record_at(PARAMETERS), pass_kernels(registers)
+    part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, registers), pass_cell, registers)
+
+    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
+        p = parameters_at(parameters)
+        time, row, old, new = _place_of(p, low, step)
+        parts, parts_block = p.parts + row * part, p.chunk * p.batch * part
+        factors = (p.hidden, p.reset, p.memory_row, 0)
+        given = (p.second_product, p.blocks, p.candidate, parts + 2 * size, parts_block, part)
+        over_samples(p, thread, threads, board, number, time, parts, given, factors, old, new)
+
+    return phase
+
+
+def projection_of(registers: Registers) -> Phase:
+    """The second phase of a step of an LSTM with a projection, which gives h.
+
+    Args:
+        registers: the registers that it is compiled for.
+    """
+    parameters_at, (pass_state, _) = record_at(PARAMETERS), pass_kernels(registers)
+    over_samples = _over_samples(1, 0, projection_kernel(registers), pass_state, registers)
+
+    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
+        p = parameters_at(parameters)
+        time, _, old, new = _place_of(p, low, step)
+        factors = (p.hidden, p.cell_output, p.memory_row, 0)
+        given = (p.second_product, p.entry_blocks, p.projection, p.zeros, 0, 0)
+        over_samples(p, thread, threads, board, number, time, 0, given, factors, old, new)
+
+    return phase
+
+
+@jit
+def _pass_nothing(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
+    """What the first phase of a skipped step leaves, where the second one carries the states."""
+
+
+@jit
+def _place_of(p: Any, low: Any, step: Any) -> Any:
+    """The time of a step, its first row among those of the chunk, and the states before and after it."""
+    time = p.time + (p.steps - 1 - step if p.backward != 0 else step)
+    row = integer_at(p.bases + 8 * time) - integer_at(p.bases + 8 * low)
+    place = p.turn + step
+    return time, row, p.state + place % STATES * p.state_size, p.state + (place + 1) % STATES * p.state_size
+
+
+def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, registers: Registers) -> Any:
+    """Makes a phase of a step: the products of some gates with the factors' rows, then `unit` for each sample.
+
+    Args:
+        gates: the number of gates.
+        part: bytes of a sample's input parts.
+        unit: the kernel.
+        pass_by: the kernel for a sample that skips the step.
+        registers: the registers that it is compiled for.
+    """
+    row_size = gates * vectors_of(registers).size
+
+    @jit
+    def step(
+        p: Any,
+        thread: Any,
+        threads: Any,
+        board: Any,
+        number: Any,
+        time: Any,
+        parts: Any,
+        given: Any,
+        factors: Any,
+        old: Any,
+        new: Any,
+    ) -> None:
+        product, blocks, matrix, start, start_block, start_row = given
+        terms, factors_at, factors_row, factors_gate = factors
+        active = integer_at(p.bases + 8 * time + 8) - integer_at(p.bases + 8 * time)
+        own, block_size, parts_block = p.own + thread * p.own_size, terms * row_size, p.chunk * p.batch * part
+        items = items_of(p, blocks)
+        item = take(p, board, thread, threads, number, items, NOTHING)
+        while item >= 0:
+            first_block, last_block, first_row, last_row = part_of(p, blocks, item)
+            rows, sums = max(0, min(last_row, active) - first_row), own
+            for turn in range(first_block, last_block):
+                block = turn if number & 1 != 0 else first_block + last_block - 1 - turn
+                of_block, of_rows = matrix + block * block_size, factors_at + first_row * factors_row
+                begin = start + block * start_block + first_row * start_row
+                given_rows = (rows, of_block, terms, of_rows, factors_row, factors_gate, begin, start_row, sums)
+                call_gate_products(product, given_rows)
+                sums += rows * row_size
+            if claim(board, threads, number, item):
+                sums = own
+                for turn in range(first_block, last_block):
+                    block = turn if number & 1 != 0 else first_block + last_block - 1 - turn
+                    for row in range(first_row, last_row):
+                        if row < active and skip_of(p, time, integer_at(p.order + 8 * row)) == 0:
+                            of_row = parts + block * parts_block + row * part
+                            unit(p, time, block, row, of_row, sums + (row - first_row) * row_size, old, new)
+                        else:
+                            pass_by(p, time, block, row, old, new)
+                    sums += rows * row_size
+                tell(board, threads, number, item)
+            item = take(p, board, thread, threads, number, items, item)
+
+    return step

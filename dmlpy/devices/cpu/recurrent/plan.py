@@ -1,0 +1,391 @@
+"""The compiled plan of a recurrent layer or its training form: packed constants, memory layout, and the parameters of each walk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.description.enums import RecurrentDirection
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.phased import PHASED, Part, launches_of
+from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.recurrent.activations import constants_of, names_of
+from dmlpy.devices.cpu.recurrent.constants import Constants
+from dmlpy.devices.cpu.recurrent.items import item_groups, item_size, walk_patience
+from dmlpy.devices.cpu.recurrent.operands import has_rows
+from dmlpy.devices.cpu.recurrent.packing import PACKING
+from dmlpy.devices.cpu.recurrent.parameters import PARAMETERS, STATES, copied, phases_of
+from dmlpy.devices.cpu.recurrent.reserve import RESERVE_LAYOUT, ReserveRows
+from dmlpy.devices.cpu.recurrent.rows import ROWS, ActiveRows, selects
+from dmlpy.devices.cpu.recurrent.schedule import EACH, Copy, Direction, Span, alone, both, copy
+from dmlpy.devices.cpu.shared_kernels import GATE_PRODUCTS, TAKE
+from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
+from dmlpy.devices.threads import available_threads
+from dmlpy.operators.recurrent.gradient import ReserveDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Sequence
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.phased import Call, Work
+    from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc, RecurrentGeometry
+
+WALK = Kernel("dmlpy.devices.cpu.recurrent.walk:walk_of", 5, returns=True)
+"""The walk of all cells, which calls the phases of one."""
+INPUT_PRODUCTS = Kernel("dmlpy.devices.cpu.recurrent.kernels:input_products_of", 7)
+"""The phase of a chunk's input products: the number of gates, and the registers."""
+STEP = Kernel("dmlpy.devices.cpu.recurrent.kernels:step_of", 7)
+"""The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
+CANDIDATE = Kernel("dmlpy.devices.cpu.recurrent.kernels:candidate_of", 7)
+"""The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
+PROJECTION = Kernel("dmlpy.devices.cpu.recurrent.kernels:projection_of", 7)
+"""The second phase of the step of an LSTM with a projection: the registers."""
+
+_ALIGNMENT = 64
+_CHUNK_ROWS = 128
+"""Rows of the input that share a product: enough that the weights are read from memory seldom, few enough to stay in a core's cache."""
+_SHARE = 1 << 15
+"""Multiplications of a step's recurrent product that make a thread worth waiting for the others. Two threads have twice as many: an
+LSTM of 128 units and one sample, whose weights are 256 KB. Below, two were seen to gain nothing or to lose."""
+_WALK = 1 << 21
+"""Multiplications of a direction that make a thread worth waking: some tens of microseconds."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+
+
+def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
+    """The number of threads that share the steps of a layer with this many blocks of units."""
+    if multiplications(sizes) < _WALK:
+        return 1
+    recurrent = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size
+    return max(1, min(available_threads(), blocks, recurrent // _SHARE))
+
+
+def two_phases(cell: RecurrentCell) -> bool:
+    """Returns whether a step has a second phase, whose product takes what all units give in the first one."""
+    return cell.resets_first or cell.projection
+
+
+def multiplications(sizes: RecurrentGeometry) -> int:
+    """The multiplications of a direction, over all steps."""
+    return sizes.gates * sizes.hidden_size * sizes.batch_size * (sizes.state_size + sizes.input_size) * sizes.seq_length
+
+
+def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Collection[str]) -> list[str]:
+    """Lines of a plan's description about dropout and the projection, by the names of the tensors that there are."""
+    dropped = [name for name, tensor in (("x", "input_dropout_tensor"), ("h", "state_dropout_tensor")) if tensor in tensors]
+    lines = [f"dropout of {' and '.join(dropped)}: the gates' products one after the other"] if dropped else []
+    return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
+
+
+def launch_of(work: Sequence[Work], *, ignores: bool = False) -> Launch:
+    """Work as one launch, which ignores what NumPy says of overflow and invalid values, if so asked."""
+    calls = launches_of(work)
+
+    def launch(stream: int) -> None:
+        with np.errstate(all="ignore") if ignores else nullcontext():
+            for call in calls:
+                call()
+
+    return launch
+
+
+class RecurrentPlan(Plan):
+    """RNN, LSTM or GRU by a compiled walk, or the training form of one. Arithmetic and states are float32.
+
+    Args:
+        desc: a checked desc.
+    """
+
+    reserve_layout = RESERVE_LAYOUT
+
+    def __init__(self, desc: RecurrentDesc) -> None:
+        self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
+        sizes, self._registers = self._sizes, host_registers()
+        self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
+        # The gates that read h, which with dropout have copies of their own.
+        self._state_gates = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 0
+        self._threads = step_threads(sizes, self._blocks)
+        # Two walks on a thread each never wait for each other.
+        both = sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and multiplications(sizes) >= _WALK
+        self._walkers = 2 if both else 1
+        if self._walkers == 2:
+            self._threads = 1
+        self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
+        self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
+        output = self._tensors.get("output_sequence_tensor")
+        self._input_row = self._row_of_input(self._tensors["input_tensor"])
+        self._writes_output_directly = output is None or has_rows(output)
+        self._constants = Constants(desc, self._registers)
+        self._packed = Layout(self._constants.arrays(), _ALIGNMENT)
+        self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
+        self.constants = desc.constant_inputs()
+        self.persistent_size = self._packed.size
+        self.prepared_temporary_size = self._scratch.size * self._walkers
+        self.temporary_size = self.persistent_size + self.prepared_temporary_size
+
+    def load(self) -> None:
+        for direction in range(self._sizes.num_directions):
+            self._addresses(direction)
+        WALK()
+        PHASED()
+        if self._walkers == 2:
+            EACH()
+        PACKING(self._registers)
+        if self._selects:
+            ROWS()
+
+    def describe(self) -> str:
+        lanes, together = self._registers.lanes, self._constants.together["recurrence"]
+        apart = f", {together} at a time" if together < self._sizes.gates else ""
+        summed = f"{self._sizes.gates} gate(s){apart}, of up to {self._registers.columns(together)} samples"
+        reading = "in place" if self._input_row is not None else "copied to float32 a chunk at a time"
+        writing = "in place" if self._writes_output_directly else "copied from float32 a chunk at a time"
+        order = "both at once, on a thread each" if self._walkers == 2 else f"one after the other; {self._threads} thread(s)"
+        return "\n".join(
+            [
+                f"Numba, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
+                f"input product: {self._chunk} of {self._sizes.seq_length} steps at a time, input {reading}, output {writing}",
+                f"step: blocks of {lanes} units, {summed} in registers, {self._blocks} block(s)",
+                *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
+                *described_options(self._cell, self._sizes, self._tensors),
+            ]
+        )
+
+    @property
+    def _selects(self) -> bool:
+        return selects(self._tensors)
+
+    @property
+    def packing(self) -> Hashable:
+        return packing_of(self._desc, self.constants, self._packed)
+
+    def pack(self, constants: Pointers, persistent: int) -> Launch:
+        copy_others, parts = self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
+        return launch_of([copy_others, *parts])
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
+
+    def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
+        """Binds as `bind` does, over arrays of the described sizes, strides and types."""
+        work: list[Work] = []
+        packing: list[Part] = []
+        if persistent is None:
+            copy_others, packing = self._constants.bound(arrays, self._packed.arrays_at(temporary))
+            work.append(copy_others)
+            persistent, temporary = temporary, temporary + self.persistent_size
+        packed, directions = self._packed.arrays_at(persistent), list[Direction]()
+        for direction in range(self._sizes.num_directions):
+            scratch = self._scratch.arrays_at(temporary + direction % self._walkers * self._scratch.size)
+            directions.append(self._direction(direction, arrays, packed, scratch))
+        if self._walkers == 2:
+            work += [*packing, both(WALK.address(), directions)]
+        else:
+            items = max(self._blocks, prod(self._groups))
+            for each in directions:
+                work += alone(WALK.address(), each, self._threads, items)
+            first = next(place for place, part in enumerate(work) if isinstance(part, Part))
+            work[first:first] = packing  # one launch with the walk
+        # FLOAT16 results may overflow, and dropout may meet an infinite state.
+        computes = self._tensors["input_tensor"].data_type.numpy != np.float32 or self._state_gates
+        return launch_of(work, ignores=bool(computes))
+
+    # layout
+
+    def _row_of_input(self, tensor: TensorDesc) -> int | None:
+        """The bytes from one sample's row to the next, over all steps, if they are a constant."""
+        _, step, row, _ = tensor.element_strides
+        batch, steps = self._sizes.batch_size, self._sizes.seq_length
+        if batch == 1:
+            row = step
+        regular = has_rows(tensor) and (batch == 1 or steps == 1 or step == batch * row)
+        return FLOAT_BYTES * row if regular else None
+
+    def _addresses(self, direction: int) -> dict[str, int]:
+        """The compiled functions of a direction's walk, by the names of its parameters."""
+        cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
+        gates = self._sizes.gates
+        together = self._constants.together
+        products = {"input": (gates, together["weights"]), "step": (gates - cell.resets_first, together["recurrence"])}
+        found = {
+            "take": TAKE.address(),
+            "input_phase": INPUT_PRODUCTS.address(gates, registers),
+            "step_phase": STEP.address(cell.kind, cell.resets_first, names, registers),
+        }
+        if two_phases(cell):
+            found["second_phase"] = CANDIDATE.address(names, registers) if cell.resets_first else PROJECTION.address(registers)
+            products["second"] = (1, 1)
+        return found | {f"{name}_product": GATE_PRODUCTS.address(*choices, registers) for name, choices in products.items()}
+
+    def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        sizes, lanes, cell = self._sizes, self._registers.lanes, self._cell
+        batch, units, entries = sizes.batch_size, self._blocks * lanes, self._entry_blocks * lanes
+        rows = self._chunk * batch
+        sums = sizes.gates * max(item_size(sizes, self._blocks, self._groups), rows if self._threads > 1 else 0)
+        shapes: dict[str, tuple[int, ...]] = {
+            "state": (STATES, batch, 1 + self._state_gates, entries),
+            "parts": (self._blocks, rows, sizes.gates, lanes),
+            "own": (self._threads, max(sums, item_size(sizes, self._entry_blocks, self._groups)), lanes),
+        }
+        if cell.has_memory:
+            shapes["memory"] = (batch, units)
+        if cell.resets_first:
+            shapes["update"] = shapes["reset"] = (batch, units)
+        if cell.projection:
+            shapes |= {"cell_output": (batch, units), "zeros": (lanes,)}
+        if self._input_row is None:
+            shapes["input"] = (self._chunk, batch, sizes.input_size)
+        if not self._writes_output_directly:
+            shapes["output"] = (self._chunk, batch, sizes.state_size)
+        if "input_dropout_tensor" in self._tensors:
+            shapes["input_dropout"] = (batch, sizes.gates, -(-sizes.input_size // lanes) * lanes)
+            shapes["gathered"] = (self._threads, rows, prod(shapes["input_dropout"][1:]))
+        elif self._selects:
+            shapes["gathered"] = (self._threads, rows, sizes.input_size)
+        if self._state_gates:
+            shapes["state_dropout"] = (batch, self._state_gates, entries)
+            if cell.resets_first:
+                shapes["candidate_dropout"] = (batch, units)
+        floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
+        return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
+
+    # walks
+
+    def _direction(self, direction: int, arrays: Arrays, packed: Arrays, scratch: Arrays) -> Direction:
+        """The work of one direction: initial states, all spans, final states."""
+        sizes, x, y = self._sizes, arrays["input_tensor"][0], arrays.get("output_sequence_tensor")
+        steps = sizes.seq_length
+        backward = direction == 1 or self._desc.direction is RecurrentDirection.BACKWARD
+        rows = ActiveRows(steps, sizes.batch_size, arrays, backward, scratch)
+        reserve = None
+        if isinstance(self._desc, ReserveDesc) and "reserve_tensor" in arrays:
+            reserve = ReserveRows.of(self._desc, arrays["reserve_tensor"])
+        begin, end = self._states(direction, backward, arrays, scratch, rows, reserve)
+        fixed = self._parameters(direction, backward, packed, scratch, rows, reserve)
+        staged = self._input_row is None or not self._writes_output_directly
+        spans: list[Span] = []
+        for start in range(0, steps, self._chunk if staged else steps):
+            count = min(self._chunk, steps - start) if staged else steps
+            low = steps - start - count if backward else start
+            before: list[Copy] = []
+            after: list[Copy] = []
+            given, results = x[low : low + count], None if y is None else y[low : low + count, direction]
+            if self._input_row is None:
+                before.append((scratch["input"][:count], given))
+                given = scratch["input"]
+            if results is not None and not self._writes_output_directly:
+                after.append((results, scratch["output"][:count]))
+                results = scratch["output"]
+            parameters = copied(fixed)
+            # Addresses are those of time 0, wherever that would be.
+            parameters["input"] = given.ctypes.data - low * sizes.batch_size * fixed["input_row"]
+            if results is not None:
+                parameters["output"] = results.ctypes.data - low * results.strides[0]
+                parameters["output_step"], parameters["output_row"] = results.strides[:2]
+            parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
+            spans.append(Span(before, parameters, parameters.ctypes.data, phases_of(count, self._chunk, two=two_phases(self._cell)), after))
+
+        def first() -> None:
+            rows.update()
+            begin()
+
+        return Direction(first, spans, end)
+
+    def _states(
+        self, direction: int, backward: bool, arrays: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
+    ) -> tuple[Call, Call]:
+        """The work before and after a walk: its states' rows are brought from the samples' order and back."""
+        sizes, order, selective = self._sizes, rows.order, self._selects
+        steps, entries, hidden = sizes.seq_length, sizes.state_size, sizes.hidden_size
+        h = scratch["state"][..., :entries]  # [STATES, B, 1 + gates, S]: each, and what dropout lets the gates see of it
+        states = {"hidden_init_tensor": h[0, :, 0]}
+        finals = {"output_single_tensor": h[steps % STATES, :, 0]}
+        slots = {"hidden_init_tensor": None if reserve is None else reserve.hidden}
+        if self._cell.has_memory:
+            states["cell_mem_init_tensor"] = finals["output_cell_single_tensor"] = scratch["memory"][:, :hidden]
+            slots["cell_mem_init_tensor"] = None if reserve is None else reserve.memory
+        first = steps if backward else 0
+        initial = [(state, arrays[name][0, direction] if name in arrays else None) for name, state in states.items()]
+        kept: list[Copy] = [(scratch["zeros"], 0.0)] if "zeros" in scratch else []
+        for name, slot in slots.items():
+            if slot is not None:
+                kept.append((slot[direction, first], arrays[name][0, direction] if name in arrays else 0.0))
+        results = [(arrays[name][0, direction], state) for name, state in finals.items() if name in arrays]
+        kept += self._dropout(direction, arrays, scratch)
+        multipliers = scratch["state_dropout"][..., :entries] if self._state_gates else None
+
+        def begin() -> None:
+            for target, source in initial:
+                target[...] = 0.0 if source is None else source[order] if selective else source
+            copy(kept)
+            if multipliers is not None:
+                np.multiply(h[0, :, :1], multipliers[order] if selective else multipliers, h[0, :, 1:])
+
+        def end() -> None:
+            for target, source in results:
+                target[order if selective else slice(None)] = source
+
+        return begin, end
+
+    def _dropout(self, direction: int, arrays: Arrays, scratch: Arrays) -> list[Copy]:
+        """The copies that arrange the multipliers of x and h by sample."""
+        sizes, found = self._sizes, list[Copy]()
+        if "input_dropout_tensor" in arrays:
+            multipliers = arrays["input_dropout_tensor"][direction].swapaxes(0, 1)
+            found.append((scratch["input_dropout"][..., : sizes.input_size], multipliers))
+        if "state_dropout_tensor" in arrays:
+            multipliers = arrays["state_dropout_tensor"][direction].swapaxes(0, 1)
+            found.append((scratch["state_dropout"][..., : sizes.state_size], multipliers[:, : self._state_gates]))
+            if self._cell.resets_first:
+                found.append((scratch["candidate_dropout"][..., : sizes.hidden_size], multipliers[:, -1]))
+        return found
+
+    def _parameters(
+        self, direction: int, backward: bool, packed: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
+    ) -> Array:
+        """The parameters that all spans share: sizes, options, addresses."""
+        sizes = self._sizes
+        values: dict[str, Any] = {
+            "batch": sizes.batch_size,
+            "inputs": sizes.input_size,
+            "hidden": sizes.hidden_size,
+            "entries": sizes.state_size,
+            "blocks": self._blocks,
+            "entry_blocks": self._entry_blocks,
+            "block_groups": self._groups[0],
+            "sample_groups": self._groups[1],
+            "patience": walk_patience(sizes, self._groups, self._chunk * sizes.batch_size, self._registers),
+            "chunk": self._chunk,
+            "input_row": sizes.input_size * FLOAT_BYTES if self._input_row is None else self._input_row,
+            "couple": self._cell.couple_input_forget,
+            "clip": self._cell.clip or 0.0,
+            "state_size": scratch["state"].strides[0],
+            "state_row": scratch["state"].strides[1],
+            "state_gate": scratch["state"].strides[2] if self._state_gates else 0,
+            "state_gates": self._state_gates,
+            "memory_row": self._blocks * self._registers.lanes * FLOAT_BYTES,
+            "own_size": scratch["own"].strides[0],
+            "constants": constants_of(self._desc.activations_of(direction)),
+        }
+        values |= self._addresses(direction)
+        values |= {name: array[direction].ctypes.data for name, array in packed.items()}
+        values |= {name: array.ctypes.data for name, array in scratch.items() if name not in ("input", "output")}
+        values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
+        if "gathered" in scratch:
+            values["gathered_size"], values["gathered_row"] = scratch["gathered"].strides[:2]
+        if "input_dropout" in scratch:
+            values["input_gate"] = scratch["input_dropout"].strides[1]
+        if reserve is not None:
+            after = 0 if backward else 1
+            values |= {"kept": reserve.kept[direction].ctypes.data, "kept_values": self._cell.kept}
+            values["kept_hidden"] = reserve.hidden[direction, after:].ctypes.data
+            if reserve.memory is not None:
+                values["kept_memory"] = reserve.memory[direction, after:].ctypes.data
+        return record_of(PARAMETERS, values)

@@ -1,0 +1,81 @@
+"""The compiled plans of the recurrent operators."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.recurrent.activations import COMPILED
+from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
+from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
+from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
+from dmlpy.operators.recurrent.layer import RecurrentDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.recurrent.block_cell import StepGradientPlan, StepPlan
+    from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+    from dmlpy.devices.cpu.recurrent.network import CompiledNetworkPlan
+    from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+
+
+def refusal(desc: RecurrentDesc) -> str | None:
+    """Returns why a layer, its training form or its gradient has no compiled form; None if it has one.
+
+    A training form and its gradient get the same answer, for they share the reserve's layout.
+    """
+    if sys.platform == "win32":  # kernels call the C library there, whose functions LLVM's loader does not find
+        for activation in desc.activation_descs:
+            if type(activation) not in COMPILED:
+                return f"{activation.short_name()} has no compiled form in a recurrent layer on Windows"
+    return None
+
+
+@plan(RecurrentDesc)
+def recurrent_plan(desc: RecurrentDesc) -> RecurrentPlan | str:
+    """The plan for a checked desc of a layer or a training form, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
+
+    return refusal(desc) or RecurrentPlan(desc)
+
+
+@plan(RecurrentGradDesc)
+def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan | str:
+    """The plan for a checked desc of a gradient, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+
+    return refusal(desc) or GradientPlan(desc)
+
+
+@plan(CudnnRNNDesc)
+def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan:
+    """The plan for a checked desc of a stacked network or its gradient."""
+    from dmlpy.devices.cpu.recurrent.network import CompiledNetworkPlan
+
+    return CompiledNetworkPlan(desc)
+
+
+@plan(GRUBlockCellDesc)
+def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
+    """The plan for a checked desc of one step of a GRU, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.recurrent.block_cell import StepPlan
+
+    return _step_refusal(desc) or StepPlan(desc)
+
+
+@plan(GRUBlockCellGradDesc)
+def step_gradient_plan(desc: GRUBlockCellGradDesc) -> StepGradientPlan | str:
+    """The plan for a checked desc of the gradient of one step, or the reason why it has no compiled form."""
+    from dmlpy.devices.cpu.recurrent.block_cell import StepGradientPlan
+
+    return _step_refusal(desc) or StepGradientPlan(desc)
+
+
+def _step_refusal(desc: GRUBlockDesc) -> str | None:
+    """Returns why a step or its gradient has no compiled form; None if it has one."""
+    from dmlpy.devices.cpu.isa import refusal_of
+
+    tensors = desc.tensors().values()
+    if any(tensor.sizes[-1] > 1 and tensor.element_strides[-1] != 1 for tensor in tensors):
+        return "a compiled step needs tensors whose rows' elements lie side by side"
+    return refusal_of({desc.x.data_type})

@@ -1,0 +1,108 @@
+"""Which samples take which step where sequences end early or steps are masked: the first rows are of those that take most steps."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.jit import Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+ROWS = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:rows_of", 9)
+"""What finds the rows of all steps."""
+ADDRESSES = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:addresses_of", 7)
+"""What finds the addresses of rows."""
+CLEARING = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:clearing_of", 10)
+"""What writes zeros to the rows of samples that do not take a step: the registers."""
+_INDEX = np.dtype(np.int64)
+_TENSORS = ("sequence_lengths_tensor", "step_mask_tensor")
+
+REPEATS, BLANK = 1, 2
+"""What the output of a sample that skips a step shows: the output before, or zeros. 0 marks samples that take the step."""
+
+
+def _address(array: Array | None) -> int:
+    return 0 if array is None else int(array.ctypes.data)
+
+
+def selects(tensors: Collection[str]) -> bool:
+    """Returns whether samples may skip steps, by the names of the tensors that there are."""
+    return any(name in tensors for name in _TENSORS)
+
+
+class ActiveRows:
+    """The order of the samples, and the rows of all steps, one step after the other.
+
+    A step has the rows up to the last one that takes it. Where sequences end early, or begin late, the same number of rows take all steps
+    up to their ends, so there is no other row among them; masks with holes leave some, which are skipped one by one.
+
+    Attributes:
+        order: the sample of each row of a state, [B].
+        bases: the number of rows before each step, [T + 1].
+        rows: t * B + sample of each row, of which there are bases[T]; None where every sample takes all steps.
+        skips: 0, REPEATS or BLANK of each step and sample, [T, B]; None without a mask.
+
+    Args:
+        steps: T.
+        batch: B.
+        tensors: the arrays by field; of these it reads the lengths, which may exceed T, and the step mask, if they are there.
+        backward: whether the walk goes from the last step to the first.
+        scratch: what `scratch` names.
+    """
+
+    def __init__(self, steps: int, batch: int, tensors: Mapping[str, Array], backward: bool, scratch: Mapping[str, Array]) -> None:
+        lengths, mask = (tensors.get(name) for name in _TENSORS)
+        self._lengths, self._mask = None if lengths is None else lengths.reshape(-1), None if mask is None else mask[0, 0]
+        self._steps, (self._given, self._counts) = steps, np.zeros((2, batch), _INDEX)
+        if selects(tensors):
+            self.order, self.bases = scratch["order"], scratch["bases"]
+        else:
+            self.order, self.bases = np.arange(batch, dtype=_INDEX), batch * np.arange(steps + 1, dtype=_INDEX)
+        self.rows = scratch.get("rows")
+        self.skips = scratch.get("skips")
+        if self.rows is not None:
+            arrays = (None if lengths is None else self._given, self.skips, self._counts, self.order, self.bases, self.rows)
+            self._find = partial(ROWS(), steps, batch, int(backward), *map(_address, arrays))
+
+    @staticmethod
+    def scratch(steps: int, batch: int, tensors: Collection[str]) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        """The arrays of a launch: name, sizes and type of each."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        if selects(tensors):
+            shapes = {"order": (batch,), "bases": (steps + 1,), "rows": (steps * batch,)}
+        if "step_mask_tensor" in tensors:
+            shapes["skips"] = (steps, batch)
+        return [(name, sizes, _INDEX) for name, sizes in shapes.items()]
+
+    def update(self) -> None:
+        """Reads the lengths and the mask."""
+        if self.rows is None:
+            return
+        if self._lengths is not None:
+            np.minimum(self._lengths, self._steps, out=self._given, casting="unsafe")
+        if self._mask is not None and self.skips is not None:
+            np.not_equal(self._mask, 0, out=self.skips)
+        self._find()
+
+    def clearing(self, values: Array, time: int) -> Callable[[], object]:
+        """What writes zeros to the rows of samples that do not take a step.
+
+        Args:
+            values: [steps, B, columns] of float32, whose last dimension is contiguous.
+            time: that of their first step.
+        """
+        steps, batch, columns = values.shape
+        places = (*map(_address, (self.order, self.bases, self.skips)), time, steps, values.ctypes.data, *values.strides[:2], columns)
+        return partial(CLEARING(host_registers()), batch, *places)
+
+    def fill_idle(self, values: Array, begin: int, value: float) -> None:
+        """Sets a value for those of some rows [rows, ...] that skip their step; the first is row `begin` of all."""
+        if self.rows is not None and self.skips is not None:
+            values[self.skips.reshape(-1)[self.rows[begin : begin + len(values)]] != 0] = value

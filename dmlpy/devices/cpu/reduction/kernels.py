@@ -1,0 +1,207 @@
+"""The compiled functions of groups: softmax of rows or columns, and mean-variance normalization of rows.
+
+A thread goes through a group several times while it is in a cache. Sums do not depend on the number of threads: a group is one thread's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.lanes import function_of
+from dmlpy.devices.cpu.load_store import elements_of
+from dmlpy.devices.cpu.reduction.lanes import folded_maximum, folded_sum, lanes_up_to
+from dmlpy.devices.cpu.reduction.parameters import PARAMETERS, PIECE, PIECE_ROWS, Layout
+from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
+from dmlpy.devices.cpu.simd import float_at, jit, record_at, vectors_of
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.thread_pool import Share
+
+_ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
+
+
+def softmax_of(layout: Layout, registers: Registers) -> Share:
+    """A thread's share of a softmax or its logarithm, to be compiled.
+
+    Args:
+        layout: how entries lie.
+        registers: the registers that it is compiled for.
+    """
+    return _over_units(_softmax_row(registers) if layout == "rows" else _softmax_columns(registers))
+
+
+def normalization_of(registers: Registers) -> Share:
+    """A thread's share of a mean-variance normalization of rows, to be compiled. The argument is that of `softmax_of`."""
+    return _over_units(_normalized_row(registers))
+
+
+def _over_units(unit: Any) -> Share:
+    """Calls unit(p, group, group1, column) for each unit."""
+    parameters_at = record_at(PARAMETERS)
+
+    def share(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+        p = parameters_at(parameters)
+        finished = 0
+        item = first_item(parameters, p.items, thread, threads, board, met)
+        while item < p.items:
+            for number in range(p.units * item // p.items, p.units * (item + 1) // p.items):
+                group = number // p.columns
+                unit(p, group // p.group_size, group % p.group_size, number % p.columns)
+            finished += 1
+            item = next_item(parameters, item, p.items, threads, met)
+        wait_for_all(parameters, finished, p.items, thread, threads)
+
+    return share
+
+
+def _softmax_row(registers: Registers) -> Any:
+    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), function_of("exp", registers)
+    add, subtract, multiply, all_of, at_least = vectors.add, vectors.subtract, vectors.multiply, vectors.all_of, vectors.at_least
+    read, write, load, lanes = elements.read, elements.write, vectors.load, registers.lanes
+    chosen, sum_of, largest_of = lanes_up_to(registers), folded_sum(registers), folded_maximum(registers)
+
+    @jit
+    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+        x = p.x + group * p.x_group + group1 * p.x_group1
+        y = p.y + group * p.y_group + group1 * p.y_group1
+        size = p.entry_size
+        whole, rest = size // lanes * lanes, size % lanes
+        largest = all_of(_LOWEST)
+        for outer in range(p.outer_size):
+            row = x + outer * p.x_outer
+            for at in range(0, whole, lanes):
+                largest = at_least(load(row + at * FLOAT_BYTES), largest)
+            if rest > 0:
+                value = chosen(rest, read(row + whole * FLOAT_BYTES, rest), all_of(_LOWEST))
+                largest = at_least(value, largest)
+        # A NaN that was passed over is one in the sum, and so are the differences of infinities.
+        limit, total = all_of(largest_of(largest)), 0.0
+        for outer in range(p.outer_size):
+            row, to = x + outer * p.x_outer, y + outer * p.y_outer
+            for first in range(0, size, PIECE):
+                part = all_of(_ZERO)
+                for at in range(first, min(size, first + PIECE), lanes):
+                    place, left = at * FLOAT_BYTES, size - at
+                    power = exp(subtract(read(row + place, left), limit))
+                    if p.log == 0:
+                        write(to + place, power, left)
+                    part = add(part, power if left >= lanes else chosen(left, power, all_of(_ZERO)))
+                total += np.float64(sum_of(part))
+        factor, lost = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
+        for outer in range(p.outer_size):
+            row, to = x + outer * p.x_outer, y + outer * p.y_outer
+            for at in range(0, size, lanes):
+                place, left = at * FLOAT_BYTES, size - at
+                if p.log == 0:
+                    write(to + place, multiply(read(to + place, left), factor), left)
+                else:
+                    write(to + place, subtract(subtract(read(row + place, left), limit), lost), left)
+
+    return unit
+
+
+def _softmax_columns(registers: Registers) -> Any:
+    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), function_of("exp", registers)
+    add, subtract, divide, all_of, at_least = vectors.add, vectors.subtract, vectors.divide, vectors.all_of, vectors.at_least
+    read, write, lanes, lane_of, with_lane = elements.read, elements.write, registers.lanes, vectors.lane, vectors.with_lane
+
+    @jit
+    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+        begin, left = column * lanes * FLOAT_BYTES, p.inner - column * lanes
+        x = p.x + group * p.x_group + group1 * p.x_group1 + begin
+        y = p.y + group * p.y_group + group1 * p.y_group1 + begin
+        limit, total = all_of(_LOWEST), all_of(_ZERO)
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                limit = at_least(read(x + outer * p.x_outer + at * p.x_entry, left), limit)
+        for outer in range(p.outer_size):
+            for first in range(0, p.entry_size, PIECE_ROWS):
+                part = all_of(_ZERO)
+                for at in range(first, min(p.entry_size, first + PIECE_ROWS)):
+                    power = exp(subtract(read(x + outer * p.x_outer + at * p.x_entry, left), limit))
+                    if p.log == 0:
+                        write(y + outer * p.y_outer + at * p.y_entry, power, left)
+                    part = add(part, power)
+                total = add(total, part)
+        if p.log != 0:
+            for lane in range(lanes):
+                total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
+        for outer in range(p.outer_size):
+            for at in range(p.entry_size):
+                to = y + outer * p.y_outer + at * p.y_entry
+                if p.log == 0:
+                    write(to, divide(read(to, left), total), left)
+                else:
+                    value = read(x + outer * p.x_outer + at * p.x_entry, left)
+                    write(to, subtract(subtract(value, limit), total), left)
+
+    return unit
+
+
+def _normalized_row(registers: Registers) -> Any:
+    vectors, elements = vectors_of(registers), elements_of(False, registers)
+    add, subtract, multiply, all_of = vectors.add, vectors.subtract, vectors.multiply, vectors.all_of
+    multiply_add, at_least, read, write, lanes = vectors.multiply_add, vectors.at_least, elements.read, elements.write, registers.lanes
+    chosen, sum_of = lanes_up_to(registers), folded_sum(registers)
+
+    @jit
+    def moments(p: Any, x: Any, centre: Any) -> Any:
+        """The sums of x - centre and of its square."""
+        size, first_sum, second_sum, centres = p.entry_size, 0.0, 0.0, all_of(centre)
+        for outer in range(p.outer_size):
+            row = x + outer * p.x_outer
+            for first in range(0, size, PIECE):
+                a0, a1, b0, b1 = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
+                last = min(size, first + PIECE)
+                whole = first + (last - first) // (2 * lanes) * (2 * lanes)
+                for at in range(first, whole, 2 * lanes):
+                    v0 = subtract(read(row + at * FLOAT_BYTES, lanes), centres)
+                    v1 = subtract(read(row + (at + lanes) * FLOAT_BYTES, lanes), centres)
+                    a0, a1, b0, b1 = add(a0, v0), add(a1, v1), multiply_add(v0, v0, b0), multiply_add(v1, v1, b1)
+                for at in range(whole, last, lanes):
+                    value = chosen(last - at, subtract(read(row + at * FLOAT_BYTES, last - at), centres), all_of(_ZERO))
+                    a0, b0 = add(a0, value), multiply_add(value, value, b0)
+                first_sum += np.float64(sum_of(add(a0, a1)))
+                second_sum += np.float64(sum_of(add(b0, b1)))
+        return first_sum, second_sum
+
+    @jit
+    def values(address: Any, step: Any, at: Any, left: Any) -> Any:
+        """A vector of a tensor whose entries lie side by side or, with a step of 0, are one."""
+        return all_of(float_at(address)) if step == 0 else read(address + at * FLOAT_BYTES, left)
+
+    @jit
+    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+        x = p.x + group * p.x_group + group1 * p.x_group1
+        y = p.y + group * p.y_group + group1 * p.y_group1
+        scale = p.scale + group * p.scale_group + group1 * p.scale_group1
+        bias = p.bias + group * p.bias_group + group1 * p.bias_group1
+        mean, rest, factor = _ZERO, 0.0, 1.0
+        if p.centres != 0:
+            mean = np.float32(moments(p, x, _ZERO)[0] / p.count)
+        first, second = moments(p, x, mean)
+        if p.centres != 0:
+            rest = first / p.count  # the rounding error of the mean, which matters for entries far from 0
+        if p.scales != 0:
+            factor = 1.0 / math.sqrt(max(second / p.count - rest * rest, 0.0) + p.epsilon)
+            if second != second:  # `max` passes over NaN
+                factor = second
+        centres, factors, offsets = all_of(mean), all_of(np.float32(factor)), all_of(np.float32(-rest * factor))
+        low = all_of(p.low)
+        for outer in range(p.outer_size):
+            row, to = x + outer * p.x_outer, y + outer * p.y_outer
+            row_scale, row_bias = scale + outer * p.scale_outer, bias + outer * p.bias_outer
+            for at in range(0, p.entry_size, lanes):
+                place, left = at * FLOAT_BYTES, p.entry_size - at
+                value = multiply_add(subtract(read(row + place, left), centres), factors, offsets)
+                if p.scale != 0:
+                    value = multiply(value, values(row_scale, p.scale_entry, at, left))
+                if p.bias != 0:
+                    value = add(value, values(row_bias, p.bias_entry, at, left))
+                write(to + place, at_least(value, low), left)
+
+    return unit

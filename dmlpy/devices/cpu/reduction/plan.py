@@ -1,0 +1,179 @@
+"""The compiled plans of functions of groups: how their entries lie, and the parameters of their kernels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.enums import DataType
+from dmlpy.devices.axes import Axis, element_count, merged, repeated
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.reduction.parameters import PARAMETERS, TENSORS
+from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
+from dmlpy.devices.threads import available_threads
+from dmlpy.operators.activation import ActivationReluDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cpu.jit import Function
+    from dmlpy.devices.cpu.reduction.parameters import Layout
+    from dmlpy.operators.activation import ActivationDesc
+
+SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:softmax_of", 5)
+"""Softmax and its logarithm: how entries lie, and the registers."""
+NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:normalization_of", 5)
+"""Mean-variance normalization: the registers."""
+
+_WORK_OF_A_THREAD = 1 << 15
+"""Entries that are worth waking another thread for: each is read three times."""
+_ITEMS = 4
+"""Items for each thread."""
+_NAMES = {"x": "input_tensor", "y": "output_tensor", "scale": "scale_tensor", "bias": "bias_tensor"}
+_ONE = Axis(1, (0,) * len(TENSORS))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How the entries of groups lie.
+
+    Attributes:
+        groups: the two axes that tell groups apart, outermost first, without `inner`.
+        entries: the two axes of a group's entries. In rows their tensors' strides along the last one are 1, or 0 for scale and bias.
+        inner: in columns the axis of groups that lie side by side; in rows one of size 1.
+        layout: which of both it is.
+        names: the places of the tensors that are there, by their names in the kernels.
+    """
+
+    groups: tuple[Axis, Axis]
+    entries: tuple[Axis, Axis]
+    inner: Axis
+    layout: Layout
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, TensorDesc], reduced: Collection[int]) -> Groups | str:
+        """The groups of a checked desc's tensors, or why kernels do not read them.
+
+        Args:
+            tensors: the tensors of the desc by their places.
+            reduced: the dimensions that a group extends along.
+        """
+        if any(tensor.data_type is not DataType.FLOAT32 for tensor in tensors.values()):
+            return "compiled functions of groups have tensors of FLOAT32"
+        sizes = tensors["input_tensor"].sizes
+        strides: list[tuple[int, ...]] = []
+        for name in TENSORS:
+            tensor = tensors.get(_NAMES[name])
+            strides.append((0,) * len(sizes) if tensor is None else repeated(tensor.sizes, tensor.element_strides))
+        axes = merged(sizes, strides, reduced)
+        last = axes[-1] if axes else _ONE
+        layout: Layout = "rows" if last.reduced or not axes else "columns"
+        inner = last if layout == "columns" else _ONE
+        entries = [axis for axis in axes if axis.reduced]
+        groups = [axis for axis in axes if not axis.reduced and axis is not inner]
+        if max(len(entries), len(groups)) > 2 or (axes and (last.strides[:2] != (1, 1) or max(last.strides[2:]) > 1)):
+            return "a compiled function of groups needs elements that lie side by side, and two axes of groups and two of entries at most"
+        outer, entry = (_ONE, _ONE, *entries)[-2:]
+        group, group1 = (_ONE, _ONE, *groups)[-2:]
+        return cls((group, group1), (outer, entry), inner, layout, {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors})
+
+
+class _GroupsPlan(PlanWithoutConstants):
+    """What the plans share.
+
+    Args:
+        groups: how the entries lie.
+    """
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._columns = ceil(groups.inner.size / host_registers().lanes)
+        self._units = element_count(groups.groups) * self._columns
+        self._entries = element_count(groups.entries)
+        self.temporary_size = 0
+        work = element_count(groups.groups) * groups.inner.size * self._entries
+        self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, self._units))
+
+    @abstractmethod
+    def _kernel(self) -> Function:
+        """The compiled function."""
+
+    @abstractmethod
+    def _settings(self) -> Mapping[str, Any]:
+        """The parameters that tell what is computed of a group."""
+
+    def load(self) -> None:
+        self._kernel()
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        count = element_count(self._groups.groups) * self._groups.inner.size
+        return f"compiled by Numba, float32 arithmetic on {threads}; {count} {self._groups.layout} of {self._entries} entries"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        groups = self._groups
+        values: dict[str, Any] = {
+            "items": min(self._units, _ITEMS * self._threads) if self._threads > 1 else 1,
+            "units": self._units,
+            "columns": self._columns,
+            "inner": groups.inner.size,
+            "group_size": groups.groups[1].size,
+            "outer_size": groups.entries[0].size,
+            "entry_size": groups.entries[1].size,
+            **self._settings(),
+        }
+        parts = zip(("_group", "_group1", "_outer", "_entry"), (*groups.groups, *groups.entries), strict=True)
+        for part, axis in parts:
+            values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
+        values |= {name: tensors[place] for name, place in groups.names.items()}
+        parameters = record_of(PARAMETERS, values)
+        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+
+
+class CompiledSoftmaxPlan(_GroupsPlan):
+    """Softmax, or its logarithm.
+
+    Args:
+        groups: how the entries lie.
+        log: whether it is the logarithm.
+    """
+
+    def __init__(self, groups: Groups, log: bool) -> None:
+        super().__init__(groups)
+        self._log = log
+
+    def _kernel(self) -> Function:
+        return SOFTMAX(self._groups.layout, host_registers())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {"log": self._log}
+
+
+class CompiledMeanVariancePlan(_GroupsPlan):
+    """Mean-variance normalization of rows.
+
+    Args:
+        groups: how the entries lie.
+        centres: whether it subtracts the mean.
+        scales: whether it divides by the deviation.
+        epsilon: what is added to the variance.
+        activation: nothing or ReLU.
+    """
+
+    def __init__(self, groups: Groups, centres: bool, scales: bool, epsilon: float, activation: ActivationDesc | None) -> None:
+        super().__init__(groups)
+        self._values = {"centres": centres, "scales": scales, "epsilon": epsilon, "count": self._entries}
+        self._low = 0.0 if isinstance(activation, ActivationReluDesc) else -inf
+
+    def _kernel(self) -> Function:
+        return NORMALIZATION(host_registers())
+
+    def _settings(self) -> Mapping[str, Any]:
+        return {**self._values, "low": self._low}

@@ -1,0 +1,539 @@
+"""Vectors of floats for compiled kernels: a Numba type, its operations as LLVM instructions, and the product of a matrix with columns.
+
+Memory is addressed by integers, as plans get it. Every operation is one LLVM instruction on as many lanes as the processor's registers
+have, so what a kernel does follows from its text and not from what a compiler may vectorise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import from_dtype, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+from dmlpy.devices.cpu.isa import FLOAT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy as np
+
+    from dmlpy.devices.cpu.isa import Registers
+
+FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+
+jit: Callable[..., Any] = njit(error_model="numpy", forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Compiles a function for use in kernels only, without Python's checks of divisors."""
+
+
+def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
+    """Yields the numbers from 1 to `most`, with the builder in the branch that is taken where `count` is the number; others take none."""
+    end = builder.append_basic_block("counted")
+    choice = builder.switch(count, end)
+    for number in range(1, most + 1):
+        block = builder.append_basic_block(f"count{number}")
+        choice.add_case(ADDRESS(number), block)
+        builder.position_at_end(block)
+        yield number
+        builder.branch(end)
+    builder.position_at_end(end)
+
+
+def each_below(builder: Any, values: Sequence[Any], count: Any) -> Iterator[Any]:
+    """Yields the values one after the other, with the builder where only so many of them are reached: the first ones."""
+    end = builder.append_basic_block("reached")
+    for number, value in enumerate(values):
+        block = builder.append_basic_block(f"value{number}")
+        builder.cbranch(builder.icmp_signed(">", count, ADDRESS(number)), block, end)
+        builder.position_at_end(block)
+        yield value
+    builder.branch(end)
+    builder.position_at_end(end)
+
+
+def repeated_index(builder: Any, value: Any, lanes: int) -> Any:
+    """Repeats the low 32 bits of an integer in all lanes."""
+    indices = ir.VectorType(INDEX, lanes)
+    none = ir.Constant(indices, ir.Undefined)
+    first = builder.insert_element(none, builder.trunc(value, INDEX), ir.Constant(INDEX, 0))
+    return builder.shuffle_vector(first, none, ir.Constant(indices, [0] * lanes))
+
+
+def lanes_below(builder: Any, count: Any, lanes: int) -> Any:
+    """The mask of the first lanes."""
+    numbers = ir.Constant(ir.VectorType(INDEX, lanes), list(range(lanes)))
+    return builder.icmp_signed("<", numbers, repeated_index(builder, count, lanes))
+
+
+class VectorType(types.Type):
+    """A register of floats."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        super().__init__(name=f"Vector({lanes})")
+
+
+@register_model(VectorType)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: VectorType) -> None:
+        super().__init__(manager, kind, ir.VectorType(FLOAT, kind.lanes))
+
+
+@cache
+def record_at(kind: np.dtype[np.void]) -> Any:
+    """What views the memory at an address as one element of a structured type."""
+    record = from_dtype(kind)
+
+    @intrinsic
+    def view(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(record))
+
+        return record(types.int64), generate
+
+    return view
+
+
+def prefetch(builder: Any, address: Any) -> None:
+    """Brings the cache line at an address, which may be anywhere, near the processor in LLVM code."""
+    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
+    to_read, to_all_caches, data = INDEX(0), INDEX(3), INDEX(1)
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, to_read, to_all_caches, data])
+
+
+def field_at(builder: Any, kind: np.dtype[np.void], address: Any, name: str) -> Any:
+    """Loads a field of the structured element at an address, a 64-bit integer or a float, in LLVM code."""
+    fields = kind.fields
+    assert fields is not None, "the type is structured"
+    field, offset, *_ = fields[name]
+    own = ADDRESS if field.kind == "i" else FLOAT
+    return builder.load(builder.inttoptr(builder.add(address, ADDRESS(offset)), own.as_pointer()))
+
+
+@intrinsic
+def integer_at(context: Any, address: Any) -> Any:
+    """Loads the 64-bit integer at an address and acquires what its writer wrote before it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def set_integer(context: Any, address: Any, value: Any) -> Any:
+    """Stores a 64-bit integer and releases everything written before it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def float_at(context: Any, address: Any) -> Any:
+    """Loads a float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
+
+    return types.float32(types.int64), generate
+
+
+@intrinsic
+def copy_float(context: Any, target: Any, source: Any) -> Any:
+    """Copies one float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, of = (builder.inttoptr(address, FLOAT.as_pointer()) for address in arguments)
+        builder.store(builder.load(of, align=FLOAT_BYTES), to, align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
+@intrinsic
+def set_float(context: Any, target: Any, value: Any) -> Any:
+    """Writes a float."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(arguments[1], builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.float32), generate
+
+
+@intrinsic
+def clear_float(context: Any, target: Any) -> Any:
+    """Writes a float zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store(FLOAT(0.0), builder.inttoptr(arguments[0], FLOAT.as_pointer()), align=FLOAT_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+class Vectors:
+    """Operations on vectors of a number of lanes, each an intrinsic for use in kernels.
+
+    Attributes:
+        kind: the Numba type.
+        size: bytes of a vector.
+    """
+
+    def __init__(self, registers: Registers) -> None:
+        self.registers = registers
+        self.lanes = registers.lanes
+        self.kind = VectorType(self.lanes)
+        self.size = FLOAT_BYTES * self.lanes
+        self.load, self.store, self.all_of = self._load(), self._store(), self._all_of()
+        self.load_some, self.store_some = self._load_some(), self._store_some()
+        self.lane, self.with_lane = self._lane(), self._with_lane()
+        self.where_within, self.where_above = self._where_within(), self._where_above()
+        self.add, self.subtract, self.multiply, self.divide = (self._binary(name) for name in ("fadd", "fsub", "fmul", "fdiv"))
+        self.at_most, self.at_least = self._bound(">"), self._bound("<")
+        self.multiply_add = self._multiply_add()
+
+    def value_of(self, builder: Any, address: Any, offset: int = 0) -> Any:
+        """Loads the vector at an address that is aligned to its elements only."""
+        return builder.load(self._pointer(builder, address, offset), align=FLOAT_BYTES)
+
+    def write(self, builder: Any, value: Any, address: Any, offset: int = 0) -> None:
+        """Stores a vector."""
+        builder.store(value, self._pointer(builder, address, offset), align=FLOAT_BYTES)
+
+    def all(self, value: float) -> Any:
+        """A constant in all lanes."""
+        return ir.Constant(self.llvm_type, [value] * self.lanes)
+
+    def repeated(self, builder: Any, value: Any) -> Any:
+        """Repeats a float in all lanes."""
+        none = ir.Constant(self.llvm_type, ir.Undefined)
+        first = builder.insert_element(none, value, ir.Constant(INDEX, 0))
+        return builder.shuffle_vector(first, none, ir.Constant(ir.VectorType(INDEX, self.lanes), [0] * self.lanes))
+
+    def repeated_at(self, builder: Any, address: Any) -> Any:
+        """Repeats the float at an address in all lanes."""
+        return self.repeated(builder, builder.load(builder.inttoptr(address, FLOAT.as_pointer()), align=FLOAT_BYTES))
+
+    def clipped(self, builder: Any, value: Any, low: Any, high: Any) -> Any:
+        """Clips a vector at the limits' lanes: at the upper one first. NaN stays NaN."""
+        value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
+        return builder.select(builder.fcmp_ordered("<", value, low), low, value)
+
+    def fused(self, builder: Any, x: Any, y: Any, z: Any) -> Any:
+        """Computes x * y + z, rounded once where the processor supports it."""
+        kind = ir.FunctionType(self.llvm_type, [self.llvm_type] * 3)
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{self.lanes}f32"), [x, y, z])
+
+    @property
+    def llvm_type(self) -> Any:
+        """LLVM's type of a vector."""
+        return ir.VectorType(FLOAT, self.lanes)
+
+    def _pointer(self, builder: Any, address: Any, offset: int) -> Any:
+        return builder.inttoptr(builder.add(address, ADDRESS(offset)), self.llvm_type.as_pointer())
+
+    def _load(self) -> Any:
+        @intrinsic
+        def load(context: Any, address: Any) -> Any:
+            return self.kind(types.int64), lambda context, builder, signature, arguments: self.value_of(builder, arguments[0])
+
+        return load
+
+    def _store(self) -> Any:
+        @intrinsic
+        def store(context: Any, address: Any, value: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                self.write(builder, arguments[1], arguments[0])
+                return context.get_dummy_value()
+
+            return types.void(types.int64, self.kind), generate
+
+        return store
+
+    def first_of(self, builder: Any, address: Any, count: Any) -> Any:
+        """Loads the first `count` lanes; the others are 0."""
+        return self.chosen_of(builder, address, lanes_below(builder, count, self.lanes), 0.0)
+
+    def chosen_of(self, builder: Any, address: Any, chosen: Any, other: float) -> Any:
+        """Loads the lanes that a mask chooses; the others are not read and get a value."""
+        pointer = self._pointer(builder, address, 0)
+        kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, chosen.type, self.llvm_type])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
+        return builder.call(function, [pointer, INDEX(FLOAT_BYTES), chosen, self.all(other)])
+
+    def write_first(self, builder: Any, value: Any, address: Any, count: Any) -> None:
+        """Stores the first `count` lanes."""
+        self.write_chosen(builder, value, address, lanes_below(builder, count, self.lanes))
+
+    def write_chosen(self, builder: Any, value: Any, address: Any, chosen: Any) -> None:
+        """Stores the lanes that a mask chooses."""
+        pointer = self._pointer(builder, address, 0)
+        kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, chosen.type])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
+        builder.call(function, [value, pointer, INDEX(FLOAT_BYTES), chosen])
+
+    def _load_some(self) -> Any:
+        @intrinsic
+        def load_some(context: Any, address: Any, count: Any) -> Any:
+            """Loads the first `count` lanes; the others are 0."""
+            return self.kind(types.int64, types.int64), lambda context, builder, signature, arguments: self.first_of(builder, *arguments)
+
+        return load_some
+
+    def _store_some(self) -> Any:
+        @intrinsic
+        def store_some(context: Any, address: Any, value: Any, count: Any) -> Any:
+            """Stores the first `count` lanes."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                address, value, count = arguments
+                self.write_first(builder, value, address, count)
+                return context.get_dummy_value()
+
+            return types.void(types.int64, self.kind, types.int64), generate
+
+        return store_some
+
+    def _lane(self) -> Any:
+        @intrinsic
+        def lane(context: Any, x: Any, index: Any) -> Any:
+            """One lane's float."""
+            return types.float32(self.kind, types.int64), lambda context, builder, signature, arguments: builder.extract_element(*arguments)
+
+        return lane
+
+    def _with_lane(self) -> Any:
+        @intrinsic
+        def with_lane(context: Any, x: Any, index: Any, value: Any) -> Any:
+            """The vector with another value in one lane."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, index, value = arguments
+                return builder.insert_element(x, value, index)
+
+            return self.kind(self.kind, types.int64, types.float32), generate
+
+        return with_lane
+
+    def _where_within(self) -> Any:
+        @intrinsic
+        def where_within(context: Any, x: Any, low: Any, high: Any, value: Any) -> Any:
+            """The value where x is from low to high or NaN, 0 elsewhere."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, low, high, value = arguments
+                zeros = self.all(0.0)
+                inside = builder.and_(builder.fcmp_unordered(">=", x, low), builder.fcmp_unordered("<=", x, high))
+                return builder.select(inside, value, zeros)
+
+            return self.kind(*[self.kind] * 4), generate
+
+        return where_within
+
+    def _where_above(self) -> Any:
+        @intrinsic
+        def where_above(context: Any, x: Any, limit: Any, value: Any) -> Any:
+            """The value where x is above the limit, NaN where x is, 0 elsewhere."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, limit, value = arguments
+                zeros = self.all(0.0)
+                chosen = builder.select(builder.fcmp_ordered(">", x, limit), value, zeros)
+                return builder.select(builder.fcmp_unordered("uno", x, x), x, chosen)
+
+            return self.kind(*[self.kind] * 3), generate
+
+        return where_above
+
+    def _all_of(self) -> Any:
+        @intrinsic
+        def all_of(context: Any, value: Any) -> Any:
+            return self.kind(types.float32), lambda context, builder, signature, arguments: self.repeated(builder, arguments[0])
+
+        return all_of
+
+    def _binary(self, instruction: str) -> Any:
+        @intrinsic
+        def operation(context: Any, x: Any, y: Any) -> Any:
+            return self.kind(self.kind, self.kind), lambda context, builder, signature, arguments: getattr(builder, instruction)(*arguments)
+
+        return operation
+
+    def _bound(self, beyond: str) -> Any:
+        @intrinsic
+        def bound(context: Any, x: Any, limit: Any) -> Any:
+            """Clips x at the limit: the limit where x is beyond it, else x. NaN stays NaN."""
+
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                x, limit = arguments
+                return builder.select(builder.fcmp_ordered(beyond, x, limit), limit, x)
+
+            return self.kind(self.kind, self.kind), generate
+
+        return bound
+
+    def _multiply_add(self) -> Any:
+        @intrinsic
+        def multiply_add(context: Any, x: Any, y: Any, z: Any) -> Any:
+            return self.kind(self.kind, self.kind, self.kind), lambda context, builder, signature, arguments: self.fused(
+                builder, *arguments
+            )
+
+        return multiply_add
+
+    def every_second(self) -> Any:
+        """The kernel of two vectors that gives every second lane of both, from the first one on."""
+
+        @intrinsic
+        def every_second(context: Any, x: Any, y: Any) -> Any:
+            chosen = ir.Constant(ir.VectorType(INDEX, self.lanes), [2 * lane for lane in range(self.lanes)])
+            return self.kind(self.kind, self.kind), lambda context, builder, signature, arguments: builder.shuffle_vector(
+                *arguments, chosen
+            )
+
+        return every_second
+
+    def product(self, vectors: int, *, by_terms: bool = False) -> Any:
+        """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums)`.
+
+        sums[column][vector] = start[column][vector] + matrix[term][vector] * factors[column][term], summed over the terms in order (for one
+        column, where the sums would wait for each other, in several parts). The matrix is packed [terms][vectors][lanes]; `columns` is 1 to
+        `registers.columns(vectors)`; rows are apart by `row` and `start_row` bytes.
+
+        Args:
+            vectors: the number of vectors.
+            by_terms: whether the factors are [term][column], a row for each term.
+        """
+        multiply, size = self._product(vectors, by_terms), vectors * self.size
+
+        @jit
+        def of_packed(columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any) -> None:
+            multiply(columns, matrix, size, terms, factors, row, start, start_row, sums, size)
+
+        return of_packed
+
+    def product_in_place(self, vectors: int) -> Any:
+        """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums)`.
+
+        It is that of `product` for a matrix whose terms are apart by `matrix_row` bytes.
+        """
+        multiply, size = self._product(vectors, False), vectors * self.size
+
+        @jit
+        def in_place(
+            columns: Any, matrix: Any, matrix_row: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any
+        ) -> None:
+            multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums, size)
+
+        return in_place
+
+    def product_apart(self, vectors: int) -> Any:
+        """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums, sums_row)`.
+
+        It is that of `product` for sums whose columns are apart by `sums_row` bytes.
+        """
+        multiply, size = self._product(vectors, False), vectors * self.size
+
+        @jit
+        def apart(
+            columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any, sums_row: Any
+        ) -> None:
+            multiply(columns, matrix, size, terms, factors, row, start, start_row, sums, sums_row)
+
+        return apart
+
+    def _product(self, vectors: int, by_terms: bool) -> Any:
+        """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row)`."""
+
+        @intrinsic
+        def multiply(
+            context: Any,
+            columns: Any,
+            matrix: Any,
+            matrix_row: Any,
+            terms: Any,
+            factors: Any,
+            row: Any,
+            start: Any,
+            start_row: Any,
+            sums: Any,
+            sums_row: Any,
+        ) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                columns, *others = arguments
+                for count in each_count(builder, columns, self.registers.columns(vectors)):
+                    self._product_of(builder, vectors, count, others, by_terms)
+                return context.get_dummy_value()
+
+            return types.void(*[types.int64] * 10), generate
+
+        return multiply
+
+    def _product_of(self, builder: Any, vectors: int, columns: int, arguments: Sequence[Any], by_terms: bool) -> None:
+        """The code of a product for a number of columns."""
+        matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row = arguments
+        count = columns * vectors
+        unrolled = 8 if count <= 4 else 4 if count <= 8 else 2
+        # An addition waits about four cycles for the one before, so at least that many independent sums are needed.
+        parts = 1 if columns > 1 else max(1, 8 // vectors)
+        column_step, term_step = (ADDRESS(FLOAT_BYTES), row) if by_terms else (row, ADDRESS(FLOAT_BYTES))
+        factor_rows = [builder.add(factors, builder.mul(column_step, ADDRESS(column))) for column in range(columns)]
+        totals = []
+        for column in range(columns):
+            begin = builder.add(start, builder.mul(start_row, ADDRESS(column)))
+            totals += [self.value_of(builder, begin, vector * self.size) for vector in range(vectors)]
+        totals += [self.all(0.0)] * (count * (parts - 1))
+
+        def add_term(term: Any, totals: list[Any], part: int) -> None:
+            block = builder.add(matrix, builder.mul(term, matrix_row))
+            values = [self.value_of(builder, block, vector * self.size) for vector in range(vectors)]
+            offset = builder.mul(term, term_step)
+            for column in range(columns):
+                factor = self.repeated_at(builder, builder.add(factor_rows[column], offset))
+                for vector in range(vectors):
+                    place = part * count + column * vectors + vector
+                    totals[place] = self.fused(builder, values[vector], factor, totals[place])
+
+        def loop(begin: Any, end: Any, step: int, totals: list[Any]) -> list[Any]:
+            """Adds the terms from `begin` to `end`, `step` at a time."""
+            before, head, body, after = builder.block, *(builder.append_basic_block(name) for name in ("head", "body", "after"))
+            builder.branch(head)
+            builder.position_at_end(head)
+            term, carried = builder.phi(ADDRESS), [builder.phi(self.llvm_type) for _ in totals]
+            builder.cbranch(builder.icmp_signed("<", term, end), body, after)
+            builder.position_at_end(body)
+            summed = list(carried)
+            for offset in range(step):
+                add_term(builder.add(term, ADDRESS(offset)), summed, offset % parts)
+            following = builder.add(term, ADDRESS(step))
+            builder.branch(head)
+            for phi, first, next_value in zip([term, *carried], [begin, *totals], [following, *summed], strict=True):
+                phi.add_incoming(first, before)
+                phi.add_incoming(next_value, body)
+            builder.position_at_end(after)
+            return carried
+
+        whole = builder.and_(terms, ADDRESS(-unrolled))
+        totals = loop(whole, terms, 1, loop(ADDRESS(0), whole, unrolled, totals))
+        for column in range(columns):
+            of_column = builder.add(sums, builder.mul(sums_row, ADDRESS(column)))
+            for vector in range(vectors):
+                place = column * vectors + vector
+                total = totals[place]
+                for part in range(1, parts):
+                    total = builder.fadd(total, totals[part * count + place])
+                self.write(builder, total, of_column, vector * self.size)
+
+
+@cache
+def vectors_of(registers: Registers) -> Vectors:
+    """The operations for these registers. The object is shared, so that code compiled with it is compiled once."""
+    return Vectors(registers)

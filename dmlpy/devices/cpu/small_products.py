@@ -1,0 +1,203 @@
+"""Products whose sums stay in registers, of filters with vectors of positions and of rows with a row: LLVM code, as in `vectors`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dmlpy.devices.cpu.calls import caller
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, vectors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+call_product = caller(8)
+"""call_product(product, arguments) calls what `product_of` gives by its address."""
+call_gate_products = caller(9)
+"""call_gate_products(products, arguments) calls what `gate_products_of` gives by its address."""
+
+
+def product_of(vectors: int, by_terms: bool, registers: Registers) -> Callable[..., None]:
+    """The product of `Vectors.product`, to be compiled."""
+    multiply = vectors_of(registers).product(vectors, by_terms=by_terms)
+
+    def product(columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any) -> None:
+        multiply(columns, matrix, terms, factors, row, start, start_row, sums)
+
+    return product
+
+
+def gate_products_of(gates: int, together: int, registers: Registers) -> Callable[..., None]:
+    """The products of some gates with rows of factors, to be compiled.
+
+    It is multiply(rows, matrix, terms, factors, row, part, start, start_row, sums): sums[row][gate] = start[row][gate] + the sum over the
+    terms of the matrix's vector for it * factors[row][term]. The matrix is packed [parts][terms][together][lanes], a gate is a vector, and
+    the factors of each part are `part` bytes behind those of the one before: 0 where all have the same.
+
+    Args:
+        gates: the number of gates.
+        together: the gates of a part, which are summed together.
+        registers: the registers that it is compiled for.
+    """
+    multiply, size, most = vectors_of(registers).product_apart(together), vectors_of(registers).size, registers.columns(together)
+    row_size, of_part = gates * size, together * size
+
+    def products(rows: Any, matrix: Any, terms: Any, factors: Any, row: Any, part: Any, start: Any, start_row: Any, sums: Any) -> None:
+        groups = (rows + most - 1) // most
+        for _ in range(gates // together):
+            for group in range(groups):
+                first = rows * group // groups
+                columns, begin, to = rows * (group + 1) // groups - first, start + first * start_row, sums + first * row_size
+                multiply(columns, matrix, terms, factors + first * row, row, begin, start_row, to, row_size)
+            matrix += terms * of_part
+            factors += part
+            start += of_part
+            sums += of_part
+
+    return products
+
+
+@cache
+def tile_product(filters: int, most: int, registers: Registers) -> Any:
+    """The kernel `multiply(vectors, channels, plane, taps, offsets, source, matrix, target)`.
+
+    target[filter][vector] is the sum over channels and taps, in order, of matrix[channel][tap][filter] times the vector at source +
+    channel * plane + offsets[tap] + vector. Distances are bytes; `offsets` has an int64 for each tap. `vectors` is 1 to `most`; target's
+    rows lie `most` vectors apart.
+
+    Args:
+        filters: the number of filters.
+        most: vectors of positions, at most.
+        registers: the registers that it is compiled for.
+    """
+
+    @intrinsic
+    def multiply(
+        context: Any, vectors: Any, channels: Any, plane: Any, taps: Any, offsets: Any, source: Any, matrix: Any, target: Any
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            count, *others = arguments
+            *factors, target = others
+            for number in each_count(builder, count, most):
+                for index, total in enumerate(tile_sums(builder, filters, number, registers, factors)):
+                    row, vector = divmod(index, number)
+                    vectors_of(registers).write(builder, total, target, (row * most + vector) * FLOAT_BYTES * registers.lanes)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 8), generate
+
+    return multiply
+
+
+def tile_sums(builder: Any, filters: int, count: int, registers: Registers, arguments: Sequence[Any]) -> list[Any]:
+    """The sums of `tile_product` for a number of vectors, [filter][vector], of its arguments from `channels` to `matrix`."""
+    channels, plane, taps, offsets, source, matrix = arguments
+    vectors = vectors_of(registers)
+    zero = ir.Constant(ir.VectorType(FLOAT, registers.lanes), [0.0] * registers.lanes)
+    begin = builder.block
+    outer, inner, next_channel, after = (builder.append_basic_block(name) for name in ("channel", "tap", "channel_done", "summed"))
+    builder.branch(outer)
+
+    builder.position_at_end(outer)
+    channel, row, factors = builder.phi(ADDRESS), builder.phi(ADDRESS), builder.phi(ADDRESS)
+    carried = [builder.phi(zero.type) for _ in range(filters * count)]
+    builder.branch(inner)
+
+    builder.position_at_end(inner)
+    tap, factor = builder.phi(ADDRESS), builder.phi(ADDRESS)
+    sums = [builder.phi(zero.type) for _ in carried]
+    place = builder.add(offsets, builder.shl(tap, ADDRESS(3)))
+    at = builder.add(row, builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8))
+    values = [vectors.value_of(builder, at, vector * vectors.size) for vector in range(count)]
+    totals = list(sums)
+    for number in range(filters):
+        weight = vectors.repeated_at(builder, builder.add(factor, ADDRESS(number * FLOAT_BYTES)))
+        for vector in range(count):
+            index = number * count + vector
+            totals[index] = vectors.fused(builder, values[vector], weight, sums[index])
+    next_tap, next_factor = builder.add(tap, ADDRESS(1)), builder.add(factor, ADDRESS(filters * FLOAT_BYTES))
+    builder.cbranch(builder.icmp_signed("<", next_tap, taps), inner, next_channel)
+    for phi, first, following in zip([tap, factor, *sums], [ADDRESS(0), factors, *carried], [next_tap, next_factor, *totals], strict=True):
+        phi.add_incoming(first, outer)
+        phi.add_incoming(following, inner)
+
+    builder.position_at_end(next_channel)
+    onward, next_row = builder.add(channel, ADDRESS(1)), builder.add(row, plane)
+    builder.cbranch(builder.icmp_signed("<", onward, channels), outer, after)
+    starts, followings = [ADDRESS(0), source, matrix, *[zero] * len(carried)], [onward, next_row, next_factor, *totals]
+    for phi, first, following in zip([channel, row, factors, *carried], starts, followings, strict=True):
+        phi.add_incoming(first, begin)
+        phi.add_incoming(following, next_channel)
+
+    builder.position_at_end(after)
+    return totals
+
+
+@cache
+def row_products(registers: Registers) -> Any:
+    """The kernel `multiply(matrix, matrix_row, terms, factors)`, which gives a vector.
+
+    Its lane n is the sum over the terms of matrix[n][term] * factors[term]. The matrix has as many rows as a vector has lanes, `matrix_row`
+    bytes apart. Factors go on with zeros up to a whole vector; of the matrix nothing beyond the terms is read.
+    """
+    vectors, lanes = vectors_of(registers), registers.lanes
+    zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
+    even, odd = (ir.Constant(ir.VectorType(INDEX, lanes), [2 * lane + first for lane in range(lanes)]) for first in (0, 1))
+
+    @intrinsic
+    def multiply(context: Any, matrix: Any, matrix_row: Any, terms: Any, factors: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            matrix, matrix_row, terms, factors = arguments
+            rows = [builder.add(matrix, builder.mul(matrix_row, ADDRESS(row))) for row in range(lanes)]
+            before, head, body, tail, last, after = (
+                builder.block,
+                *(builder.append_basic_block(name) for name in ("head", "body", "tail", "last", "after")),
+            )
+            whole = builder.and_(terms, ADDRESS(-lanes))
+            end, left = builder.mul(whole, ADDRESS(FLOAT_BYTES)), builder.sub(terms, whole)
+            builder.branch(head)
+
+            builder.position_at_end(head)
+            offset, sums = builder.phi(ADDRESS), [builder.phi(zero.type) for _ in rows]
+            builder.cbranch(builder.icmp_signed("<", offset, end), body, tail)
+
+            builder.position_at_end(body)
+            factor = vectors.value_of(builder, builder.add(factors, offset))
+            values = [vectors.value_of(builder, builder.add(row, offset)) for row in rows]
+            added = [vectors.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+            following = builder.add(offset, ADDRESS(vectors.size))
+            builder.branch(head)
+            for phi, first, next_value in zip([offset, *sums], [ADDRESS(0), *[zero] * lanes], [following, *added], strict=True):
+                phi.add_incoming(first, before)
+                phi.add_incoming(next_value, body)
+
+            builder.position_at_end(tail)
+            builder.cbranch(builder.icmp_signed(">", left, ADDRESS(0)), last, after)
+
+            builder.position_at_end(last)
+            factor = vectors.value_of(builder, builder.add(factors, end))
+            values = [vectors.first_of(builder, builder.add(row, end), left) for row in rows]
+            added = [vectors.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+            builder.branch(after)
+
+            builder.position_at_end(after)
+            totals = []
+            for before_last, after_last in zip(sums, added, strict=True):
+                total = builder.phi(zero.type)
+                total.add_incoming(before_last, tail)
+                total.add_incoming(after_last, last)
+                totals.append(total)
+            # Each round adds neighbouring lanes, and leaves the sums of two vectors in one, in their order.
+            while len(totals) > 1:
+                pairs = zip(totals[::2], totals[1::2], strict=True)
+                totals = [builder.fadd(builder.shuffle_vector(*pair, even), builder.shuffle_vector(*pair, odd)) for pair in pairs]
+            return totals[0]
+
+        return vectors.kind(*[types.int64] * 4), generate
+
+    return multiply

@@ -1,1 +1,0 @@
-"""Compiled walks over time, and the plans that run them."""

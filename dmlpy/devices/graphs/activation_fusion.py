@@ -1,0 +1,111 @@
+"""Moves activations into the operators before them, where those have a `fused_activation`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dmlpy.description.descs import FusableDesc
+from dmlpy.description.tensors import same_layout, with_dimension_count
+from dmlpy.devices.graphs.views import movements
+from dmlpy.messages.problems import CompileError, DescError, DeviceError
+from dmlpy.operators.elementwise.arithmetic import ElementWiseAdd1Desc, ElementWiseAddDesc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.ir import Source, Wiring
+
+OUTPUT = "output_tensor"
+"""The output that a fused activation is applied to."""
+
+
+def fused(wiring: Wiring, compile_node: Callable[[OperatorDesc], object]) -> Wiring:
+    """The wiring with each activation in the node that it reads, where nothing else reads that node's result.
+
+    Args:
+        wiring: a graph's.
+        compile_node: compiles a desc. A desc that it refuses, for the feature level or the device, stays as it was.
+    """
+    # Each is judged by the wiring as it was: an activation takes the place of no other one's writer, so none depends on another.
+    found = [
+        fusion
+        for index in wiring.order()
+        if isinstance(wiring.operators[index], FusableDesc) and (fusion := _into_writer(wiring, index, compile_node)) is not None
+    ]
+    return joined(wiring, found) if found else wiring
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """An activation, or another function of a node's result alone, that becomes part of that node.
+
+    Attributes:
+        index: the activation's node.
+        writer: the node that it reads.
+        whole: the operator of both.
+        output: the desc of what the activation gave.
+        places: where the whole reads what the activation read beside that result, by its place there.
+    """
+
+    index: int
+    writer: int
+    whole: OperatorDesc
+    output: TensorDesc
+    places: Mapping[str, str] = field(default_factory=dict)
+
+
+def _into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDesc], object]) -> Fusion | None:
+    """One activation in the node that it reads, or None if it cannot be there."""
+    activation = wiring.operators[index]
+    tensors = activation.tensors()
+    if tensors.keys() != {"input_tensor", OUTPUT} or movements(activation):
+        return None
+    source = wiring.reads[index, "input_tensor"]
+    writer = source[0]
+    if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.given:
+        return None
+    desc, written = _with_fused_activation(wiring.operators[writer]), wiring.tensors[source]
+    if wiring.written[source] != OUTPUT or getattr(desc, "fused_activation", activation) is not None:
+        return None
+    given, output = tensors["input_tensor"], tensors[OUTPUT]
+    if given.dimension_count != written.dimension_count and "axes" in type(activation).model_fields:
+        return None  # they count from the first dimension
+    rank = written.dimension_count
+    read, whole_output = with_dimension_count(given, rank), with_dimension_count(output, rank)
+    if read is None or whole_output is None or not read.data_type == whole_output.data_type == written.data_type:
+        return None
+    if not read.sizes == whole_output.sizes == written.sizes or not same_layout(written, read.element_strides):
+        return None
+    try:
+        function = activation.replace(input_tensor=None, output_tensor=None)
+        whole = desc.replace(fused_activation=function, output_tensor=whole_output)
+        compile_node(whole)
+    except (CompileError, DescError, DeviceError):
+        return None
+    return Fusion(index, writer, whole, output)
+
+
+def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
+    """The desc, or ADD1 in place of ADD: the same operator, with a `fused_activation`."""
+    if isinstance(desc, ElementWiseAddDesc):
+        return ElementWiseAdd1Desc(a_tensor=desc.a_tensor, b_tensor=desc.b_tensor, output_tensor=desc.output_tensor)
+    return desc
+
+
+def joined(wiring: Wiring, found: Sequence[Fusion]) -> Wiring:
+    """The wiring in which writers compute what their activations did."""
+    gone = {fusion.index: fusion for fusion in found}
+    whole = {fusion.writer: fusion.whole for fusion in found}
+    results: dict[Source, Source] = {(fusion.index, 0): wiring.reads[fusion.index, "input_tensor"] for fusion in found}
+    operators = {node: whole.get(node, desc) for node, desc in wiring.operators.items() if node not in gone}
+    reads = {use: results.get(value, value) for use, value in wiring.reads.items() if use[0] not in gone}
+    for own in found:
+        reads |= {(own.writer, place): wiring.reads[own.index, before] for before, place in own.places.items()}
+    outputs = {name: results.get(value, value) for name, value in wiring.outputs.items()}
+    # Callers bind what the activation gave, though the writer may have more leading dimensions.
+    declared = {name: gone[value[0]].output for name, value in wiring.outputs.items() if value[0] in gone} | dict(wiring.declared)
+    joined = dict(wiring.fused) | {fusion.writer: (*wiring.fused.get(fusion.writer, ()), fusion.index) for fusion in found}
+    return replace(wiring, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=joined)

@@ -1,0 +1,342 @@
+"""`Layout`: which values of a graph lie in the memory of others, so that fewer are copied and fewer need memory."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from copy import copy
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from dmlpy.description.enums import TensorFlags
+from dmlpy.description.tensors import same_layout
+from dmlpy.devices.graphs.ir import Source, Use, with_tensors
+from dmlpy.devices.graphs.views import Movement, moved_strides, movements
+from dmlpy.messages.problems import CompileError, DescError, DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.ir import Wiring
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lies.
+
+    Attributes:
+        root: the value in whose memory it was put. That one may have been put into another one's since: `Layout.root` tells.
+        first: the element of that memory where it begins.
+        strides: its strides there, in elements.
+    """
+
+    root: Source
+    first: int
+    strides: tuple[int, ...]
+
+
+class Layout:
+    """The places of all values of a graph. A value lies in memory of its own until it is put into that of another one.
+
+    Attributes:
+        wiring: the graph.
+        views: the nodes that need not run, since what they give lies within what they read, or the other way round.
+        in_place: the nodes that write to the memory of an input: none before `in_order`.
+        order: the nodes that run, in order.
+
+    Args:
+        wiring: the graph.
+        compile_node: compiles a desc; what it refuses is not used.
+    """
+
+    def __init__(self, wiring: Wiring, compile_node: Callable[[OperatorDesc], object]) -> None:
+        self.wiring = wiring
+        self.views: list[int] = []
+        self.in_place: list[int] = []
+        self.order = wiring.order()
+        self._compile = compile_node
+        self._places: dict[Source, Place] = {}
+        self._members: dict[Source, dict[Source, None]] = {}
+        """The values that views put into the memory of another one, by that one."""
+        self._replaced: dict[Source, Source] = {}
+        """The values that were overwritten, each with the one in whose memory it lies then: that one, or what has overwritten it since."""
+        self._reached: dict[Source, int] = {}
+        """What `reached` has found; of a value that was written in place with all that lay in its memory before."""
+        self._skipped: set[int] = set()
+        """The same as `views`."""
+        self._room = _rooms(wiring)
+        for index in self.order:
+            self._try_view(index)
+        self.order = tuple(index for index in self.order if index not in self._skipped)
+
+    def in_order(self, order: tuple[int, ...]) -> Layout:
+        """The same views, with the nodes in an order, and those in place that can be then."""
+        found = copy(self)
+        found.order, found.in_place = order, []
+        found._places, found._replaced, found._reached = dict(self._places), {}, dict(self._reached)
+        found._write_in_place()
+        return found
+
+    # where values lie
+
+    def root(self, source: Source) -> Source:
+        """The value whose memory holds a value."""
+        place = self._places.get(source)
+        return source if place is None else self._last(place.root)
+
+    def _last(self, root: Source) -> Source:
+        """The value that is written last of those that take turns in the memory of one."""
+        passed = []
+        while (following := self._replaced.get(root)) is not None:
+            passed.append(root)
+            root = following
+        for before in passed:  # shorter ways for those who ask next: a chain of thousands would be walked for each of its nodes
+            self._replaced[before] = root
+        return root
+
+    def read(self, use: Use) -> tuple[Source, int, TensorDesc]:
+        """How a node reads a value: whose memory, from which byte on, and the desc."""
+        found = self._read(use, self._places)
+        assert found is not None, "places are chosen so that all can read"
+        return found
+
+    def written(self, source: Source) -> tuple[Source, int, TensorDesc]:
+        """How the value of a node is written, as `read`."""
+        desc, place = self.wiring.tensors[source], self._places.get(source)
+        return (source, 0, desc) if place is None else (self._last(place.root), _byte(desc, place.first), _strided(desc, place.strides))
+
+    def desc(self, index: int) -> OperatorDesc:
+        """The desc of a node with the layouts in which it reads and writes."""
+        return self._desc(index, self._places)
+
+    def _read(self, use: Use, places: Mapping[Source, Place]) -> tuple[Source, int, TensorDesc] | None:
+        source, tensor = self.wiring.reads[use], self.wiring.seen(use)
+        place = places.get(source)
+        if place is None:
+            return source, 0, tensor
+        written = self.wiring.tensors[source]
+        if tensor.data_type.bits != written.data_type.bits:
+            return None
+        moved = moved_strides(written, place.strides, tensor)
+        if moved is None or _byte(tensor, place.first + moved[0]) % max(1, tensor.guaranteed_base_offset_alignment):
+            return None
+        return self._last(place.root), _byte(tensor, place.first + moved[0]), _strided(tensor, moved[1])
+
+    def _desc(self, index: int, places: Mapping[Source, Place]) -> OperatorDesc:
+        desc = self.wiring.operators[index]
+        changed: dict[str, TensorDesc] = {}
+        for slot in desc.slots():
+            if slot.tensor is None:
+                continue
+            if not slot.field.marker.output:
+                read = self._read((index, slot.place), places)
+                if read is None:
+                    raise CompileError(desc.c_name, [])
+                changed[slot.place] = read[2]
+        for at, slot in enumerate(desc.output_slots()):
+            if slot.tensor is not None and (place := places.get((index, at))) is not None:
+                changed[slot.place] = _strided(slot.tensor, place.strides)
+        tensors = desc.tensors()
+        return with_tensors(desc, {name: tensor for name, tensor in changed.items() if tensor != tensors[name]})
+
+    # views
+
+    def _try_view(self, index: int) -> None:
+        """Lets a node that only moves elements not run, if its readers or writers can do without."""
+        parts = movements(self.wiring.operators[index])
+        if not parts:
+            return
+        tensors = self.wiring.operators[index].tensors()
+        values = {slot.place: (index, at) for at, slot in enumerate(self.wiring.operators[index].output_slots())}
+        outputs = [values[part.output] for part in parts]
+        if all(_fits(tensors[part.output], tensors[part.input]) for part in parts) and not any(
+            output in self.wiring.given or output in self.wiring.uncovered for output in outputs
+        ):
+            within = [self._within_input(index, part) for part in parts]
+            if all(place is not None for place in within) and self._accept(
+                index, {output: place for output, place in zip(outputs, within, strict=True) if place is not None}
+            ):
+                return
+        whole = all(_fits(tensors[part.input], tensors[part.output]) for part in parts)
+        if whole and len(set(outputs)) == 1 and outputs[0] not in self.wiring.uncovered:
+            self._try_within_output(index, parts, outputs[0])
+
+    def _within_input(self, index: int, part: Movement) -> Place | None:
+        """The place of an output within the memory of the input that it is taken from."""
+        use = (index, part.input)
+        root, byte, tensor = self.read(use)
+        if self.wiring.reads[use] in self.wiring.uncovered:
+            return None
+        strides = tensor.element_strides
+        first = _element(tensor, byte) + sum(start * stride for start, stride in zip(part.starts, strides, strict=True))
+        return Place(root, first, tuple(step * stride for step, stride in zip(part.steps, strides, strict=True)))
+
+    def _try_within_output(self, index: int, parts: Iterable[Movement], output: Source) -> None:
+        """Lets those who write the inputs of a node write into the memory of its output."""
+        root, byte, tensor = self.written(output)
+        found: dict[Source, Place] = {}
+        for part in parts:
+            use = (index, part.input)
+            source, seen = self.wiring.reads[use], self.wiring.seen(use)
+            if not self._can_move(source) or source in found or seen.overlaps_itself() or _repeats(seen):
+                return
+            strides = tensor.element_strides
+            first = _element(tensor, byte) + sum(start * stride for start, stride in zip(part.starts, strides, strict=True))
+            begin = self._as_written(source, seen, first, strides)
+            if begin is None:
+                return
+            found[source] = Place(root, *begin)
+        moved = dict(found)
+        for source, place in found.items():
+            for member in self._members.get(source, ()):
+                inner, outer, tensor = self._places[member], self.wiring.tensors[source], self.wiring.tensors[member]
+                moved_to = moved_strides(outer, place.strides, (tensor.sizes, inner.strides), inner.first)
+                if moved_to is None or tensor.data_type.bits != outer.data_type.bits:
+                    return
+                moved[member] = Place(root, place.first + moved_to[0], moved_to[1])
+        self._accept(index, moved)
+
+    def _can_move(self, source: Source) -> bool:
+        """Whether a value can be written elsewhere than to memory of its own."""
+        return (
+            source in self.wiring.tensors
+            and source not in self._places
+            and source not in self.wiring.given
+            and source not in self.wiring.uncovered
+        )
+
+    def _as_written(self, source: Source, seen: TensorDesc, first: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
+        """The first element and the strides of a value whose reader's elements are to lie at other strides; None if no strides tell."""
+        written = self.wiring.tensors[source]
+        if written.element_count != seen.element_count or written.data_type.bits != seen.data_type.bits:
+            return None
+        moved = moved_strides(seen, strides, written)
+        return None if moved is None else (first + moved[0], moved[1])
+
+    def _accept(self, index: int, changed: Mapping[Source, Place]) -> bool:
+        """Takes over new places and leaves a node out, if all that read and write there can be compiled so."""
+        places = ChainMap(dict(changed), self._places)
+        for source, place in changed.items():
+            tensor = self.wiring.tensors[source]
+            if _byte(tensor, place.first) % max(1, tensor.guaranteed_base_offset_alignment):
+                return False
+        concerned = {source[0] for source in changed} | {node for source in changed for node, _ in self.wiring.readers.get(source, ())}
+        try:
+            for node in concerned:
+                if node is not None and node != index and node not in self._skipped:
+                    self._compile(self._desc(node, places))
+        except (CompileError, DescError, DeviceError):
+            return False
+        for source, place in changed.items():
+            if (old := self._places.get(source)) is not None:
+                del self._members[old.root][source]
+            self._members.setdefault(place.root, {})[source] = None
+        self._places.update(changed)
+        self.views.append(index)
+        self._skipped.add(index)
+        return True
+
+    # in place
+
+    def _write_in_place(self) -> None:
+        """Lets nodes write to the memory of an input that nobody reads later, where both have the same layout."""
+        steps = {index: step for step, index in enumerate(self.order)}
+        last_read: dict[Source, int] = {}
+        for (node, _), source in self.wiring.reads.items():
+            if node in steps:
+                root = self.root(source)
+                last_read[root] = max(last_read.get(root, 0), steps[node])
+        for step, index in enumerate(self.order):
+            for output in self.outputs(index):
+                replaced = next((root for root in self.replaceable(index, output) if last_read[root] == step), None)
+                if replaced is not None:
+                    self._overwrite(replaced, output)
+                    last_read[output] = max(last_read.get(output, 0), step)
+                    self.in_place.append(index)
+
+    def outputs(self, index: int) -> tuple[Source, ...]:
+        """The values that a node writes."""
+        slots = enumerate(self.wiring.operators[index].output_slots())
+        return tuple((index, at) for at, slot in slots if slot.tensor is not None)
+
+    def replaceable(self, index: int, output: Source) -> Iterable[Source]:
+        """Values in memory of the graph that a node may overwrite with an output as far as their layout is concerned."""
+        if output in self._places or output in self.wiring.uncovered or not type(self.wiring.operators[index]).in_place:
+            return
+        desc, written = self.wiring.operators[index], self.wiring.tensors[output]
+        uses = [(index, slot.place) for slot in desc.input_slots() if slot.tensor is not None]
+        read = {use: self.read(use) for use in uses}
+        for root, byte, tensor in read.values():
+            alike = (tensor.sizes, tensor.data_type) == (written.sizes, written.data_type) and same_layout(written, tensor.element_strides)
+            others = [seen for use, seen in read.items() if seen[0] == root and (seen[1] != byte or seen[2] != tensor)]
+            if not alike or byte or others or root not in self.wiring.tensors or root[0] == index:
+                continue
+            if not self._is_kept(root) and self.reached(root) <= self._room.get(output, inf):
+                yield root
+
+    def _is_kept(self, root: Source) -> bool:
+        """Whether something in the memory of a value is still needed when all nodes have read it. What was overwritten there was not."""
+        return any(member in self.wiring.given or member in self.wiring.uncovered for member in self._own(root))
+
+    def _own(self, root: Source) -> tuple[Source, ...]:
+        """A value and its views; without what it has overwritten."""
+        return (root, *self._members.get(root, ()))
+
+    def reached(self, root: Source) -> int:
+        """The bytes of a value's memory that anything in it reaches, readers included."""
+        if root not in self._reached:
+            self._reached[root] = self._reached_by(self._own(root))
+        return self._reached[root]
+
+    def _reached_by(self, members: Iterable[Source]) -> int:
+        """The bytes of the memory of values that they or their readers reach."""
+        found = 0
+        for member in members:
+            if member in self.wiring.tensors:
+                _, byte, tensor = self.written(member)
+                found = max(found, byte + tensor.reached_bytes)
+            for use in self.wiring.readers.get(member, ()):
+                if use[0] not in self._skipped:
+                    _, byte, tensor = self.read(use)
+                    found = max(found, byte + tensor.reached_bytes)
+        return found
+
+    def _overwrite(self, source: Source, output: Source) -> None:
+        """Puts all that lies in the memory of one value into that of another one, byte by byte at the same place."""
+        self._reached[output] = max(self.reached(output), self.reached(source))
+        self._places[source] = Place(output, 0, self.wiring.tensors[source].element_strides)
+        self._replaced[source] = output
+
+
+def _rooms(wiring: Wiring) -> dict[Source, int]:
+    """The bytes of the memory that the caller binds for a value; what is no output of the graph has any number of them."""
+    found: dict[Source, int] = {}
+    for name, source in wiring.outputs.items():
+        found[source] = min(wiring.bound_outputs[name].reached_bytes, found.get(source, wiring.bound_outputs[name].reached_bytes))
+    return found
+
+
+def _byte(desc: TensorDesc, element: int) -> int:
+    return element * desc.data_type.bits // 8
+
+
+def _element(desc: TensorDesc, byte: int) -> int:
+    return byte * 8 // desc.data_type.bits
+
+
+def _fits(part: TensorDesc, whole: TensorDesc) -> bool:
+    """Whether a tensor is in no dimension longer than another one."""
+    return all(size <= other for size, other in zip(part.sizes, whole.sizes, strict=True))
+
+
+def _repeats(desc: TensorDesc) -> bool:
+    return bool(desc.broadcast_axes)
+
+
+def _strided(desc: TensorDesc, strides: tuple[int, ...]) -> TensorDesc:
+    """The desc with other strides; the same one if they say the same."""
+    if same_layout(desc, strides):
+        return desc
+    return desc.replace(strides=strides, total_tensor_size_in_bytes=None, flags=TensorFlags.NONE)

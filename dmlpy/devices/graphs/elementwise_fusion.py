@@ -1,0 +1,241 @@
+"""Makes one operator of element-wise nodes whose results nobody else reads, where the device runs such chains as one kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dmlpy.description.tensors import packed_strides, same_layout
+from dmlpy.devices.graphs.chain_desc import ChainDesc, Link
+from dmlpy.devices.graphs.views import moved_strides, movements, with_ones
+from dmlpy.messages.problems import CompileError, DescError, DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.ir import Source, Use, Wiring
+
+MOST_INPUTS = 12
+"""Tensors that a chain reads from memory, at most: each takes registers, and room among a kernel's parameters."""
+MOST_LINKS = 32
+"""Nodes of a chain, at most."""
+_LONG = 16
+"""Elements along an axis from which on it matters whether neighbours lie side by side."""
+
+
+def chained(wiring: Wiring, is_element_wise: Callable[[OperatorDesc], bool], compile_node: Callable[[OperatorDesc], object]) -> Wiring:
+    """The wiring with runs of element-wise nodes as one node each, in the place of the last of them.
+
+    A node joins those that read its result if nobody else does, and if each of them reads each element of it once, in whatever order. So
+    nothing is computed twice, but for values that are computed from nothing.
+
+    Args:
+        wiring: a graph's.
+        is_element_wise: whether the device can make a desc part of a chain.
+        compile_node: compiles a desc. A chain that it refuses stays apart.
+    """
+    free = {index for index, desc in wiring.operators.items() if _is_plain(desc) and is_element_wise(desc)}
+    found: list[_Chain] = []
+    # Each is judged by the wiring as it was: only the last node's result leaves a run, and is found where it was before.
+    for last in reversed(wiring.order()):
+        if last not in free or movements(wiring.operators[last]):
+            continue  # a copy behind all others may be a view
+        run = _Run(wiring, last)
+        run.grow(free)
+        if len(run.members) == 1:
+            continue
+        chain = run.chain()
+        try:
+            compile_node(chain.whole)
+        except (CompileError, DescError, DeviceError):
+            continue
+        free.difference_update(chain.nodes)
+        found.append(chain)
+    return _joined(wiring, found) if found else wiring
+
+
+def _is_plain(desc: OperatorDesc) -> bool:
+    """Whether all tensors have the sizes of the only output."""
+    outputs = [slot.tensor for slot in desc.output_slots()]
+    return len(outputs) == 1 and all(outputs[0] is not None and tensor.sizes == outputs[0].sizes for tensor in desc.tensors().values())
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Nodes that run as one.
+
+    Attributes:
+        nodes: in the order in which they run. The last one's result leaves the chain.
+        whole: the operator of all.
+        sources: what it reads, in the order of its inputs.
+    """
+
+    nodes: tuple[int, ...]
+    whole: ChainDesc
+    sources: tuple[Source, ...]
+
+
+@dataclass
+class _Run:
+    """Nodes that become one.
+
+    Attributes:
+        wiring: of the graph before.
+        last: the node whose result leaves the run.
+        members: the nodes, each with one of its readers; `last` with None.
+    """
+
+    wiring: Wiring
+    last: int
+    members: dict[int, Use | None] = field(default_factory=dict)
+    _inputs: dict[Use, tuple[Source, tuple[int, ...]]] = field(default_factory=dict)
+    """What is read from memory, by use, with its strides in the order of the result."""
+    _straight: set[int] = field(default_factory=set)
+    """The members whose results have the sizes and the order of the run's result."""
+
+    def grow(self, able: set[int]) -> None:
+        """Takes in the nodes that can be, those next to the last one first."""
+        self.members[self.last] = None
+        own = self._read_by(self.last)
+        assert own is not None, "the last node's inputs have the result's order"
+        self._inputs = own
+        self._straight.add(self.last)
+        queue = [self.last]
+        while queue:
+            for _, source in self._reads(queue.pop(0)):
+                if source[0] in able and source[0] not in self.members and self._takes(source):
+                    assert source[0] is not None
+                    queue.append(source[0])
+
+    def _takes(self, source: Source) -> bool:
+        """Adds the node that computes a value, if the run may have it."""
+        wiring, node = self.wiring, source[0]
+        assert node is not None
+        readers = wiring.readers[source]
+        outside = any(reader not in self.members for reader, _ in readers)
+        if outside or source in wiring.given or source in wiring.uncovered or not self._is_whole(source, readers):
+            return False
+        self.members[node] = readers[0]
+        own = self._read_by(node)
+        if own is not None and len(self.members) <= MOST_LINKS:
+            inputs = {use: read for use, read in self._inputs.items() if read[0] != source} | own
+            if self._is_well_read(inputs):
+                self._inputs = inputs
+                if readers[0][0] in self._straight and self._is_same_layout(source, readers[0]):
+                    self._straight.add(node)
+                return True
+        del self.members[node]
+        return False
+
+    def _is_whole(self, source: Source, readers: tuple[Use, ...]) -> bool:
+        """Whether all readers find the elements of a value at the same places of the run's result, each element at one of them."""
+        written = self.wiring.tensors[source]
+        if any(self.wiring.seen(use).data_type.bits != written.data_type.bits for use in readers):
+            return False
+        if not any(True for _ in self._reads(source[0])):
+            return True  # computed from nothing: it is the same everywhere
+        places = {self._in_result(source, packed_strides(written.sizes), use) for use in readers}
+        return len(places) == 1 and None not in places
+
+    def _in_result(self, source: Source, strides: tuple[int, ...], use: Use) -> tuple[int, ...] | None:
+        """The strides of something in the order of the run's result, given in that of a value, which a member reads."""
+        written, seen = self.wiring.tensors[source], self.wiring.seen(use)
+        if self._is_same_layout(source, use):
+            return self._from(use[0], with_ones(written.sizes, strides))
+        repeats = any(size > 1 and not stride for size, stride in zip(seen.sizes, seen.element_strides, strict=True))
+        if seen.element_count != written.element_count or repeats:
+            return None
+        moved = moved_strides(written, strides, seen)
+        if moved is None or moved[0]:
+            return None
+        return self._from(use[0], moved[1])
+
+    def _is_same_layout(self, source: Source, use: Use) -> bool:
+        """Whether a value is read as it is written."""
+        written, seen = self.wiring.tensors[source], self.wiring.seen(use)
+        return written.sizes == seen.sizes and same_layout(written, seen.element_strides)
+
+    def _from(self, node: int, strides: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The strides of what a member reads in the order of the run's result."""
+        use = self.members[node]
+        if use is None:
+            return strides
+        if node in self._straight:
+            return with_ones(self._result.sizes, strides)
+        return self._in_result(self.wiring.reads[use], strides, use)
+
+    def _reads(self, node: int | None) -> Iterator[tuple[Use, Source]]:
+        assert node is not None
+        for slot in self.wiring.operators[node].input_slots():
+            if slot.tensor is not None:
+                yield (node, slot.place), self.wiring.reads[node, slot.place]
+
+    def _is_well_read(self, inputs: Mapping[Use, tuple[Source, tuple[int, ...]]]) -> bool:
+        """Whether the run reads no more tensors than it may, and at most one across the result."""
+        if len(set(inputs.values())) > MOST_INPUTS:
+            return False
+        return len({source for source, strides in inputs.values() if any(strides[axis] > 1 for axis in self._fastest)}) <= 1
+
+    @cached_property
+    def _fastest(self) -> tuple[int, ...]:
+        """The axes of the result along which it matters that neighbours lie side by side, and they do."""
+        steps = zip(self._result.sizes, self._result.element_strides, strict=True)
+        return tuple(axis for axis, (size, stride) in enumerate(steps) if size >= _LONG and stride == 1)
+
+    @property
+    def _result(self) -> TensorDesc:
+        return self.wiring.tensors[self.last, 0]
+
+    def _read_by(self, node: int) -> dict[Use, tuple[Source, tuple[int, ...]]] | None:
+        """What a member reads, by use, with its strides in the order of the result; None if no strides tell."""
+        found: dict[Use, tuple[Source, tuple[int, ...]]] = {}
+        for use, source in self._reads(node):
+            strides = self._from(node, self.wiring.seen(use).element_strides)
+            if strides is None:
+                return None
+            found[use] = source, strides
+        return found
+
+    def chain(self) -> _Chain:
+        """All members as one operator."""
+        nodes = self._nodes()
+        sizes = self._result.sizes
+        inputs: dict[tuple[Source, TensorDesc], int] = {}
+        numbers: dict[Use | int, int] = {}
+        for node in self.members:
+            for use, _ in self._reads(node):
+                if use in self._inputs:
+                    source, strides = self._inputs[use]
+                    given = None if strides == packed_strides(sizes) else strides
+                    seen = self.wiring.seen(use).replace(sizes=sizes, strides=given, total_tensor_size_in_bytes=None)
+                    numbers[use] = inputs.setdefault((source, seen), len(inputs))
+        links = []
+        for at, node in enumerate(nodes):
+            reads = []
+            for use, source in self._reads(node):
+                inner = source[0]
+                reads.append((use[1], numbers[use if inner is None or use in numbers else inner]))
+            numbers[node] = len(inputs) + at
+            links.append(Link(self.wiring.operators[node], tuple(reads)))
+        tensors = [tensor for _, tensor in inputs]
+        whole = ChainDesc(input_tensors=tensors, output_tensor=self._result, links=tuple(links))
+        return _Chain(nodes, whole, tuple(source for source, _ in inputs))
+
+    def _nodes(self) -> tuple[int, ...]:
+        """The members in the order in which they run; the last one comes last."""
+        return tuple(sorted(self.members, key=self.wiring.step))
+
+
+def _joined(wiring: Wiring, found: Sequence[_Chain]) -> Wiring:
+    """The wiring in which the last node of each chain computes what all of them did."""
+    whole = {chain.nodes[-1]: chain.whole for chain in found}
+    gone = {node for chain in found for node in chain.nodes}
+    operators = {node: desc for node, desc in wiring.operators.items() if node not in gone} | whole
+    reads = {use: source for use, source in wiring.reads.items() if use[0] not in gone}
+    for chain in found:
+        reads |= {(chain.nodes[-1], f"input_tensors[{number}]"): source for number, source in enumerate(chain.sources)}
+    chains = {**wiring.chains, **{chain.nodes[-1]: chain.nodes for chain in found}}
+    return replace(wiring, operators=operators, reads=reads, declared=dict(wiring.bound_outputs), chains=chains)

@@ -1,0 +1,97 @@
+"""Builds the site: writes its sources, and lets Sphinx make HTML of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dmlpy
+from dmlpy.docs.sources import write_sources
+from dmlpy.messages.problems import DmlError
+
+_STATIC = Path(__file__).with_name("static")
+_NEEDED = {"sphinx": "sphinx", "myst_parser": "myst-parser", "furo": "furo"}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A built site.
+
+    Attributes:
+        pages: its HTML pages.
+        missing: pages of a checkout that are not in it, as dmlpy was installed without them.
+        warnings: Sphinx's warnings, a line each.
+    """
+
+    pages: int
+    missing: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def build(output: Path, *, sources: Path | None = None, jobs: int | None = None) -> Built:
+    """Builds the site into a folder.
+
+    Args:
+        output: the folder, which need not exist.
+        sources: the folder for the Markdown that the site is made from; None means a temporary one.
+        jobs: processes that Sphinx uses; None, one for each core.
+
+    Raises:
+        DmlError: a package of the extra `docs` is not installed.
+    """
+    if absent := [package for module, package in _NEEDED.items() if importlib.util.find_spec(module) is None]:
+        raise DmlError(f"the site is built with packages that are not installed: {', '.join(absent)}; pip install -e '.[docs]'")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary, "sources") if sources is None else sources
+        missing = write_sources(folder)
+        warnings = _run_sphinx(folder, output, Path(temporary, "doctrees"), jobs or os.cpu_count() or 1)
+    return Built(sum(1 for _ in output.rglob("*.html")), tuple(missing), tuple(warnings))
+
+
+def settings() -> dict[str, Any]:
+    """The settings that a conf.py of Sphinx would hold."""
+    return {
+        "project": "dmlpy",
+        "author": "the dmlpy developers",
+        "version": dmlpy.__version__,
+        "release": dmlpy.__version__,
+        "extensions": ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "dmlpy.docs.extension"],
+        "source_suffix": {".md": "markdown"},
+        "myst_enable_extensions": ["colon_fence"],
+        "myst_heading_anchors": 4,
+        "html_theme": "furo",
+        "html_title": f"dmlpy {dmlpy.__version__}",
+        "html_static_path": [str(_STATIC)],
+        "html_css_files": ["site.css"],
+        "html_copy_source": False,
+        "html_show_sourcelink": False,
+        "html_show_sphinx": False,
+        "autodoc_typehints_format": "short",
+        "autodoc_member_order": "bysource",
+        "python_use_unqualified_type_names": True,
+        "python_maximum_signature_line_length": 100,
+        "napoleon_use_ivar": True,
+        "napoleon_numpy_docstring": False,
+        # Cells of the members' tables name objects beside the directives of their structs.
+        "toc_object_entries": False,
+    }
+
+
+def _run_sphinx(sources: Path, output: Path, doctrees: Path, jobs: int) -> list[str]:
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    told = io.StringIO()
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            str(sources), None, str(output), str(doctrees), "html", settings(), status=None, warning=told, freshenv=True, parallel=jobs
+        )
+        app.build()
+    text = re.sub(r"\x1b\[[0-9;]*m", "", told.getvalue())
+    return [line for line in text.splitlines() if line.strip()]

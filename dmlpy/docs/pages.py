@@ -1,0 +1,132 @@
+"""The project's pages on the site: README and those of its rooms, with links adapted to the site's documents."""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dmlpy
+from dmlpy.docs.markdown import code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+PACKAGE = Path(dmlpy.__file__).parent
+ROOT = PACKAGE.parent
+
+PAGES: Mapping[str, str] = {
+    "README.md": "index",
+    "dmlpy/FROM_DIRECTML.md": "guide/from-directml",
+    "dmlpy/README.md": "guide/architecture",
+    "dmlpy/description/README.md": "guide/description",
+    "dmlpy/validation/README.md": "guide/validation",
+    "dmlpy/operators/README.md": "guide/operators",
+    "dmlpy/operators/recurrent/README.md": "guide/recurrent",
+    "dmlpy/operators/normalization/README.md": "guide/normalization",
+    "dmlpy/devices/README.md": "guide/devices",
+    "dmlpy/devices/cuda/README.md": "guide/gpu",
+    "dmlpy/graphs/README.md": "guide/graphs",
+    "dmlpy/x/README.md": "guide/x",
+    "dmlpy/onnx/README.md": "guide/onnx",
+    "dmlpy/pydirectml/README.md": "guide/pydirectml",
+    "dmlpy/keras/README.md": "guide/keras",
+    "dmlpy/torch/README.md": "guide/torch",
+    "dmlpy/dask/README.md": "guide/dask",
+    "dmlpy/dxdispatch/README.md": "guide/dxdispatch",
+    "dmlpy/bench/README.md": "guide/bench",
+    "dmlpy/PROMISES.md": "guide/promises",
+    ".github/CHANGELOG.md": "guide/changelog",
+    ".github/CONTRIBUTING.md": "guide/contributing",
+    ".github/SECURITY.md": "guide/security",
+}
+"""The files that become documents, in the order of the site's contents."""
+
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
+_FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1[`~]*$", re.MULTILINE | re.DOTALL)
+
+
+_MERMAID = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NODE = re.compile(r'^\s*(\w+)\["([^"]+)"\]$', re.MULTILINE)
+_CHAIN = re.compile(r"^\s*\w+(?: --> \w+)+$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A file that becomes a document.
+
+    Attributes:
+        path: the file, relative to the checkout's root.
+        document: the document's name on the site.
+        text: its Markdown, with links as the site has them.
+        images: the files that it shows, by the name that they have in the sources' folder.
+    """
+
+    path: str
+    document: str
+    text: str
+    images: Mapping[str, Path]
+
+
+def read_pages(root: Path = ROOT) -> tuple[list[Page], list[str]]:
+    """Reads the existing pages and lists the missing paths: an installed wheel has only those in the package.
+
+    README of a wheel is the text that its metadata hold.
+    """
+    texts = {path: (root / path).read_text(encoding="utf-8") for path in PAGES if (root / path).is_file()}
+    if "README.md" not in texts and (readme := _installed_readme()):
+        texts["README.md"] = readme
+    pages = [_page(path, texts[path], texts, root) for path in PAGES if path in texts]
+    return pages, [path for path in PAGES if path not in texts]
+
+
+def _installed_readme() -> str:
+    try:
+        return str(metadata("dmlpy").json.get("description", ""))
+    except PackageNotFoundError:
+        return ""
+
+
+def _page(path: str, text: str, known: Iterable[str], root: Path) -> Page:
+    document = PAGES[path]
+    images: dict[str, Path] = {}
+
+    def relinked(match: re.Match[str]) -> str:
+        bang, label, target = match.groups()
+        if re.match(r"[a-z]+:|#", target):
+            return match[0]
+        address, hash_, anchor = target.partition("#")
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(path), address))
+        if file in known:
+            there = posixpath.relpath(f"{PAGES[file]}.md", posixpath.dirname(document) or ".")
+            return f"[{label}]({there}{hash_}{anchor})"
+        if bang and (root / file).is_file():
+            name = f"images/{file.replace('/', '-')}"
+            images[name] = root / file
+            return f"![{label}]({posixpath.relpath(name, posixpath.dirname(document) or '.')})"
+        # A file of the checkout that the site has no page for: its name, which the label often is.
+        return label if file in label else f"{label} ({code(file)})"
+
+    return Page(path, document, _MERMAID.sub(_drawn, _outside_fences(text, relinked)), images)
+
+
+def _drawn(diagram: re.Match[str]) -> str:
+    """Draws a Mermaid diagram without scripts: boxes from top to bottom if it is one chain, else its text."""
+    labels, chains = dict(_NODE.findall(diagram[1])), _CHAIN.findall(diagram[1])
+    order = chains[0].split(" --> ") if len(chains) == 1 else []
+    if sorted(name.strip() for name in order) != sorted(labels):
+        return f"```text\n{diagram[1]}```"
+    boxes = "".join(f"<li>{html.escape(labels[name.strip()])}</li>" for name in order)
+    return f'<ol class="dmlpy-chain">{boxes}</ol>'
+
+
+def _outside_fences(text: str, replace: Callable[[re.Match[str]], str]) -> str:
+    parts, end = [], 0
+    for fenced in _FENCED.finditer(text):
+        parts += [_LINK.sub(replace, text[end : fenced.start()]), fenced[0]]
+        end = fenced.end()
+    return "".join([*parts, _LINK.sub(replace, text[end:])])

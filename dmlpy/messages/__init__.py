@@ -1,0 +1,1 @@
+"""What every package says to its users: problems, errors, names, tables and positions in JSON."""

@@ -1,0 +1,81 @@
+"""The two spellings of a struct member: `input_tensor` in Python, `InputTensor` in directml.h."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_MAX_COMPARED = 200
+"""The most candidates that a mistyped name is compared with."""
+_MAX_COMPARED_LENGTH = 100
+"""The most characters of a compared name: the time of a comparison grows with the product of both lengths."""
+_IRREGULAR = {"roi_tensor": "ROITensor", "output_roi_gradient_tensor": "OutputROIGradientTensor", "slice_sizes": "Sizes"}
+
+
+@cache
+def c_member(name: str) -> str:
+    """Converts a member's Python name to its name in directml.h."""
+    return _IRREGULAR.get(name) or "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def c_path(path: str) -> str:
+    """Converts a place such as `weight_tensor.sizes[1]` to the spelling of directml.h: `WeightTensor.Sizes[1]`."""
+    return re.sub(r"[A-Za-z_]\w*", lambda match: c_member(match[0]), path)
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate closest to a mistyped name, or None if none of the first few hundred is close.
+
+    A member whose two names differ is found by either.
+    """
+    import difflib  # only a mistake needs it
+
+    if len(name) > _MAX_COMPARED_LENGTH:
+        return None
+    compared = [*islice((candidate for candidate in candidates if len(candidate) <= _MAX_COMPARED_LENGTH), _MAX_COMPARED)]
+    plain = {_plain(spelling): candidate for candidate in compared for spelling in (_IRREGULAR.get(candidate, candidate), candidate)}
+    found = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=0.6)
+    return plain[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"\W|_", "", name).lower()
+
+
+def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:
+    """A remedy for a mistyped name: `did you mean weight_tensor?`; None if no candidate is close, or the name is not a string."""
+    candidate = nearest(name, candidates) if isinstance(name, str) else None
+    return f"did you mean {show(candidate)}?" if candidate else None
+
+
+def is_c_style(name: str, beside: Iterable[str] = ()) -> bool:
+    """Returns whether a mistyped name is meant in directml.h's spelling, as most of the names beside it are."""
+    others = [other[:1].isupper() for other in beside if other and other != name]
+    in_c = sum(others)
+    return name[:1].isupper() if 2 * in_c == len(others) else 2 * in_c > len(others)
+
+
+def listed(values: Sequence[object], most: int = 16) -> str:
+    """Formats a list for a message and shortens it if it is long: `[1, 1, 1, ... 997 more]`."""
+    shown = [_text(value) for value in values[:most]]
+    more = [f"... {len(values) - most} more"] if len(values) > most else []
+    return f"[{', '.join([*shown, *more])}]"
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # of a caller's type, or an integer too long for Python to print
+        return f"{type(value).__name__} object"
+
+
+def plural(count: int, noun: str) -> str:
+    """Formats a count with its noun: `1 dimension`, `3 dimensions`, `2 entries`."""
+    if count != 1:
+        noun = noun[:-1] + "ies" if noun.endswith("ry") else noun + "s"
+    return f"{count} {noun}"

@@ -1,0 +1,1 @@
+"""Graphs of DirectML's operators as ONNX models."""

@@ -1,0 +1,185 @@
+"""`export`: a graph of DirectML's operators as an ONNX model, where ONNX can say it, so that other programs can run it, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import ModelProto, helper, numpy_helper
+
+from dmlpy.devices.graphs.ir import Wiring
+from dmlpy.messages.naming import did_you_mean
+from dmlpy.messages.problems import CompileError, Problem
+from dmlpy.onnx.exporting.nodes import Node
+from dmlpy.onnx.exporting.rules import BEYOND, UNSAID, rules
+from dmlpy.onnx.exporting.rules.activations import activated
+from dmlpy.onnx.exporting.values import OPSET, Refusal, Value, Writer
+from dmlpy.onnx.exporting.views import once, viewed, viewed_constant
+from dmlpy.onnx.loading.elements import dtype_of, element_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.graphs.ir import Source
+    from dmlpy.graphs import Graph
+
+
+def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelProto:
+    """A graph as an ONNX model with the same inputs and outputs by name.
+
+    The model gives what the graph gives. Where ONNX has no operator with the same members, several nodes say it; fused activations are
+    nodes behind their operator; views by strides are Reshape, Slice, Transpose, Expand, or Gather.
+
+    Args:
+        graph: a valid graph.
+        constants: the elements of inputs that are stored in the model, such as weights, by name: arrays of the described sizes and types,
+            or the bytes of the buffers that they are bound to. These inputs are none of the model's.
+
+    Returns:
+        ModelProto: of opset 21, with every output's sizes and type. Truth values are UINT8, as in the graph.
+
+    Raises:
+        CompileError: the graph breaks rules, a constant does not fit, or ONNX's operators do not say a node or a view; all are told.
+    """
+    if problems := graph.check(lenient=True):
+        raise CompileError("onnx.export", problems)
+    return _Export(Wiring.of(graph), constants or {}).model()
+
+
+class _Export:
+    def __init__(self, wiring: Wiring, constants: Mapping[str, Any]) -> None:
+        self.wiring = wiring
+        self.constants = constants
+        self.writer = Writer([*wiring.inputs, *wiring.outputs])
+        self.problems: list[Problem] = []
+        self.values: dict[Source, Value] = {}
+        self.written: dict[Source, TensorDesc] = {}
+
+    def model(self) -> ModelProto:
+        """The model."""
+        inputs = []
+        self._refuse_unknown()
+        for name, (source, desc) in self.wiring.inputs.items():
+            element = element_of(desc.data_type)
+            self.values[source], self.written[source] = Value(self.writer, name, element), desc
+            if name not in self.constants:
+                inputs.append(helper.make_tensor_value_info(name, element, desc.sizes))
+            elif (array := self._stored(name, desc)) is not None:
+                self.written[source] = desc.replace(sizes=array.shape)
+                self.writer.constants[name] = array.astype(dtype_of(element), copy=False)
+        for index in self.wiring.order():
+            self._say(index, self.wiring.operators[index])
+        named: dict[str, Value] = {}
+        for name, source in self.wiring.outputs.items():
+            try:
+                named[name] = self._seen(source, self.wiring.bound_outputs[name])
+            except Refusal as refusal:
+                self.problems.append(replace(refusal.problem, path=f"output {name}"))
+            except KeyError:
+                continue  # its node is refused
+        if self.problems:
+            raise CompileError("onnx.export", self.problems)
+        bound = self.wiring.bound_outputs
+        outputs = [helper.make_tensor_value_info(name, element_of(bound[name].data_type), bound[name].sizes) for name in named]
+        self._name_outputs(named)
+        nodes = self.writer.pruned([*named])
+        held = [numpy_helper.from_array(array, name) for name, array in self.writer.constants.items()]
+        made = helper.make_graph(nodes, self.wiring.graph.name or "graph", inputs, outputs, held)
+        opsets = [helper.make_opsetid("", OPSET)]
+        model: ModelProto = helper.make_model(made, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets))
+        model.producer_name = "dmlpy"
+        return model
+
+    def _refuse_unknown(self) -> None:
+        for name in self.constants:
+            if name not in self.wiring.inputs:
+                known = [*self.wiring.inputs]
+                problem = Problem("onnx.export", f"constants[{name!r}]", "no input of the graph", f"one of {', '.join(known)}")
+                self.problems.append(replace(problem, remedy=did_you_mean(name, known)))
+
+    def _stored(self, name: str, desc: TensorDesc) -> np.ndarray[Any, Any] | None:
+        """The elements of an input that is stored in the model, with size 1 along the dimensions that its strides repeat."""
+        given = self.constants[name]
+        if isinstance(given, bytes):
+            if len(given) >= desc.reached_bytes:
+                return viewed_constant(given, desc)
+            found, expected = f"{len(given)} bytes", f"at least {desc.reached_bytes}"
+        else:
+            array = np.asarray(given)
+            if array.shape == desc.sizes and array.dtype == dtype_of(element_of(desc.data_type)):
+                return np.ascontiguousarray(array[tuple(slice(size) for size in once(desc))])
+            found, expected = f"{array.dtype} {list(array.shape)}", f"{desc.data_type} {list(desc.sizes)}"
+        self.problems.append(Problem("onnx.export", f"constants[{name!r}]", found, expected))
+        return None
+
+    def _name_outputs(self, named: Mapping[str, Value]) -> None:
+        """Gives the values that are outputs their names: inputs, constants, and values that are several outputs by Identity."""
+        made = {output for node in self.writer.nodes for output in node.output}
+        renamed: dict[str, str] = {}
+        for name, value in named.items():
+            if value.name in made and value.name not in renamed:
+                renamed[value.name] = name
+        for node in self.writer.nodes:
+            for names in (node.input, node.output):
+                names[:] = [renamed.get(name, name) for name in names]
+        for name, value in named.items():
+            if renamed.get(value.name) != name:
+                self.writer.nodes.append(helper.make_node("Identity", [renamed.get(value.name, value.name)], [name], name=name))
+
+    def _say(self, index: int, desc: OperatorDesc) -> None:
+        place = f"nodes[{index}]"
+        rule = rules().get(desc.short_name())
+        if desc.beyond_directml or rule is None:
+            why = BEYOND if desc.beyond_directml else UNSAID[desc.short_name()]
+            self.problems.append(Problem("onnx.export", place, desc.short_name(), "an operator that ONNX's operators say", (why,)))
+            return
+        slots = list(desc.input_slots())
+        if any(slot.tensor is not None and not self._is_known(self.wiring.reads[index, slot.place]) for slot in slots):
+            return  # a node before it is refused
+        self.writer.label = self.wiring.graph.nodes[index].name or f"{desc.short_name().lower()}_{index}"
+
+        def read(use: str) -> Value:
+            return self._once(self.wiring.reads[index, use], node.tensor(use), use)
+
+        def known(use: str) -> np.ndarray[Any, Any] | None:
+            constant = self.wiring.constant(self.wiring.reads[index, use])
+            return None if constant is None else viewed_constant(constant.data, node.tensor(use))
+
+        node = Node(desc, self.writer, read, known, wide=rule.wide)
+        try:
+            self._store(index, desc, node, rule.write(node))
+        except Refusal as refusal:
+            problem = refusal.problem
+            where = f"{place}.{problem.path}" if problem.path else place
+            self.problems.append(replace(problem, path=where, why=(f"of {desc.short_name()}", *problem.why)))
+
+    def _store(self, index: int, desc: OperatorDesc, node: Node, results: Value | Mapping[str, Value]) -> None:
+        """Keeps what a node gives, as its outputs' types."""
+        described = [(at, slot.place, slot.tensor) for at, slot in enumerate(desc.output_slots()) if slot.tensor is not None]
+        by_place = {described[0][1]: results} if isinstance(results, Value) else dict(results)
+        if (fused := getattr(desc, "fused_activation", None)) is not None:
+            by_place["output_tensor"] = activated(fused, by_place["output_tensor"], len(node.sizes("output_tensor")))
+        for at, place, tensor in described:
+            self.values[index, at], self.written[index, at] = by_place[place].cast(tensor.data_type), tensor
+
+    def _is_known(self, source: Source) -> bool:
+        return source in self.values or self.wiring.constant(source) is not None
+
+    def _once(self, source: Source, seen: TensorDesc, use: str) -> Value:
+        if source not in self.values and (node := self.wiring.constant(source)) is not None:
+            array = viewed_constant(node.data, seen)
+            return self.writer.constant(array.astype(dtype_of(element_of(seen.data_type)), copy=False))
+        try:
+            return viewed(self.values[source], self.written[source], seen)
+        except Refusal as refusal:
+            raise Refusal(replace(refusal.problem, path=use)) from None
+
+    def _seen(self, source: Source, seen: TensorDesc) -> Value:
+        """A value as an output of the graph is bound."""
+        if not self._is_known(source):
+            raise KeyError(source)
+        value = self._once(source, seen, "")
+        return value if tuple(once(seen)) == seen.sizes else value.expand(seen.sizes)

@@ -1,0 +1,55 @@
+"""The equations of Einsum: their grammar, and the letters of each input."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.lowering.nodes import Node
+
+_ELLIPSIS = "0123456789"
+"""What stands for the dimensions of an ellipsis, the last digits for the last dimensions."""
+_TERM = re.compile(r"[A-Za-z]*+(?:\.\.\.[A-Za-z]*+)?+")
+
+
+def terms_of(node: Node) -> tuple[list[str], str | None]:
+    """The terms of an equation, one for each input, and that of the result; None for one that is left out.
+
+    Raises:
+        NotLowered: the equation is not of this form.
+    """
+    equation = node.attribute("equation").replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(node.inputs):
+        raise node.refusal("onnx.invalid", "equation", repr(equation), f"{len(node.inputs)} terms, one for each input")
+    for term in (*terms, right):
+        if _TERM.fullmatch(term) is None:
+            raise node.refusal("onnx.invalid", "equation", repr(term), "letters and at most one '...'")
+    letters = right.replace("...", "")
+    if len(set(letters)) != len(letters) or not set(letters) <= set(left):
+        raise node.refusal("onnx.invalid", "equation", repr(right), "each letter once, and only letters of the inputs")
+    return terms, right if arrow else None
+
+
+def letters_of(node: Node) -> tuple[list[str], str]:
+    """The letters of each input and of the result: one for each dimension, digits for those of an ellipsis.
+
+    Raises:
+        NotLowered: the equation does not fit the inputs.
+    """
+    terms, result = terms_of(node)
+    spelled = []
+    for index, term in enumerate(terms):
+        count = node.rank(index) - len(term.replace("...", ""))
+        if count < 0 or (count and "..." not in term) or count > len(_ELLIPSIS):
+            raise node.refusal("onnx.invalid", "equation", repr(term), f"the {node.rank(index)} dimensions of input {index}")
+        spelled.append(term.replace("...", _ELLIPSIS[len(_ELLIPSIS) - count :]))
+    longest = max((sum(letter.isdigit() for letter in term) for term in spelled), default=0)
+    digits = _ELLIPSIS[len(_ELLIPSIS) - longest :]
+    if result is not None:
+        return spelled, result.replace("...", digits)
+    whole = "".join(spelled)
+    once = sorted(letter for letter in set(whole) if letter.isalpha() and whole.count(letter) == 1)
+    return spelled, digits + "".join(once)

@@ -1,0 +1,247 @@
+"""The guard in front of ONNX's C++ code, which reads some nodes without looking: what contradicts a node's inputs does not reach it.
+
+Attributes and known inputs that name axes are compared with ranks, lists with the number that they must have, counts with 1, texts with
+their grammar. Operators without a rule of their own follow the names, which mean the same wherever ONNX uses them; a test tells if a
+version of ONNX has a name of numbers that is not listed here. Texts that ONNX only compares with words pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from onnx import AttributeProto
+
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import Problem
+from dmlpy.onnx.loading.elements import MAX_DIMENSIONS, type_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from onnx import defs
+
+    from dmlpy.onnx.loading.values import Array, Value
+    from dmlpy.onnx.lowering.nodes import Node
+
+DOMAINS = frozenset({"", "ai.onnx.preview"})
+"""The domains of operators whose types ONNX is asked for, or their definitions."""
+CONTROL_FLOW = frozenset({"FlexAttention", "If", "Loop", "Scan", "SequenceMap"})
+"""Operators whose bodies ONNX would infer, too, with nodes that nobody looked at."""
+
+AXES = frozenset({"axis", "axes", "batch_axis", "time_axis"})
+"""Names of attributes and inputs that are axes of input 0, unless `_axes_rank` says otherwise."""
+COUNTS = frozenset(
+    {
+        *("blocksize", "chunk_size", "group", "hidden_size", "kv_num_heads", "max_gram_length", "min_gram_length", "num_groups"),
+        *(
+            "num_heads",
+            "num_outputs",
+            "num_scan_inputs",
+            "offset_group",
+            "output_height",
+            "output_width",
+            "q_num_heads",
+            "sample_size",
+            "size",
+        ),
+    }
+)
+"""Names of attributes that are 1 or more."""
+NATURAL = frozenset({"block_size", "batch_dims", "max_skip_count", "rotary_embedding_dim"})
+"""Names of attributes that are 0 or more."""
+SPATIAL = {"dilations": 1, "kernel_shape": 1, "output_padding": 0, "pads": None, "strides": 1}
+"""Names of lists with an entry for each dimension behind batch and channels, `pads` two; and the least that the entries may be."""
+LISTS = frozenset(
+    {"ends", "ngram_counts", "ngram_indexes", "output_shape", "paddings", "perm", "pooled_shape", "scales", "split", "starts"}
+)
+"""Names of other lists; `_lengths` says how long they are, the rules of single operators what they hold."""
+_SPATIAL_OPERATORS = frozenset(
+    {"AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool", "QLinearConv"}
+)
+SCALARS = frozenset(
+    {
+        *("axis", "depth", "delta", "dft_length", "frame_length", "frame_step", "limit", "lower_edge_hertz", "num_mel_bins"),
+        *("position", "sample_rate", "start", "upper_edge_hertz"),
+    }
+)
+"""Names of inputs of which ONNX reads one element."""
+ROWS = frozenset(
+    {
+        *("axes", "block_shape", "ends", "image_shape", "output_shape", "pads", "repeats", "roi", "scales", "shape", "sizes", "split"),
+        *("starts", "steps"),
+    }
+)
+"""Names of inputs that are lists."""
+
+LISTED = ROWS - {"split"} | {"size"}
+"""Names of inputs with entries for the axes of a tensor."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that keeps a node from ONNX's C++ code.
+
+    Attributes:
+        problem: what it is.
+        refused: whether the node is refused for it; else only its outputs' sizes are not asked for.
+    """
+
+    problem: Problem
+    refused: bool = True
+
+
+def problems_of(node: Node) -> list[Problem]:
+    """What attributes and known inputs of a node contradict."""
+    return [finding.problem for finding in _findings(node) if finding.refused]
+
+
+def passes(node: Node, schema: defs.OpSchema) -> bool:
+    """Whether ONNX's C++ code may see a node, by a version of its operator."""
+    return node.domain in DOMAINS and node.op_type not in CONTROL_FLOW and _fits(node, schema) and not any(True for _ in _findings(node))
+
+
+def builds(node: Node) -> bool:
+    """Whether ONNX's C++ code may write the definition of a node by other operators, for which bodies are copied only."""
+    return node.domain in DOMAINS and node.schema is not None and _fits(node, node.schema) and not any(True for _ in _findings(node))
+
+
+def _fits(node: Node, schema: defs.OpSchema) -> bool:
+    """Whether a node has the inputs, outputs and attributes that a version of its operator has."""
+    if not schema.min_input <= len(node.inputs) <= schema.max_input:
+        return False
+    if not schema.min_output <= len(node.proto.output) <= schema.max_output:
+        return False
+    for index, value in enumerate(node.inputs):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        if (value is None and index < schema.min_input) or (value is not None and not _is_of(value, formal)):
+            return False
+    given = {item.name: item for item in node.proto.attribute}
+    for name, declared in schema.attributes.items():
+        kind: Any = declared.type  # onnx's stubs do not know it
+        if name not in given and declared.required:
+            return False
+        if name in given and AttributeProto.AttributeType.Name(given[name].type) != kind.name:
+            return False
+    return True
+
+
+def _is_of(value: Value, formal: Any) -> bool:
+    """Whether an input is of a type that its operator takes."""
+    if value.kind != "tensor":
+        prefix = {"sequence": "seq(", "optional": "optional("}.get(value.kind)
+        return prefix is not None and any(allowed.startswith(prefix) for allowed in formal.types)
+    return value.element is None or type_string(value.element) in formal.types
+
+
+def _findings(node: Node) -> Iterator[Finding]:
+    schema = node.schema
+    assert schema is not None
+    stated = {item.name for item in node.proto.attribute}
+    for name in schema.attributes:
+        value = node.attribute(name)
+        if value is not None:
+            for finding in _of_attribute(node, name, value):
+                yield Finding(finding.problem, finding.refused and name in stated)
+    for index, value in enumerate(node.inputs):
+        if value is None:
+            continue
+        name = str(schema.inputs[min(index, len(schema.inputs) - 1)].name)
+        if value.is_static and (name in LISTED or (node.op_type, name) == ("ConstantOfShape", "input")):
+            yield from _many(node, index, prod(value.static_sizes))
+        if value.array is not None and value.array.dtype.kind in "iuf":
+            yield from _of_input(node, index, name, value.array)
+
+
+def _many(node: Node, index: int, count: int) -> Iterator[Finding]:
+    """A list with entries for the axes of a tensor that has more of them than any: ONNX makes room for all."""
+    most = 2 * MAX_DIMENSIONS
+    if count > most:
+        yield Finding(
+            Problem("onnx.invalid", node.input_label(index), f"{count} numbers", f"at most {most}: a start and an end for each axis")
+        )
+
+
+def _of_attribute(node: Node, name: str, value: Any) -> Iterator[Finding]:
+    if name in AXES:
+        yield from _axes(node, name, value if isinstance(value, list) else [value], refused=True)
+    elif name in COUNTS or name in NATURAL:
+        least = 1 if name in COUNTS else 0
+        if value < least:
+            yield Finding(Problem("onnx.invalid", name, str(value), f"{least} or more"))
+    elif isinstance(value, list) and value:
+        yield from _list(node, name, value)
+
+
+def _list(node: Node, name: str, values: Sequence[Any]) -> Iterator[Finding]:
+    """A list that has an entry for each of something."""
+    length = _length(node, name)
+    if length is not None and len(values) != length[0]:
+        yield Finding(Problem("onnx.invalid", name, f"{len(values)} numbers", f"{length[0]}: {length[1]}"))
+    least = SPATIAL.get(name)
+    if least is not None and min(values) < least:
+        yield Finding(Problem("onnx.invalid", name, listed(values), f"numbers of {least} or more"))
+
+
+def _length(node: Node, name: str) -> tuple[int, str] | None:
+    """How long a list is, and what its entries are; None if that is not known."""
+    rank = _rank(node, 0)
+    if name in SPATIAL and node.op_type in _SPATIAL_OPERATORS:
+        if rank is None:
+            return None
+        spatial = max(rank - 2, 0)
+        return (2 * spatial, "a start and an end for each axis") if name == "pads" else (spatial, f"the {rank} dimensions but two")
+    if name in ("pads", "paddings") and node.op_type == "Pad":
+        return None if rank is None else (2 * rank, "a start and an end for each axis")
+    if name in ("scales", "perm"):
+        return None if rank is None else (rank, "one for each axis")
+    if name == "pooled_shape":
+        return 2, "height and width"
+    if name == "split":
+        return len(node.proto.output), "one for each output"
+    return None
+
+
+def _axes(node: Node, name: str, given: Sequence[int], *, refused: bool) -> Iterator[Finding]:
+    rank = _axes_rank(node, given)
+    if rank is None:
+        return
+    least, most = -rank, rank - (0 if node.op_type == "Flatten" else 1)
+    for axis in given:
+        if not least <= axis <= most:
+            # Where a tensor has no dimensions, some operators of ONNX Runtime take its only element for one.
+            yield Finding(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and rank > 0)
+            return
+    if len({axis % max(rank, 1) for axis in given}) != len(given):
+        yield Finding(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and node.op_type == "Unsqueeze")
+
+
+def _axes_rank(node: Node, given: Sequence[int]) -> int | None:
+    """The number of dimensions that axes are of; None if it is not known."""
+    rank = _rank(node, 0)
+    if rank is None or node.op_type == "ConcatFromSequence":
+        return None
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        return rank if _rank(node, 1) else None  # one scale for all elements has no axis
+    return rank + {"OneHot": 1, "Unsqueeze": len(given)}.get(node.op_type, 0)
+
+
+def _rank(node: Node, index: int) -> int | None:
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return None if value is None or value.sizes is None else len(value.sizes)
+
+
+def _of_input(node: Node, index: int, name: str, array: Array) -> Iterator[Finding]:
+    """A known input of which ONNX reads elements."""
+    label = node.input_label(index)
+    if name in SCALARS and array.size != 1:
+        yield Finding(Problem("onnx.invalid", label, listed(array.shape), "one element"), refused=False)
+    elif name in ROWS and array.ndim > 1:
+        yield Finding(Problem("onnx.invalid", label, listed(array.shape), "at most one dimension"), refused=False)
+    elif name in AXES and array.dtype.kind in "iu":
+        yield from _axes(node, label, array.ravel().tolist(), refused=True)
+    elif name in ("frame_step", "delta") and not array.all():
+        yield Finding(Problem("onnx.invalid", label, "0", "a step"), refused=False)
+    elif name == "repeats" and (rank := _rank(node, 0)) is not None and len(array) != rank:
+        yield Finding(Problem("onnx.invalid", label, f"{len(array)} numbers", f"{rank}, one for each axis"))

@@ -1,0 +1,201 @@
+"""`Limits` and `Budget`: how much work and memory a model takes before it runs. Models come from anywhere; a short one can ask for much."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from dmlpy.description.member_forms import brief
+from dmlpy.messages.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_NAME = 4096
+"""The most characters of a name: each place below it repeats it."""
+OPERANDS = 16
+"""So many inputs and outputs are those of one node; a node with more counts as several."""
+_NODES, _NODES_FOR_EACH, _MOST_NODES = 2048, 8, 10_000
+_BYTES, _BYTES_FOR_EACH = 1 << 26, 4
+_ELEMENTS, _ELEMENTS_FOR_EACH = 1 << 28, 16
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that a model may take while it is loaded, checked, reported on and compiled. Each number that is given replaces the default.
+
+    Attributes:
+        nodes: nodes that are looked at, those of the model's functions and of ONNX's definitions of operators included: 2048 and 8 for each
+            node that the file has, in all at most 10,000. A model with more is refused.
+        unrolled: nodes that all loops together become, each as often as the operators that it takes. A loop for which no room is left runs
+            step by step when the model runs.
+        elements: elements that are computed ahead, weighed by what they cost: 2**28 and 16 for each byte of the model's tensors. What costs
+            more is computed when the model runs.
+        bytes: what is held beside the model's own tensors: 64 MiB and 4 for each byte of these. A constant for which no room is left is
+            computed when the model runs; functions, sparse tensors and holes in files of external data that need more are refused.
+        characters: characters of names that are made. A model with more is refused.
+        messages: messages in a file's protobuf. A file with more is refused before it is read.
+    """
+
+    nodes: int | None = None
+    unrolled: int = 2000
+    elements: int | None = None
+    bytes: int | None = None
+    characters: int = 1 << 24
+    messages: int = 400_000
+
+    def __post_init__(self) -> None:
+        """Checks the numbers.
+
+        Raises:
+            DescError: one is no number, or below 0.
+        """
+        problems = []
+        for item in fields(self):
+            given, optional = getattr(self, item.name), item.default is None
+            if (given is None and not optional) or (given is not None and (type(given) is not int or given < 0)):
+                problems.append(Problem("field.form", item.name, brief(given), "a number of 0 or more" + (", or None" if optional else "")))
+        if problems:
+            raise DescError("onnx.Limits", problems)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What a file itself says: the defaults of limits grow with it.
+
+    Attributes:
+        nodes: the nodes of its graph, of their bodies and of its functions, each once.
+        bytes: the bytes of its tensors, with those that files of external data really hold.
+    """
+
+    nodes: int = 0
+    bytes: int = 0
+
+
+def exceeded(limit: str, path: str, found: str, allowed: int, what: str) -> Problem:
+    """The problem that a limit is exceeded.
+
+    Args:
+        limit: the name of the limit.
+        path: the place.
+        found: what was reached.
+        allowed: the most that the limit allows.
+        what: what is counted.
+    """
+    remedy = f"if you trust the model, load it with more: limits=dmlpy.onnx.Limits({limit}=...) of dmlpy.onnx.load, or --limit {limit}=..."
+    return Problem("onnx.limit", path, found, f"at most {allowed} {what}", (f"limit {limit!r} of dmlpy.onnx.Limits",), remedy)
+
+
+class Budget:
+    """What is left of a model's limits during one walk through it.
+
+    Args:
+        name: what messages call the model.
+        limits: the limits.
+        stated: what the model's file says.
+
+    Attributes:
+        nodes: the most nodes that are looked at.
+        unrolled: the most nodes that loops become.
+        elements: the most elements that are computed.
+        bytes: the most bytes that are held.
+        characters: the most characters of names.
+    """
+
+    def __init__(self, name: str, limits: Limits, stated: Stated) -> None:
+        self._name = name
+        self.nodes = limits.nodes if limits.nodes is not None else most_nodes(stated)
+        self.unrolled = limits.unrolled
+        self.elements = _ELEMENTS + _ELEMENTS_FOR_EACH * stated.bytes if limits.elements is None else limits.elements
+        self.bytes = most_bytes(limits, stated)
+        self.characters = limits.characters
+        self._seen = self._unrolled = self._computed = self._held = self._written = 0
+        self._loops = 0
+
+    # What a model cannot do without: beyond the limit it is refused
+
+    def visit(self, place: str, count: int = 1) -> None:
+        """Counts nodes that are looked at.
+
+        Raises:
+            DescError: they are too many.
+        """
+        if self._loops:
+            self._unrolled += count
+            return
+        self._seen += count
+        if self._seen > self.nodes:
+            raise self._error("nodes", place, f"node {self._seen}", self.nodes, "nodes, with those that functions and definitions become")
+
+    def become(self, operators: int) -> None:
+        """Counts the operators beyond one that a node of a loop became: each costs as much as a node. Other nodes are in the file."""
+        if self._loops:
+            self._unrolled += max(operators - 1, 0)
+
+    def write(self, text: str) -> None:
+        """Counts a name that is made.
+
+        Raises:
+            DescError: names have too many characters.
+        """
+        self._written += len(text)
+        if self._written > self.characters:
+            found = f"{self._written} characters of names"
+            raise self._error("characters", text, found, self.characters, "in all names that nodes and values have in their places")
+
+    def _error(self, limit: str, place: str, found: str, allowed: int, what: str) -> DescError:
+        return DescError(f"onnx: {self._name}", [exceeded(limit, place, found, allowed, what)])
+
+    # What can be left to the model's runs
+
+    def computes(self, elements: float, held: float) -> bool:
+        """Whether elements may be computed and held; if so, they are counted.
+
+        Args:
+            elements: how many, weighed by what they cost.
+            held: the bytes of the results. One result may take half of all.
+        """
+        if elements > self.elements - self._computed or held > min(self.bytes // 2, self.bytes - self._held):
+            return False
+        self._computed += int(elements)
+        self._held += int(held)
+        return True
+
+    def holds(self, count: int) -> bool:
+        """Whether so many bytes may be held; if so, they are counted."""
+        return self.computes(0, count)
+
+    @property
+    def nodes_left(self) -> int:
+        """How many nodes may still be looked at."""
+        return self.unrolled_left if self._loops else max(self.nodes - self._seen, 0)
+
+    @property
+    def unrolled_left(self) -> int:
+        """How many nodes loops may still become."""
+        return max(self.unrolled - self._unrolled, 0)
+
+    @property
+    def characters_left(self) -> int:
+        """How many characters names may still have."""
+        return max(self.characters - self._written, 0)
+
+    @contextmanager
+    def unrolling(self) -> Iterator[None]:
+        """Counts the nodes that are looked at in it as those that loops become."""
+        self._loops += 1
+        try:
+            yield
+        finally:
+            self._loops -= 1
+
+
+def most_nodes(stated: Stated) -> int:
+    """The most nodes of a model, where nothing else is asked for."""
+    return min(_NODES + _NODES_FOR_EACH * stated.nodes, _MOST_NODES)
+
+
+def most_bytes(limits: Limits, stated: Stated) -> int:
+    """The most bytes that are held beside a model's tensors."""
+    return _BYTES + _BYTES_FOR_EACH * stated.bytes if limits.bytes is None else limits.bytes

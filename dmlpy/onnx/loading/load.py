@@ -1,0 +1,190 @@
+"""Reads ONNX models, which may be damaged or hostile: what is wrong is refused by name before anything runs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, SparseTensorProto, TensorProto, TypeProto, inliner
+
+from dmlpy import files
+from dmlpy.description.member_forms import brief
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.loading.limits import Budget, Limits, exceeded
+from dmlpy.onnx.loading.stated import memory_problem, nodes_of, stated_of
+from dmlpy.onnx.loading.validity import problems_of
+from dmlpy.onnx.loading.wire import messages_in
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from dmlpy.onnx.loading.values import Array
+
+MAX_BYTES = (1 << 31) - 1
+"""The most bytes of a model's file, as protobuf has it; larger weights are external data."""
+
+
+class LoadedModel:
+    """A valid model as its file has it, with local functions inlined.
+
+    Attributes:
+        proto: the model.
+        name: what messages call it: the file's name, or that of its graph.
+        folder: where external data lies; None if there can be none.
+        opsets: the versions of the domains that it imports; ONNX's own is ''.
+        types: the types of values that the file states, or that follow from it, by name.
+        limits: what it may take until it runs.
+        stated: what its file says of nodes and bytes.
+        taking_no_owned: the nodes found so far whose operators take nothing that DirectML owns, with the inputs that are known: for other
+            sizes they are not tried again.
+    """
+
+    def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:
+        """Checks the model.
+
+        Raises:
+            DescError: it is not valid; all problems are told.
+        """
+        nodes = nodes_of(proto)
+        self.proto = _inlined(proto, name, folder, limits, nodes)
+        self.name = name
+        self.limits = limits
+        self.stated = stated_of(proto, nodes, folder)
+        if (problem := memory_problem(self.proto, folder, limits, self.stated)) is not None:
+            raise DescError(f"onnx.load: {name}", [problem])
+        self.folder = folder
+        self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
+        self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
+        self._outside: dict[tuple[object, ...], Array] = {}
+        self.taking_no_owned: set[Hashable] = set()
+        self._roots: set[int] = set()
+        self._bytes: dict[Hashable, bytes] = {}
+
+    @cached_property
+    def types(self) -> dict[str, TypeProto]:
+        graph = self.proto.graph
+        return {item.name: item.type for item in (*graph.value_info, *graph.input, *graph.output)}
+
+    def array(self, tensor: TensorProto | SparseTensorProto) -> Array:
+        """The elements of a tensor of the model, read from its file of external data if it has one; a sparse one has its zeros.
+
+        Raises:
+            DescError: there is no memory for it, or the file has changed.
+        """
+        if id(tensor) not in self._arrays:
+            try:
+                self._arrays[id(tensor)] = tensor, self._read(tensor)
+            except MemoryError:
+                name = tensor.values.name if isinstance(tensor, SparseTensorProto) else tensor.name
+                found = f"{listed(tensor.dims)}, more than there is memory"
+                raise DescError(f"onnx: {self.name}", [Problem("onnx.size", name, found, "sizes that fit into memory")]) from None
+            self._roots.add(id(_root(self._arrays[id(tensor)][1])))
+        return self._arrays[id(tensor)][1]
+
+    def _read(self, tensor: TensorProto | SparseTensorProto) -> Array:
+        if isinstance(tensor, SparseTensorProto):
+            return tensors.dense(tensor, self.folder)
+        if tensor.data_location != TensorProto.EXTERNAL:
+            return tensors.array_of(tensor, self.folder)
+        key = (tensors.place_of(tensor, self.folder), tensor.data_type, *tensor.dims)  # tensors that share their bytes share the array
+        if key not in self._outside:
+            self._outside[key] = tensors.array_of(tensor, self.folder)
+        return self._outside[key]
+
+    def budget(self) -> Budget:
+        """What a walk through the model may take."""
+        return Budget(self.name, self.limits, self.stated)
+
+    def bytes_of(self, array: Array) -> bytes:
+        """The bytes of an array in order: of one that stays always the same object, which graphs for different sizes share."""
+        if not self.holds(array):
+            return array.tobytes()
+        place = place_of(array)
+        if place not in self._bytes:
+            self._bytes[place] = array.tobytes()
+        return self._bytes[place]
+
+    def holds(self, array: Array) -> bool:
+        """Whether an array is one that `array` gave, or a view of it: then its memory stays as long as the model."""
+        return id(_root(array)) in self._roots
+
+
+def place_of(array: Array) -> Hashable:
+    """Tells an array from all others that have memory at the same time."""
+    return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
+
+
+def _root(array: Array) -> Array:
+    """The array whose memory an array views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
+    """Reads a model.
+
+    Args:
+        source: a path, the bytes of a file, or a ModelProto.
+        limits: what the model may take; None for the usual limits.
+
+    Raises:
+        DescError: no such file, or no model in it.
+    """
+    limits = limits or Limits()
+    if isinstance(source, ModelProto):
+        return LoadedModel(source, source.graph.name or "model", None, limits)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return LoadedModel(_parsed(bytes(source), "model", limits), "model", None, limits)
+    if not isinstance(source, str | Path):
+        raise DescError("onnx.load", [Problem("field.form", "source", brief(source), "a path, bytes, or a ModelProto")])
+    path = Path(source)
+    try:
+        data = files.read(path, MAX_BYTES)
+    except (OSError, ValueError, MemoryError) as error:  # a name with a zero is a ValueError
+        reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
+        raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
+    return LoadedModel(_parsed(data, path.name, limits), path.name, path.parent, limits)
+
+
+def _parsed(data: bytes, name: str, limits: Limits) -> ModelProto:
+    if (count := messages_in(data, limits.messages)) > limits.messages:
+        problem = exceeded("messages", "", f"{count} messages or more in {len(data)} bytes", limits.messages, "of them")
+        raise DescError(f"onnx.load: {name}", [problem])
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError:
+        raise DescError(
+            f"onnx.load: {name}", [Problem("onnx.protobuf", "", "bytes that are no ONNX model", "a serialized ModelProto")]
+        ) from None
+    return proto
+
+
+def _inlined(proto: ModelProto, name: str, folder: Path | None, limits: Limits, nodes: int) -> ModelProto:
+    """The model, after it was checked, with its own functions inlined.
+
+    Args:
+        proto: the model.
+        name: what messages call it.
+        folder: where external data lies.
+        limits: what it may take.
+        nodes: the nodes that its file has.
+    """
+    if problems := problems_of(proto, folder, limits, nodes):
+        raise DescError(f"onnx.load: {name}", problems)
+    if not proto.functions:
+        return proto
+    try:
+        own: ModelProto = inliner.inline_local_functions(proto)
+    except Exception as error:  # ONNX raises what its C++ code throws
+        found = f"not inlined: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+        raise DescError(f"onnx.load: {name}", [Problem("onnx.function", "functions", found, "functions that ONNX inlines")]) from None
+    if problems := problems_of(own, folder, limits, nodes):
+        raise DescError(f"onnx.load: {name}, with its functions inlined", problems)
+    return own

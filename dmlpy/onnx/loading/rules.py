@@ -1,0 +1,411 @@
+"""What ONNX says of nodes beyond what DirectML's descs hold: types, sizes of inputs beside each other, indices and attributes.
+
+A rule looks at what is known and says nothing of the rest. ONNX Runtime refuses what is refused here. What DirectML's operators refuse,
+too, is left to the lowering.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import Problem
+from dmlpy.onnx.loading import guard
+from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
+from dmlpy.onnx.loading.equations import letters_of, terms_of
+from dmlpy.onnx.lowering.rules.windows import sliding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.lowering.nodes import Node
+
+Rule: TypeAlias = "Callable[[Node], Iterator[Problem]]"
+
+_RULES: dict[str, Rule] = {}
+_SPELLED = {"float32": "float", "float64": "double"}
+"""Element types as schemas spell them, where dmlpy has NumPy's names."""
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def problems_of(node: Node) -> list[Problem]:
+    """What of a node contradicts ONNX, as far as its inputs are known."""
+    if node.domain not in guard.DOMAINS or node.schema is None:
+        return []
+    found = [*_types(node)] or guard.problems_of(node)
+    rule = None if node.domain else _RULES.get(node.op_type)
+    if rule is not None and not found:
+        found += rule(node)
+    return found
+
+
+def size_problems(node: Node) -> list[Problem]:
+    """Outputs of sizes that no array has, with elements or without."""
+    known = [(index, value) for index, value in enumerate(node.outputs) if value is not None and value.is_static]
+    found = (sizes_problem(f"output {index}", value.static_sizes, value.element or 0) for index, value in known)
+    return [problem for problem in found if problem is not None]
+
+
+def _rule(*op_types: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        for op_type in op_types:
+            assert op_type not in _RULES
+            _RULES[op_type] = function
+        return function
+
+    return register
+
+
+def _types(node: Node) -> Iterator[Problem]:
+    """Inputs of types that the operator does not take, and inputs of unlike types that have to be alike."""
+    schema = node.schema
+    assert schema is not None
+    variables: dict[str, tuple[int, str]] = {}
+    for index, value in enumerate(node.inputs):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
+        if value is None or formal is None:
+            continue
+        if (problem := _wrong_kind(node, index, value, formal)) is not None:
+            yield problem
+            continue
+        if value.kind != "tensor" or value.element is None:
+            continue
+        name = element_name(value.element)
+        spelled = type_string(value.element)
+        if not any(allowed.startswith("tensor(") for allowed in formal.types):
+            continue
+        if spelled not in formal.types:
+            allowed = sorted(_spelled_back(item) for item in formal.types if item.startswith("tensor("))
+            yield Problem("onnx.invalid", node.input_label(index), value.summary(), f"a tensor of {listed(allowed)}")
+        elif formal.is_homogeneous:
+            first, other = variables.setdefault(formal.type_str, (value.element, node.input_label(index)))
+            if first != value.element:
+                yield Problem("onnx.invalid", node.input_label(index), name, f"{element_name(first)}, as {other} is")
+
+
+def _wrong_kind(node: Node, index: int, value: Value, formal: Any) -> Problem | None:
+    """A tensor where the operator takes sequences, or a sequence where it takes tensors; an optional that is known is what it holds."""
+    prefix = {"sequence": "seq(", "tensor": "tensor("}.get(value.kind)
+    is_known = value.kind != "tensor" or value.element is not None
+    if prefix is None or not is_known or any(allowed.startswith((prefix, "optional(")) for allowed in formal.types):
+        return None
+    expected = "a sequence" if value.kind == "tensor" else "a tensor"
+    return Problem("onnx.invalid", node.input_label(index), value.summary(), expected)
+
+
+def _spelled_back(text: str) -> str:
+    """dmlpy's name of a type of a schema: `float32` for `tensor(float)`."""
+    name = text.removeprefix("tensor(").removesuffix(")")
+    return next((own for own, theirs in _SPELLED.items() if theirs == name), name)
+
+
+def _sized(node: Node, index: int, wanted: tuple[int, ...], meaning: str) -> Iterator[Problem]:
+    """An input whose sizes are known, and not those that the others ask for."""
+    if node.has(index) and node.value(index).is_static and node.sizes(index) != wanted:
+        yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), f"{listed(wanted)}: {meaning}")
+
+
+def _is_known(node: Node, *indices: int) -> bool:
+    """Whether inputs are given and their sizes known."""
+    return all(node.has(index) and node.value(index).is_static for index in indices)
+
+
+def _has(node: Node, index: int, sizes: tuple[int, ...]) -> bool:
+    """Whether the first sizes of an input are known, and these."""
+    return _is_known(node, index) and node.sizes(index)[: len(sizes)] == sizes
+
+
+@_rule("RNN", "GRU", "LSTM")
+def _recurrent(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0, 2) or node.rank(0) != 3 or node.rank(2) != 3:
+        return
+    units, gates = node.sizes(2)[2], _GATES[node.op_type]
+    whole, rest = divmod(node.sizes(2)[1], gates)
+    if node.op_type == "LSTM" and _has(node, 1, node.sizes(2)[:2]) and units < whole and not rest:
+        expected = f"{listed((*node.sizes(2)[:2], whole))}: ONNX's LSTM has no projection of {whole} units to {units}"
+        remedy = "export a module without proj_size, or run it by dmlpy.torch.LSTM, which has projections"
+        yield Problem("onnx.invalid", node.input_label(2), listed(node.sizes(2)), expected, remedy=remedy)
+        return
+    stated = node.attribute("hidden_size")
+    if stated is not None and stated != units:
+        yield Problem("onnx.invalid", "hidden_size", str(stated), f"{units}, the last of R's sizes {listed(node.sizes(2))}")
+    directions = 2 if node.attribute("direction", "forward") == "bidirectional" else 1
+    for index, width in ((1, node.sizes(0)[2]), (2, units)):
+        meaning = "[num_directions, gates * hidden_size, " + ("input_size]" if index == 1 else "hidden_size]")
+        yield from _sized(node, index, (directions, gates * units, width), meaning)
+    yield from _sized(node, 3, (directions, 2 * gates * units), "[num_directions, 2 * gates * hidden_size]")
+    steps, batch = node.sizes(0)[1::-1] if node.attribute("layout", 0) else node.sizes(0)[:2]
+    if node.has(4) and (lengths := node.value(4).array) is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
+        yield Problem("onnx.invalid", node.input_label(4), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
+    yield from _sized(node, 4, (batch,), "[batch_size]")
+    if node.op_type == "LSTM":
+        yield from _sized(node, 7, (directions, 3 * units), "[num_directions, 3 * hidden_size]")
+
+
+@_rule("BatchNormalization", "InstanceNormalization")
+def _statistics(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0) or node.rank(0) < 2 or node.attribute("spatial", 1) != 1:
+        return
+    channels = node.sizes(0)[1]
+    for index in range(1, len(node.inputs)):
+        yield from _sized(node, index, (channels,), f"one for each of the channels of {listed(node.sizes(0))}")
+
+
+@_rule("Gather", "GatherElements", "ScatterElements", "Scatter")
+def _indices(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0) or not node.rank(0):
+        return
+    axis = node.axis(node.attribute("axis", 0), node.rank(0))
+    size = node.sizes(0)[axis]
+    indices = node.value(1).array
+    if indices is not None and indices.size and not -size <= indices.min() <= indices.max() < size:
+        wrong = int(indices.min() if indices.min() < -size else indices.max())
+        yield Problem("onnx.invalid", node.input_label(1), str(wrong), f"{-size} to {size - 1}: axis {axis} of {listed(node.sizes(0))}")
+
+
+@_rule("Squeeze")
+def _squeezed(node: Node) -> Iterator[Problem]:
+    known = node.value(1).array is not None if node.has(1) else node.attribute("axes") is not None
+    if not known or not _is_known(node, 0):
+        return
+    for given in node.integers(1, "axes", ()) or ():
+        axis = node.axis(given, node.rank(0))
+        if node.sizes(0)[axis] != 1:
+            yield Problem("onnx.invalid", "axes", str(given), f"axes of size 1 of {listed(node.sizes(0))}")
+
+
+@_rule("Split")
+def _parts(node: Node) -> Iterator[Problem]:
+    wanted, given = node.attribute("num_outputs"), len(node.proto.output)
+    if wanted is not None and wanted != given:
+        yield Problem("onnx.invalid", "num_outputs", str(wanted), f"{given}, the outputs")
+        return
+    known = node.value(1).array is not None if node.has(1) else node.attribute("split") is not None
+    if not known or not _is_known(node, 0):
+        return
+    axis = node.axis(node.attribute("axis", 0), node.rank(0))
+    parts = node.integers(1, "split", ()) or ()
+    if sum(parts) != node.sizes(0)[axis] or min(parts, default=0) < 0 or len(parts) != len(node.proto.output):
+        expected = f"{len(node.proto.output)} parts of {node.sizes(0)[axis]}: axis {axis} of {listed(node.sizes(0))}"
+        yield Problem("onnx.invalid", "split", listed(parts), expected)
+
+
+@_rule("DepthToSpace")
+def _depth(node: Node) -> Iterator[Problem]:
+    block = int(node.attribute("blocksize", 1))
+    if _is_known(node, 0) and (node.rank(0) != 4 or block < 1 or node.sizes(0)[1] % block**2):
+        expected = f"4 dimensions, with a multiple of blocksize² = {block**2} as channels"
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
+
+
+@_rule("SpaceToDepth")
+def _space(node: Node) -> Iterator[Problem]:
+    block = int(node.attribute("blocksize", 1))
+    if _is_known(node, 0) and (node.rank(0) != 4 or block < 1 or any(size % block for size in node.sizes(0)[2:])):
+        expected = f"4 dimensions, of which the last two are multiples of blocksize {block}"
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), expected)
+
+
+@_rule("Pad")
+def _reflected(node: Node) -> Iterator[Problem]:
+    known = node.value(1).array is not None if node.has(1) else node.attribute("pads") is not None
+    if node.attribute("mode", "constant") != "reflect" or not known or not _is_known(node, 0):
+        return
+    if node.has(3) and node.value(3).array is None:
+        return
+    rank = node.rank(0)
+    pads = node.integers(1, "pads", ()) or ()
+    axes = [node.axis(axis, rank) for axis in (node.integers(3) or ())] if node.has(3) else list(range(rank))
+    if len(pads) != 2 * len(axes):
+        yield Problem("onnx.invalid", "pads", f"{len(pads)} numbers", f"{2 * len(axes)}, a start and an end for each axis")
+        return
+    for place, axis in enumerate(axes):
+        most = max(pads[place], pads[place + len(axes)])
+        if most > max(0, node.sizes(0)[axis] - 1):
+            yield Problem(
+                "onnx.invalid", "pads", str(most), f"at most {node.sizes(0)[axis] - 1}: axis {axis} of {listed(node.sizes(0))} is reflected"
+            )
+
+
+@_rule("Expand")
+def _expanded(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0) or not node.has(1) or (wanted := node.value(1).array) is None:
+        return
+    try:
+        np.broadcast_shapes(node.sizes(0), tuple(int(size) for size in wanted.ravel()))
+    except ValueError:
+        expected = f"sizes that broadcast with those of the input, {listed(node.sizes(0))}"
+        yield Problem("onnx.invalid", node.input_label(1), listed(wanted.ravel().tolist()), expected)
+
+
+@_rule("Reshape")
+def _reshaped(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0) or node.attribute("allowzero", 0):
+        return
+    if node.has(1) and node.value(1).array is None:
+        return
+    sizes, own = list(node.integers(1, "shape", ()) or ()), node.sizes(0)
+    wanted = [own[place] if size == 0 and place < len(own) else size for place, size in enumerate(sizes)]
+    known = prod(size for size in wanted if size != -1)
+    count_fits = known == prod(own) if -1 not in wanted else known == 0 or prod(own) % known == 0
+    if not count_fits or wanted.count(-1) > 1 or min(wanted, default=0) < -1:
+        found = f"{listed(sizes)}, of {known} elements" if -1 not in wanted else listed(sizes)
+        yield Problem("onnx.invalid", "shape", found, f"sizes of the {prod(own)} elements of {listed(own)}; one may be -1")
+
+
+@_rule("Transpose")
+def _permuted(node: Node) -> Iterator[Problem]:
+    given = node.attribute("perm")
+    if given is not None and _is_known(node, 0) and sorted(given) != list(range(node.rank(0))):
+        yield Problem("onnx.invalid", "perm", listed(given), f"each of the axes of {listed(node.sizes(0))} once")
+
+
+@_rule("AveragePool", "MaxPool", "LpPool")
+def _pooled(node: Node) -> Iterator[Problem]:
+    window = node.attribute("kernel_shape") or []
+    pads = node.attribute("pads") or [0] * 2 * len(window)
+    if len(pads) != 2 * len(window):
+        yield Problem("onnx.invalid", "pads", f"{len(pads)} numbers", f"{2 * len(window)}, a start and an end for each axis")
+    elif any(pad >= size for place, size in enumerate(window) for pad in (pads[place], pads[place + len(window)])):
+        yield Problem("onnx.invalid", "pads", listed(pads), f"less than the window, {listed(window)}")
+    elif _is_known(node, 0) and node.rank(0) == len(window) + 2:
+        yield from _fitting(node, window)
+
+
+@_rule("Conv", "ConvInteger", "QLinearConv")
+def _convolved(node: Node) -> Iterator[Problem]:
+    """Windows that fit between the pads."""
+    weights = 3 if node.op_type == "QLinearConv" else 1
+    if _is_known(node, 0, weights) and node.rank(0) == node.rank(weights) > 2:
+        yield from _fitting(node, node.attribute("kernel_shape") or node.sizes(weights)[2:])
+
+
+def _fitting(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
+    """A window that is larger than what it slides over has no place."""
+    if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
+        return
+    for window in sliding(node, node.sizes(0)[2:], lengths).windows:
+        if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
+            expected = f"at least {window.reach} with the pads, which the window reaches over"
+            yield Problem("onnx.invalid", node.input_label(0), f"{listed(node.sizes(0))}, of which {window.size} are slid over", expected)
+
+
+@_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _whole(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 0) and node.rank(0) > 2 and node.sizes(0)[0] and 0 in node.sizes(0):
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "images with elements; only the batch may be empty")
+
+
+@_rule("Det")
+def _square(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 0) and (node.rank(0) < 2 or node.sizes(0)[-1] != node.sizes(0)[-2]):
+        yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "square matrices: the last two sizes are equal")
+
+
+@_rule("NonMaxSuppression")
+def _boxes(node: Node) -> Iterator[Problem]:
+    if not _is_known(node, 0, 1):
+        return
+    boxes, scores = node.sizes(0), node.sizes(1)
+    if len(boxes) != 3 or boxes[2] != 4:
+        yield Problem("onnx.invalid", node.input_label(0), listed(boxes), "[batches, boxes, 4]")
+    elif len(scores) != 3 or (scores[0], scores[2]) != boxes[:2]:
+        yield Problem(
+            "onnx.invalid", node.input_label(1), listed(scores), f"[{boxes[0]}, classes, {boxes[1]}], for boxes of {listed(boxes)}"
+        )
+
+
+@_rule("ReverseSequence")
+def _reversed(node: Node) -> Iterator[Problem]:
+    batch, time = (int(node.attribute(name, default)) for name, default in (("batch_axis", 1), ("time_axis", 0)))
+    if not _is_known(node, 0) or node.rank(0) < 2 or {batch, time} != {0, 1}:
+        return
+    yield from _sized(node, 1, (node.sizes(0)[batch],), f"one for each of axis {batch} of {listed(node.sizes(0))}")
+    lengths, steps = node.value(1).array, node.sizes(0)[time]
+    if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
+        yield Problem("onnx.invalid", node.input_label(1), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
+
+
+@_rule("Range")
+def _stepped(node: Node) -> Iterator[Problem]:
+    if node.has(2) and (delta := node.value(2).array) is not None and delta.size and not delta.ravel()[0]:
+        yield Problem("onnx.invalid", node.input_label(2), "0", "a step other than 0")
+
+
+@_rule("OneHot")
+def _depths(node: Node) -> Iterator[Problem]:
+    if _is_known(node, 1) and prod(node.sizes(1)) != 1:
+        yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), "one element")
+    yield from _sized(node, 2, (2,), "the values of what is off and of what is on")
+
+
+@_rule("TopK")
+def _most(node: Node) -> Iterator[Problem]:
+    known = node.value(1).array is not None if node.has(1) else node.attribute("k") is not None
+    if not known or not _is_known(node, 0) or not node.rank(0):
+        return
+    axis = node.axis(node.attribute("axis", -1), node.rank(0))
+    wanted = (node.integers(1, "k", ()) or (0,))[0] if node.has(1) else int(node.attribute("k"))
+    if not 0 <= wanted <= node.sizes(0)[axis]:
+        yield Problem("onnx.invalid", "K", str(wanted), f"0 to {node.sizes(0)[axis]}: axis {axis} of {listed(node.sizes(0))}")
+
+
+@_rule("Slice")
+def _bounds(node: Node) -> Iterator[Problem]:
+    """As many ends, axes and steps as there are starts, and no step of 0."""
+    names = ("starts", "ends", "axes", "steps")
+    if len(node.inputs) > 1:
+        given = {name: node.value(index).array for index, name in enumerate(names, 1) if node.has(index)}
+    else:
+        given = {name: np.asarray(node.attribute(name)) for name in names[:3] if node.attribute(name) is not None}
+    known = {name: array for name, array in given.items() if array is not None}
+    lengths = {name: array.size for name, array in known.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        yield Problem("onnx.invalid", "starts", found, "as many of each other")
+    if "steps" in known and not known["steps"].all():
+        yield Problem("onnx.invalid", "steps", listed(known["steps"].ravel().tolist()), "steps other than 0")
+
+
+@_rule("Einsum")
+def _equation(node: Node) -> Iterator[Problem]:
+    """An equation that its grammar has, and where the sizes are known, one for these inputs. It raises, and yields nothing."""
+    indices = range(len(node.inputs))
+    _ = letters_of(node) if _is_known(node, *indices) else terms_of(node)
+    yield from ()
+
+
+@_rule("Scan")
+def _scanned(node: Node) -> Iterator[Problem]:
+    """Numbers of inputs, and lists with an entry for each of what is scanned."""
+    first = 0 if node.opset >= 9 else 1
+    most, count = len(node.inputs) - first, int(node.attribute("num_scan_inputs"))
+    if not 1 <= count <= most:
+        yield Problem("onnx.invalid", "num_scan_inputs", str(count), f"1 to {most}, the inputs")
+        return
+    given = len(node.attribute("body").output)
+    outputs = given - (most - count)
+    if outputs < 0:
+        yield Problem("onnx.invalid", "num_scan_inputs", str(count), f"{most - given} or more: the body gives {given} values")
+        return
+    wanted = {"scan_input_axes": count, "scan_input_directions": count, "directions": count}
+    wanted |= {"scan_output_axes": outputs, "scan_output_directions": outputs}
+    for name, length in wanted.items():
+        values = node.attribute(name)
+        if values and len(values) != length:
+            what = "scanned output" if "output" in name else "scanned input"
+            yield Problem("onnx.invalid", name, f"{len(values)} numbers", f"{length}, one for each {what}")
+        elif values and "directions" in name and not set(values) <= {0, 1}:
+            yield Problem("onnx.invalid", name, listed(values), "0 or 1 each")
+
+
+@_rule("TfIdfVectorizer")
+def _vocabulary(node: Node) -> Iterator[Problem]:
+    counts, indices = node.attribute("ngram_counts") or [], node.attribute("ngram_indexes") or []
+    for name, values in (("ngram_counts", counts), ("ngram_indexes", indices)):
+        if not values or min(values) < 0:
+            yield Problem("onnx.invalid", name, listed(values), "numbers of 0 or more, at least one")

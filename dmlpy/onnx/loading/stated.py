@@ -1,0 +1,107 @@
+"""What a model's file says of nodes and tensors, counted without the tensors being read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx import TensorProto
+
+from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.loading.limits import Limits, Stated, exceeded, most_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
+
+    from dmlpy.messages.problems import Problem
+
+
+def nodes_of(model: ModelProto) -> int:
+    """The nodes of a model's graph, of its bodies and of its functions, each once."""
+    return nodes_in(model.graph.node) + sum(nodes_in(function.node) for function in model.functions)
+
+
+def nodes_in(nodes: Iterable[NodeProto]) -> int:
+    """How many nodes there are, with those of their bodies."""
+    found = 0
+    waiting = [nodes]
+    while waiting:
+        for node in waiting.pop():
+            found += 1
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    waiting.append(attribute.g.node)
+                waiting += [body.node for body in attribute.graphs]
+    return found
+
+
+def stated_of(model: ModelProto, nodes: int, folder: Path | None) -> Stated:
+    """What a valid model says.
+
+    Args:
+        model: the model as its file has it.
+        nodes: how many nodes it has.
+        folder: where external data lies.
+    """
+    found = sum(function.ByteSize() for function in model.functions)
+    paths: set[Path] = set()
+    for tensor in _tensors(model.graph):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            paths.add(tensors.place_of(tensor, folder).path)
+        else:
+            found += tensors.bytes_of(tensor)
+    return Stated(nodes, found + sum(map(tensors.stored_bytes, paths)))
+
+
+def memory_problem(model: ModelProto, folder: Path | None, limits: Limits, stated: Stated) -> Problem | None:
+    """The problem with tensors that take far more memory than their file: sparse ones, and holes in files of external data.
+
+    Args:
+        model: the model, its own functions inlined.
+        folder: where external data lies.
+        limits: the limits of the model.
+        stated: what its file says.
+    """
+    allowed = most_bytes(limits, stated)
+    dense = sum(tensors.dense_bytes_of(sparse) for graph in _graphs(model.graph) for sparse in _sparse(graph))
+    if dense > allowed:
+        return exceeded("bytes", "sparse_initializer", f"{dense} bytes with their zeros", allowed, "bytes of sparse tensors")
+    places = {tensors.place_of(item, folder) for item in _tensors(model.graph) if item.data_location == TensorProto.EXTERNAL}
+    wanted = sum(place.size for place in places)
+    held = sum(map(tensors.stored_bytes, {place.path for place in places}))
+    if wanted <= held + allowed:
+        return None
+    found = f"{wanted} bytes of external data, of which the files hold {held}"
+    return exceeded("bytes", "initializer", found, held + allowed, "bytes of external data")
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and its bodies."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from _graphs(body)
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """The tensors of a graph, of its nodes and of its bodies."""
+    for own in _graphs(graph):
+        yield from own.initializer
+        for node in own.node:
+            for attribute in node.attribute:
+                if attribute.HasField("t"):
+                    yield attribute.t
+                yield from attribute.tensors
+
+
+def _sparse(graph: GraphProto) -> Iterator[SparseTensorProto]:
+    """The sparse tensors of a graph and of its nodes."""
+    yield from graph.sparse_initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("sparse_tensor"):
+                yield attribute.sparse_tensor
+            yield from attribute.sparse_tensors

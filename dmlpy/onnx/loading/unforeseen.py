@@ -1,0 +1,115 @@
+"""The wall around a node: what is raised while a node is looked at, and nobody foresaw, becomes an error of dmlpy that names the node.
+
+Models come from anywhere, so attributes and constants may contradict each other in ways for which there is no rule. A rule of its own tells
+more, and is better wherever one is easy; the wall is for the rest.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from onnx import AttributeProto, helper
+
+from dmlpy.description.enums import HResult
+from dmlpy.description.member_forms import brief
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import DescError, DmlError, Problem
+from dmlpy.onnx.lowering.nodes import NotLowered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from onnx import NodeProto
+
+    from dmlpy.onnx.loading.values import Value
+
+_MOST_ATTRIBUTES = 12
+"""The most attributes that a message shows."""
+
+
+_PLAIN = (AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING, AttributeProto.FLOATS, AttributeProto.INTS)
+"""The types of attributes whose values messages show."""
+
+
+class Wall:
+    """Where the wall stands.
+
+    Attributes:
+        lets_through: whether exceptions that nobody foresaw pass, as dmlpy's own tests want it: they may be mistakes in dmlpy.
+    """
+
+    lets_through = False
+
+
+@contextmanager
+def as_reason(proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Iterator[None]:
+    """Turns what nobody foresaw into the reason why a node is not lowered.
+
+    Args:
+        proto: the node.
+        inputs: its inputs, as far as they are known.
+
+    Raises:
+        NotLowered: something beside it and dmlpy's errors was raised.
+    """
+    try:
+        yield
+    except (DmlError, NotLowered):
+        raise
+    except Exception as error:
+        if Wall.lets_through and not isinstance(error, MemoryError):
+            raise
+        raise NotLowered([problem_of(error, proto, inputs)]) from error
+
+
+@contextmanager
+def as_error(subject: str, name: str, proto: NodeProto, kind: type[DmlError] = DescError) -> Iterator[None]:
+    """Turns what nobody foresaw into dmlpy's error, which names the node; what says why the node is not lowered passes.
+
+    Args:
+        subject: what is looked at, or run: the model.
+        name: the node's name.
+        proto: the node.
+        kind: the class of the error.
+
+    Raises:
+        DmlError: something beside these was raised.
+    """
+    try:
+        yield
+    except (DmlError, NotLowered):
+        raise
+    except MemoryError as error:
+        raise kind(subject, [problem_of(error, proto).under(name)], HResult.E_OUTOFMEMORY) from error
+    except Exception as error:
+        if Wall.lets_through:
+            raise
+        raise kind(subject, [problem_of(error, proto).under(name)]) from error
+
+
+def problem_of(error: Exception, proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Problem:
+    """What a node is that raised an exception which nobody foresaw, or took more memory than there is."""
+    facts = tuple(_facts(proto, inputs))
+    if isinstance(error, MemoryError):
+        return Problem("onnx.size", "", f"{proto.op_type} that takes more memory than there is", "sizes that fit into memory", facts)
+    text = str(error).splitlines()[0] if str(error) else ""
+    found = f"attributes or inputs that {proto.op_type} does not allow: {type(error).__name__}: {text}"
+    return Problem("onnx.unforeseen", "", found, f"what ONNX says of {proto.op_type}", facts)
+
+
+def _facts(proto: NodeProto, inputs: Sequence[Value | None]) -> Iterator[str]:
+    """The attributes and the inputs of a node."""
+    if proto.attribute:
+        shown = ", ".join(f"{item.name} = {_shown(item)}" for item in proto.attribute[:_MOST_ATTRIBUTES])
+        yield f"attributes: {shown}" + (", ..." if len(proto.attribute) > _MOST_ATTRIBUTES else "")
+    given = [value.summary() for value in inputs if value is not None]
+    if given:
+        yield f"inputs: {', '.join(given[:_MOST_ATTRIBUTES])}" + (", ..." if len(given) > _MOST_ATTRIBUTES else "")
+
+
+def _shown(item: AttributeProto) -> str:
+    if item.type not in _PLAIN:
+        return f"a {AttributeProto.AttributeType.Name(item.type)}"
+    value = helper.get_attribute_value(item)
+    return brief(value) if isinstance(value, bytes | float | int) else listed(value)

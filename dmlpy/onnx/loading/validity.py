@@ -1,0 +1,404 @@
+"""`problems_of`: what is wrong with a model as a whole, before any node is looked at by itself."""
+
+from __future__ import annotations
+
+from collections import ChainMap, Counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from onnx import AttributeProto, GraphProto, ModelProto, TensorProto, defs
+
+from dmlpy.description.member_forms import brief
+from dmlpy.messages.naming import did_you_mean, listed, plural
+from dmlpy.messages.problems import MAX_PROBLEMS, Problem
+from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.loading.elements import sizes_problem
+from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, Stated, exceeded, most_bytes, most_nodes
+from dmlpy.onnx.lowering.nodes import operators_of, schema_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from onnx import FunctionProto, NodeProto, TypeProto, ValueInfoProto
+
+Names: TypeAlias = "ChainMap[str, None]"
+"""Names as keys: those of a body in front of those around it, which are not copied for it."""
+
+MAX_DEPTH = 16
+"""The most bodies within bodies."""
+_OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
+"""Operators that ONNX Runtime's optimizer writes into ONNX's own domain, which lacks them."""
+_CONTENT = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.STRING: "s",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+    AttributeProto.SPARSE_TENSORS: "sparse_tensors",
+    AttributeProto.TYPE_PROTOS: "type_protos",
+}
+"""The field that holds an attribute of each type."""
+_SINGLE = ("f", "i", "s", "t", "g", "sparse_tensor", "tp")
+
+
+def problems_of(model: ModelProto, folder: Path | None, limits: Limits, nodes: int) -> list[Problem]:
+    """All that is wrong with a model, up to a limit.
+
+    Args:
+        model: the model.
+        folder: where external data lies; None if there can be none.
+        limits: what the model may take.
+        nodes: the nodes that its file has, each once.
+    """
+    found: list[Problem] = []
+    for problem in _problems(model, folder, limits, nodes):
+        found.append(problem)
+        if len(found) >= MAX_PROBLEMS:
+            break
+    return found
+
+
+def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int) -> Iterator[Problem]:
+    if not model.HasField("graph"):
+        yield Problem("onnx.protobuf", "graph", "missing", "a model's graph")
+        return
+    opsets: dict[str, int] = {}
+    wrong = False
+    for item in model.opset_import:
+        domain = _domain(item.domain)
+        if not _is_name(item.domain, empty=True) or opsets.get(domain, item.version) != item.version:
+            yield Problem("onnx.opset", "opset_import", brief(item.domain), "each domain in one version")
+        newest = defs.onnx_opset_version() if domain == "" else 1 << 30
+        if not 1 <= item.version <= newest:
+            remedy = "install a newer version of the package onnx" if item.version > newest else None
+            yield Problem("onnx.opset", f"opset_import[{brief(domain)}]", str(item.version), f"1 to {newest}", (), remedy)
+            wrong = True
+        opsets[domain] = item.version
+    if "" not in opsets and not opsets:
+        yield Problem("onnx.opset", "opset_import", "empty", "the version of each domain whose operators the model has")
+        return
+    if wrong:
+        return  # what operators are depends on it
+    functions = {(_domain(function.domain), function.name): function for function in model.functions}
+    most = limits.nodes if limits.nodes is not None else most_nodes(Stated(nodes))
+    broken = list(_function_problems(functions, model, limits, most))
+    yield from broken
+    if not broken:
+        yield from _Graphs(folder, opsets, functions, most).problems(model.graph, ChainMap(), "", 0)
+
+
+def _domain(text: str) -> str:
+    return "" if text == "ai.onnx" else text
+
+
+def _is_name(text: object, *, empty: bool = False) -> bool:
+    """Whether a text is one: what is no UTF-8 comes as bytes."""
+    return isinstance(text, str) and (empty or bool(text)) and len(text) <= MAX_NAME
+
+
+def _call_problems(node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto], place: str) -> Iterator[Problem]:
+    """A call of one of the model's functions with more inputs or outputs than it has."""
+    called = functions.get((_domain(node.domain), node.op_type))
+    if called is not None:
+        for what, names, formals in (("inputs", node.input, called.input), ("outputs", node.output, called.output)):
+            if len(names) > len(formals):
+                yield Problem("onnx.count", f"{place}.{what}", str(len(names)), f"at most {len(formals)}, as the function has")
+
+
+def _function_problems(
+    functions: Mapping[tuple[str, str], FunctionProto], model: ModelProto, limits: Limits, most: int
+) -> Iterator[Problem]:
+    """Functions that call themselves, or would make too many nodes or bytes."""
+    if len(functions) != len(model.functions):
+        yield Problem("onnx.function", "functions", "two of the same name", "each function once")
+        return
+    sizes: dict[tuple[str, str], tuple[int, int]] = {}
+    open_: set[tuple[str, str]] = set()
+
+    def size(key: tuple[str, str], depth: int) -> tuple[int, int]:
+        """The nodes and the bytes that a function becomes."""
+        if key in open_ or depth > MAX_DEPTH:
+            raise RecursionError
+        if key not in sizes:
+            open_.add(key)
+            nodes, taken = 0, functions[key].ByteSize()
+            for own in _called(functions[key].node, 0):
+                below = size(own, depth + 1) if own in functions else (0, 0)
+                nodes, taken = nodes + 1 + below[0], taken + below[1]
+            sizes[key] = nodes, taken
+            open_.discard(key)
+        return sizes[key]
+
+    for key, function in functions.items():
+        if not _is_name(function.name) or not _is_name(function.domain, empty=True):
+            yield Problem("onnx.function", "functions", brief(function.name), "a function's name")
+            return
+        for names, what in ((function.input, "inputs"), (function.output, "outputs")):
+            if len(set(names)) != len(names) or not all(map(_is_name, names)):
+                yield Problem("onnx.function", f"functions[{function.name!r}]", f"{what} {listed(names)}", "each name once")
+        for index, node in enumerate(function.node):
+            yield from _call_problems(node, functions, f"functions[{function.name!r}].node {index}")
+        try:
+            size(key, 0)
+        except RecursionError:
+            yield Problem(
+                "onnx.function", f"functions[{function.name!r}]", "one that calls itself", f"at most {MAX_DEPTH} calls, without a circle"
+            )
+            return
+    try:
+        called = [sizes.get(key, (0, 0)) for key in _called(model.graph.node, 0)]
+    except RecursionError:
+        return  # too deep: told with the graph
+    total = len(called) + sum(nodes for nodes, _ in called)
+    if total > most:
+        yield exceeded("nodes", "graph", f"{total} nodes with those of functions", most, "nodes")
+    held, allowed = sum(taken for _, taken in called), most_bytes(limits, Stated(0, sum(item.ByteSize() for item in model.functions)))
+    if held > allowed:
+        yield exceeded("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
+
+
+def _called(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
+    """The operators of nodes, those of their bodies included."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    for node in nodes:
+        yield _domain(node.domain), node.op_type
+        for attribute in node.attribute:
+            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                yield from _called(body.node, depth + 1)
+
+
+class _Graphs:
+    """The rules of graphs.
+
+    Args:
+        folder: where external data lies.
+        opsets: the versions of the domains.
+        functions: the model's own functions.
+        most: the most nodes. Values count, too, where there are more than `OPERANDS` for each node.
+    """
+
+    def __init__(
+        self, folder: Path | None, opsets: Mapping[str, int], functions: Mapping[tuple[str, str], FunctionProto], most: int
+    ) -> None:
+        self.folder = folder
+        self.opsets = opsets
+        self.functions = functions
+        self.most = most
+        self.nodes = 0
+
+    def problems(self, graph: GraphProto, around: Names, place: str, depth: int) -> Iterator[Problem]:
+        """What is wrong with a graph and the bodies of its nodes.
+
+        Args:
+            graph: the graph.
+            around: the names that a body may read from around it, as keys.
+            place: goes before the places of problems.
+            depth: how many bodies are around it.
+        """
+        if depth > MAX_DEPTH:
+            yield Problem("onnx.size", place.rstrip("/"), f"more than {MAX_DEPTH} bodies within each other", f"at most {MAX_DEPTH}")
+            return
+        values = len(graph.input) + len(graph.output) + len(graph.initializer) + len(graph.sparse_initializer)
+        values += sum(len(node.input) + len(node.output) for node in graph.node)
+        self.nodes += len(graph.node) + max(values // OPERANDS - len(graph.node), 0)
+        if self.nodes > self.most:
+            found = f"{plural(len(graph.node), 'node')} and {values} values" if depth == 0 else f"node {self.nodes}"
+            yield exceeded(
+                "nodes", place.rstrip("/") or "graph", found, self.most, f"nodes, of which each may read and make {OPERANDS} values"
+            )
+            return
+        if too_long := _long_names(graph):
+            yield Problem(
+                "onnx.name", f"{place}names", f"{brief(too_long)}, of {len(too_long)} characters", f"at most {MAX_NAME} characters"
+            )
+            return
+        known = around.new_child()
+        inputs = [item.name for item in graph.input]
+        constants = [tensor.name for tensor in graph.initializer] + [tensor.values.name for tensor in graph.sparse_initializer]
+        for what, names in (("input", inputs), ("initializer", constants)):
+            for name, count in Counter(names).items():
+                if not _is_name(name) or count > 1:
+                    yield Problem("onnx.name", f"{place}{what}s", brief(name), "a name that no other one has")
+        for item in (*graph.input, *graph.output, *graph.value_info):
+            if not _is_name(item.name):
+                yield Problem("onnx.name", f"{place}values", brief(item.name), "a name")
+            elif (problem := _type_problem(item)) is not None:
+                yield problem.under(f"{place}{item.name}")
+        for tensor in graph.initializer:
+            if (problem := tensors.problem_of(tensor, self.folder)) is not None:
+                yield problem.under(f"{place}{tensor.name}")
+        for sparse in graph.sparse_initializer:
+            if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
+                yield problem.under(f"{place}{sparse.values.name}")
+        yield from _constant_problems(graph, place)
+        known.update((name, None) for name in (*inputs, *constants) if isinstance(name, str))
+        later = {name for node in graph.node for name in node.output}
+        made = {*inputs, *constants}
+        for index, node in enumerate(graph.node):
+            own = f"{place}{node.name or f'{node.op_type}_{index}'}" if isinstance(node.name, str) else f"{place}node {index}"
+            yield from self._node_problems(node, own, known, later, depth)
+            for name in node.output:
+                if not _is_name(name, empty=True):
+                    yield Problem("onnx.name", f"{own}.output", brief(name), "a name")
+                elif name and name in made:
+                    yield Problem("onnx.name", f"{own}.output", repr(name), "a name that nothing else in the graph has")
+                elif name:
+                    made.add(name)
+                    known[name] = None
+        for item in graph.output:
+            if isinstance(item.name, str) and item.name not in known:
+                yield Problem("onnx.name", f"{place}outputs", repr(item.name), "a value that the graph makes")
+
+    def _node_problems(self, node: NodeProto, place: str, known: Names, later: set[str], depth: int) -> Iterator[Problem]:
+        if not _is_name(node.op_type) or not _is_name(node.domain, empty=True) or not _is_name(node.name, empty=True):
+            yield Problem("onnx.name", place, brief(node.op_type), "an operator's name")
+            return
+        for name in node.input:
+            if not _is_name(name, empty=True):
+                yield Problem("onnx.name", f"{place}.input", brief(name), "a name")
+            elif name and name not in known:
+                expected = "a value that is made before" if name in later else "an input, an initializer, or what a node makes"
+                remedy = "sort the nodes; if that cannot be done, they form a circle" if name in later else None
+                yield Problem("onnx.name", f"{place}.input", repr(name), expected, (), remedy)
+        domain = _domain(node.domain)
+        function = (domain, node.op_type) in self.functions
+        yield from _call_problems(node, self.functions, place)
+        if domain == "" and "" not in self.opsets:
+            yield Problem("onnx.opset", place, "an operator of ONNX", "a version of ONNX's operators in opset_import")
+        schema = None if function else schema_of(node.op_type, self.opsets.get(domain, 1), domain)
+        is_unknown = schema is None and not function and node.op_type not in _OF_ONNX_RUNTIME
+        if domain == "" and is_unknown and "" in self.opsets:
+            remedy = did_you_mean(node.op_type, operators_of(self.opsets[""]))
+            yield Problem("onnx.operator", place, brief(node.op_type), f"an operator of opset {self.opsets['']}", (), remedy)
+        if schema is not None:
+            yield from _form_problems(node, schema, place)
+            yield from _body_problems(node, self.opsets.get(domain, 1), place)
+        for name, count in Counter(item.name for item in node.attribute).items():
+            if not _is_name(name) or count > 1:
+                yield Problem("onnx.attribute", place, f"attribute {brief(name)}", "a name that no other attribute has")
+        for item in node.attribute:
+            yield from self._attribute_problems(item, schema, f"{place}.{item.name}", known, depth)
+
+    def _attribute_problems(
+        self, item: AttributeProto, schema: defs.OpSchema | None, place: str, known: Names, depth: int
+    ) -> Iterator[Problem]:
+        field = _CONTENT.get(item.type)
+        if item.ref_attr_name:
+            yield Problem("onnx.attribute", place, "a reference to an attribute of a function", "a value: the node is in no function")
+            return
+        filled = [name for name in _CONTENT.values() if (item.HasField(name) if name in _SINGLE else len(getattr(item, name)))]
+        if field is None or [name for name in filled if name != field] or (field in _SINGLE and field not in filled):
+            found = f"of type {item.type} with {listed(filled)}"
+            yield Problem("onnx.attribute", place, found, f"a value in {field}" if field else "one of ONNX's types of attributes")
+            return
+        declared = schema.attributes.get(item.name) if schema is not None else None
+        if schema is not None and declared is None:
+            allowed, remedy = sorted(schema.attributes), did_you_mean(item.name, schema.attributes)
+            expected = f"one of {listed(allowed)}" if allowed else f"nothing: {schema.name} has no attributes"
+            yield Problem("onnx.attribute", place, "given", expected, (), remedy)
+        elif declared is not None and (wanted := _type_name(declared)) != AttributeProto.AttributeType.Name(item.type):
+            yield Problem("onnx.attribute", place, f"of type {AttributeProto.AttributeType.Name(item.type)}", f"of type {wanted}")
+        for tensor in (*([item.t] if item.HasField("t") else []), *item.tensors):
+            if (problem := tensors.problem_of(tensor, self.folder)) is not None:
+                yield problem.under(place)
+            elif tensor.data_location == TensorProto.EXTERNAL:
+                yield Problem("onnx.external", place, "external data", "elements in the model: only initializers lie outside")
+        for sparse in (*([item.sparse_tensor] if item.HasField("sparse_tensor") else []), *item.sparse_tensors):
+            if (problem := tensors.sparse_problem_of(sparse, self.folder)) is not None:
+                yield problem.under(place)
+        for body in (*([item.g] if item.HasField("g") else []), *item.graphs):
+            yield from self.problems(body, known, f"{place}/", depth + 1)
+
+
+def _long_names(graph: GraphProto) -> str | None:
+    """A name of a graph that is too long: every place below it would repeat it."""
+    return next((name for name in _names(graph) if len(name) > MAX_NAME), None)
+
+
+def _names(graph: GraphProto) -> Iterator[str]:
+    yield from (item.name for item in (*graph.input, *graph.output, *graph.value_info, *graph.initializer))
+    yield from (item.values.name for item in graph.sparse_initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output, *(item.name for item in node.attribute))
+
+
+def _constant_problems(graph: GraphProto, place: str) -> Iterator[Problem]:
+    """Initializers that are inputs, too, and do not fit them."""
+    inputs = {item.name: item for item in graph.input}
+    for tensor in graph.initializer:
+        declared = inputs.get(tensor.name)
+        own = None if declared is None else declared.type.tensor_type.elem_type
+        if own and own != tensor.data_type:
+            yield Problem("onnx.type", f"{place}{tensor.name}", f"of element type {tensor.data_type}", f"that of the input: {own}")
+
+
+def _type_problem(item: ValueInfoProto) -> Problem | None:
+    return _type_proto_problem(item.type, 0)
+
+
+def _type_proto_problem(proto: TypeProto, depth: int) -> Problem | None:
+    if depth > MAX_DEPTH:
+        return Problem("onnx.type", "type", "sequences within sequences", f"at most {MAX_DEPTH} levels")
+    kind = proto.WhichOneof("value")
+    if kind in ("sequence_type", "optional_type"):
+        return _type_proto_problem(getattr(proto, kind).elem_type, depth + 1)
+    if kind not in ("tensor_type", "sparse_tensor_type"):
+        return None
+    tensor = getattr(proto, kind)
+    if tensor.elem_type not in TensorProto.DataType.values():
+        return Problem("onnx.type", "type", str(tensor.elem_type), "the number of one of ONNX's element types")
+    for index, dim in enumerate(tensor.shape.dim):
+        if dim.WhichOneof("value") == "dim_value" and not -1 <= dim.dim_value < 1 << 40:
+            return Problem("onnx.sizes", f"sizes[{index}]", str(dim.dim_value), "a size: 0 or more, below 2**40; -1 where it is open")
+        if dim.WhichOneof("value") == "dim_param" and not _is_name(dim.dim_param, empty=True):
+            return Problem("onnx.sizes", f"sizes[{index}]", brief(dim.dim_param), "a symbol's name")
+    # A size that is open leaves room: what comes is an array that exists.
+    return sizes_problem("sizes", [max(dim.dim_value, 0) for dim in tensor.shape.dim], tensor.elem_type)
+
+
+def _form_problems(node: NodeProto, schema: defs.OpSchema, place: str) -> Iterator[Problem]:
+    """Numbers of inputs and outputs, and attributes that are missing."""
+    for what, names, least, most in (
+        ("inputs", node.input, schema.min_input, schema.max_input),
+        ("outputs", node.output, schema.min_output, schema.max_output),
+    ):
+        if not least <= len(names) <= most:
+            allowed = str(least) if least == most else f"{least} or more" if most > 1 << 20 else f"{least} to {most}"
+            yield Problem("onnx.count", f"{place}.{what}", str(len(names)), allowed)
+    for index, formal in enumerate(schema.inputs):
+        required = formal.option == defs.OpSchema.FormalParameterOption.Single
+        if required and index < len(node.input) and not node.input[index]:
+            yield Problem("onnx.missing", f"{place}.input[{index}]", "left out", f"{formal.name}, which the operator requires")
+    given = {item.name for item in node.attribute}
+    for name, declared in schema.attributes.items():
+        if declared.required and name not in given:
+            yield Problem("onnx.attribute", f"{place}.{name}", "missing", f"of type {_type_name(declared)}: the operator requires it")
+
+
+def _body_problems(node: NodeProto, opset: int, place: str) -> Iterator[Problem]:
+    """Bodies that take or give another number of values than their node."""
+    if node.op_type not in ("If", "Loop", "Scan") or node.domain not in ("", "ai.onnx"):
+        return
+    given = {"If": 0, "Loop": max(len(node.input), 2), "Scan": len(node.input) - (1 if opset < 9 else 0)}[node.op_type]
+    wanted = len(node.output) + (1 if node.op_type == "Loop" else 0)
+    for item in node.attribute:
+        if item.HasField("g"):
+            if len(item.g.input) != given:
+                yield Problem(
+                    "onnx.count", f"{place}.{item.name}.inputs", str(len(item.g.input)), f"{given}, for the inputs of {node.op_type}"
+                )
+            if len(item.g.output) < wanted:
+                yield Problem("onnx.count", f"{place}.{item.name}.outputs", str(len(item.g.output)), f"{wanted} or more")
+
+
+def _type_name(declared: Any) -> str:
+    """The name of an attribute's type in a schema, which ONNX's stubs do not know."""
+    return str(declared.type.name)

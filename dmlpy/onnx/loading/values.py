@@ -1,0 +1,125 @@
+"""`Value`: a tensor of a model, as far as it is known before the model runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import TypeProto, helper
+
+from dmlpy.messages.naming import listed
+from dmlpy.onnx.loading.elements import data_type_of, dtype_of, element_name, element_of_array
+
+Array = np.ndarray[Any, Any]
+Sizes = tuple[int | str | None, ...]
+"""Sizes of which some may be unknown: a name is the model's symbol, None has no name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor of the model.
+
+    Attributes:
+        name: unique in the model, after control flow was unrolled and functions were inlined.
+        element: ONNX's element type; None if nobody knows it.
+        sizes: ONNX's sizes, `()` for a scalar; None if not even their number is known.
+        array: its elements, where they are known before the model runs.
+        stage: the stage that computes it; None for an input of the model and for what is known.
+        kind: what else it may be than a tensor: `sequence`, `optional`, `sparse`.
+        items: the tensors of a sequence or an optional, where they are known one by one.
+        described: the type of what is no tensor, as ONNX describes it; None if nobody knows it.
+    """
+
+    name: str
+    element: int | None
+    sizes: Sizes | None
+    array: Array | None = None
+    stage: int | None = None
+    kind: str = "tensor"
+    items: tuple[Value, ...] | None = None
+    described: TypeProto | None = None
+
+    @classmethod
+    def known(cls, name: str, array: Array) -> Value:
+        """A value whose elements are known."""
+        return cls(name, element_of_array(array), tuple(array.shape), array)
+
+    @classmethod
+    def empty(cls, name: str, row: Value, axis: int) -> Value:
+        """No rows: a value without elements.
+
+        Args:
+            name: its name.
+            row: what one row would be: its type and sizes are known.
+            axis: where the dimension of the rows is.
+        """
+        sizes = list(row.static_sizes)
+        sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
+        return cls.known(name, np.empty(sizes, dtype_of(row.element or 0)))
+
+    def named(self, name: str) -> Value:
+        """The value by another name."""
+        return replace(self, name=name)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether all sizes are known."""
+        return self.sizes is not None and all(isinstance(size, int) for size in self.sizes)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no elements."""
+        return self.sizes is not None and 0 in self.sizes
+
+    @property
+    def is_expressible(self) -> bool:
+        """Whether a DirectML tensor can hold it: its type exists, its sizes are known, and it has elements."""
+        known = self.kind == "tensor" and self.element is not None and data_type_of(self.element) is not None
+        return known and self.is_static and 0 not in (self.sizes or ())
+
+    @property
+    def static_sizes(self) -> tuple[int, ...]:
+        """ONNX's sizes, all of which are known."""
+        assert self.sizes is not None
+        known = tuple(size for size in self.sizes if isinstance(size, int))
+        assert len(known) == len(self.sizes)
+        return known
+
+    @property
+    def tensor_sizes(self) -> tuple[int, ...]:
+        """The sizes of the DirectML tensor that holds it: a scalar has one dimension there."""
+        return self.static_sizes or (1,)
+
+    @property
+    def proto(self) -> TypeProto:
+        """The type as ONNX describes it."""
+        if self.described is not None:
+            return self.described
+        if self.kind == "sequence":
+            element = self.element or (self.items[0].element if self.items else None)
+            return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element or 0, None))
+        sizes = None if self.sizes is None else list(self.sizes)
+        return helper.make_tensor_type_proto(self.element or 0, sizes)
+
+    def summary(self) -> str:
+        """The type and the sizes on one line: `float32 [batch, 3]`."""
+        if self.kind != "tensor":
+            return self.kind
+        sizes = "of unknown rank" if self.sizes is None else listed(["?" if size is None else size for size in self.sizes])
+        return f"{element_name(self.element)} {sizes}"
+
+
+def of_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:
+    """The value that a type of the model describes."""
+    kind = proto.WhichOneof("value") or "tensor_type"
+    if kind != "tensor_type":
+        known = proto if proto.WhichOneof("value") else None
+        return Value(name, None, None, None, stage, kind.removesuffix("_type").removesuffix("_tensor"), described=known)
+    tensor = proto.tensor_type
+    sizes = None
+    if tensor.HasField("shape"):
+        forms = [(dim.WhichOneof("value"), dim) for dim in tensor.shape.dim]
+        # Some exporters write -1 for a size that is open.
+        sizes = tuple(dim.dim_value if form == "dim_value" and dim.dim_value >= 0 else (dim.dim_param or None) for form, dim in forms)
+    return Value(name, tensor.elem_type or None, sizes, None, stage)

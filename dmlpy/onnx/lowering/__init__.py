@@ -1,0 +1,1 @@
+"""The nodes of an ONNX model as graphs of DirectML's operators, and those that stay on the host."""

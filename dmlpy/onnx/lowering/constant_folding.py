@@ -1,0 +1,119 @@
+"""What is known of a model before it runs: nodes whose inputs are known, and shapes of values whose sizes are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import helper
+
+from dmlpy.messages.problems import DmlError
+from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.loading.costs import cost_of
+from dmlpy.onnx.loading.elements import dtype_of, sizes_problem
+from dmlpy.onnx.lowering import host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dmlpy.onnx.loading.limits import Budget
+    from dmlpy.onnx.loading.values import Array, Value
+    from dmlpy.onnx.lowering.nodes import Node
+
+_LOOPS = 200
+"""How much longer the reference implementation takes for an element where it may loop over them."""
+_NEVER = frozenset(
+    {
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout"),
+        *("ImageDecoder", "RegexFullMatch", "StringNormalizer"),
+    }
+)
+"""Operators of random numbers, and those of which nobody can tell ahead what they cost: an image of any size in few bytes, a pattern that
+Python's `re` tries in exponentially many ways. StringNormalizer changes the locale of the whole process while it runs."""
+
+
+def without_elements(value: Value) -> Value:
+    """The value; where some size is 0 its elements are known, as there are none."""
+    is_typed = value.kind == "tensor" and value.element is not None
+    if value.array is not None or not is_typed or not value.is_static or 0 not in value.static_sizes:
+        return value
+    if sizes_problem("", value.static_sizes, value.element or 0) is not None:
+        return value  # a rule of its own refuses the node that gives it
+    return replace(value, array=np.empty(value.static_sizes, dtype_of(value.element or 0)))
+
+
+def empty(node: Node) -> dict[str, Array] | None:
+    """The outputs of a node by name where none of them has any elements, else None; also for a node with bodies, which may be wrong."""
+    wanted = [value for value in node.outputs if value is not None]
+    if not wanted or any(value.array is None for value in wanted) or _has_bodies(node):
+        return None
+    return {value.name: value.array for value in wanted if value.array is not None}
+
+
+def folded(
+    node: Node, opsets: Mapping[str, int], budget: Budget, computed: Callable[[Node, Mapping[str, int]], dict[str, Array] | None]
+) -> dict[str, Array] | None:
+    """The outputs of a node by name where they are known before the model runs, else None.
+
+    Args:
+        node: the node.
+        opsets: the versions of the domains.
+        budget: what may be computed and held ahead.
+        computed: computes a node whose inputs are known by DirectML's operators, as they would when the model runs; None where there are
+            none for it.
+    """
+    if node.domain == "" and node.op_type in ("Shape", "Size") and node.inputs[0] is not None and node.inputs[0].is_static:
+        return {node.proto.output[0]: _of_shape(node)}
+    if node.domain == "" and node.op_type == "Constant" and (stored := _stored(node)) is not None:
+        return {node.proto.output[0]: stored}
+    given = [value for value in node.inputs if value is not None]
+    proto = node.proto
+    if node.domain == "" and node.op_type == "CastLike" and node.outputs[0] is not None and node.outputs[0].element:
+        cast = helper.make_node("Cast", proto.input[:1], proto.output, to=node.outputs[0].element)
+        cast.attribute.extend(proto.attribute)
+        proto, given = cast, given[:1]
+    if any(value.array is None for value in given) or not _is_folded(node):
+        return None
+    elements, held = cost_of(node)
+    if not budget.computes(elements, held):
+        return None
+    is_quick = host.is_quick(node.op_type, node.opset)
+    try:
+        if not is_quick and (found := computed(node, opsets)) is not None:
+            return found
+        if not host.runs(node.op_type, node.opset, node.domain) or not (is_quick or budget.computes(_LOOPS * elements, 0)):
+            return None
+        found = host.evaluate(proto, opsets, {value.name: value.array for value in given if value.array is not None})
+    except (DmlError, MemoryError):
+        return None
+    return found if all(isinstance(array, np.ndarray) for array in found.values()) else None
+
+
+def _is_folded(node: Node) -> bool:
+    if node.domain != "" or node.op_type in _NEVER:
+        return False
+    return not _has_bodies(node)
+
+
+def _has_bodies(node: Node) -> bool:
+    return any(item.HasField("g") or item.graphs for item in node.proto.attribute)
+
+
+def _stored(node: Node) -> Array | None:
+    """The elements of a Constant that is a tensor or texts."""
+    for item in node.proto.attribute:
+        if item.name == "value" and item.HasField("t"):
+            return tensors.array_of(item.t, None)
+        if item.name == "value_strings" and all(map(tensors.is_text, item.strings)):
+            return tensors.texts_of(item.strings)
+    return None
+
+
+def _of_shape(node: Node) -> Array:
+    sizes = node.sizes(0)
+    if node.op_type == "Size":
+        return np.asarray(prod(sizes), np.int64)
+    start, end = node.attribute("start", 0), node.attribute("end")
+    return np.asarray(sizes[slice(start, end)], np.int64)

@@ -1,0 +1,93 @@
+"""Operators that are defined by others: the body of the definition takes the node's place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onnx import AttributeProto, FunctionProto, NodeProto
+
+from dmlpy.onnx.loading import guard
+from dmlpy.onnx.lowering.subgraphs import bodies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.lowering.scopes import Scope, Values, Walk
+
+
+def expanded(
+    walk: Walk, node: Node, opsets: Mapping[str, int], definition: Callable[[Node], FunctionProto | None] | None = None
+) -> Values | None:
+    """The outputs of a node after the nodes of its operator's definition were taken; None if there is no definition by others.
+
+    Args:
+        walk: takes the nodes.
+        node: the node.
+        opsets: the versions of the domains.
+        definition: finds the definition of an operator that is not ONNX's.
+    """
+    function = definition(node) if definition is not None else _definition(node)
+    if function is None:
+        return None
+    given = {item.name: item for item in node.proto.attribute}
+    given |= {item.name: item for item in _defaults(function, node) if item.name not in given}
+    inner: Scope = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
+    absent = {formal for formal in function.input if formal not in inner}
+    nodes = [_resolved(proto, given, absent) for proto in function.node]
+    own = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
+    walk.take(nodes, inner, f"{node.name}/", {**opsets, **own})
+    return [inner.get(formal) if name else None for formal, name in zip(function.output, node.proto.output, strict=False)]
+
+
+def _definition(node: Node) -> FunctionProto | None:
+    schema: Any = node.schema  # onnx's stubs lack what defines an operator by others
+    if schema is None:
+        return None
+    if schema.has_function:
+        body = FunctionProto()
+        body.ParseFromString(schema.get_function_with_opset_version(node.opset) or b"")
+        return body if body.node else schema.function_body
+    if schema.has_context_dependent_function and not node.problems and guard.builds(node):
+        types = [value.proto.SerializeToString() if value else b"" for value in node.inputs]
+        versions = [version for version in schema.context_dependent_function_opset_versions if version <= node.opset]
+        if not versions:
+            return None
+        try:
+            text = schema.get_context_dependent_function_with_opset_version(max(versions), node.proto.SerializeToString(), types)
+        except Exception:  # of ONNX's C++ code, for nodes whose definition it cannot write
+            return None
+        body = FunctionProto()
+        body.ParseFromString(text)
+        return body if body.node else None
+    return None
+
+
+def _defaults(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
+    """The attributes that a definition reads, where the node leaves them out and the schema has a default."""
+    yield from function.attribute_proto
+    for name, attribute in node.schema.attributes.items() if node.schema is not None else ():
+        if attribute.default_value.type:
+            made = AttributeProto()
+            made.CopyFrom(attribute.default_value)
+            made.name = name
+            yield made
+
+
+def _resolved(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Collection[str]) -> NodeProto:
+    """A node of a definition with the attributes of the node that it stands for, without optional inputs that are not given."""
+    own = NodeProto()
+    own.CopyFrom(proto)
+    own.input[:] = ["" if name in absent else name for name in proto.input]
+    del own.attribute[:]
+    for attribute in proto.attribute:
+        if not attribute.ref_attr_name:
+            own.attribute.append(attribute)
+        elif attribute.ref_attr_name in given:
+            own.attribute.append(given[attribute.ref_attr_name])
+            own.attribute[-1].name = attribute.name
+    for body in bodies(own):
+        inner = [_resolved(item, given, absent) for item in body.node]
+        del body.node[:]
+        body.node.extend(inner)
+    return own

@@ -1,0 +1,518 @@
+"""Walks through a model node by node: what is known is computed, what DirectML expresses becomes graphs, the rest runs on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+from onnx import GraphProto, NodeProto, TensorProto
+from onnx.helper import make_node
+
+from dmlpy.messages.problems import CompileError, DescError, Problem
+from dmlpy.onnx.domains import definitions
+from dmlpy.onnx.loading import rules
+from dmlpy.onnx.loading.limits import OPERANDS
+from dmlpy.onnx.loading.stated import nodes_in
+from dmlpy.onnx.loading.unforeseen import as_error, as_reason
+from dmlpy.onnx.loading.values import Value
+from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host, sequences, subgraphs
+from dmlpy.onnx.lowering.node_lowering import lowered
+from dmlpy.onnx.lowering.nodes import Node, NotLowered
+from dmlpy.onnx.lowering.rules import MICROSOFT, lowering
+from dmlpy.onnx.lowering.shape_inference import inferred
+from dmlpy.onnx.lowering.single_nodes import computed, computed_wide, is_wide
+from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
+from dmlpy.onnx.runtime.programs import program_of
+from dmlpy.validation.checking import LATEST, lowest_level
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.loading.limits import Budget
+    from dmlpy.onnx.loading.load import LoadedModel
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.scopes import Scope, Values
+    from dmlpy.onnx.runtime.programs import Program
+    from dmlpy.x.expressions import Expression
+
+Where: TypeAlias = Literal["directml", "deferred", "host", "folded", "nowhere", "invalid", "refused"]
+
+_INEXPRESSIBLE = frozenset(
+    {
+        "attribute.level",
+        "dims.support",
+        "flag.owned",
+        "level.operator",
+        "onnx.attribute",
+        "onnx.empty",
+        "onnx.input",
+        "onnx.kernel",
+        "onnx.limit",
+        "onnx.output",
+        "onnx.sizes",
+        "onnx.type",
+        "onnx.unforeseen",
+        "type.support",
+    }
+)
+"""The problems of a node that ONNX allows, and DirectML's operators do not express. What else is wrong with a node contradicts ONNX."""
+_COMPUTED = 2
+"""A node that is computed ahead by DirectML's operators takes as long as this number of nodes more."""
+_WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "onnx.unroll"})
+"""The problems of a node that are gone when all that it reads has come."""
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """What became of a node.
+
+    Attributes:
+        name: its name, unique in the model after control flow was unrolled and functions were inlined.
+        op_type: its operator.
+        domain: the operator's domain, empty for ONNX's own.
+        where: `directml`; `deferred` for a node that is compiled when the sizes of what it reads are known; `host` for one that runs there;
+            `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that ONNX
+            does not allow; `refused` for one that ONNX Runtime gives to DirectML, which refuses it.
+        operators: the short names of the operators that it became, in order; empty for a view of its input.
+        descs: their descs.
+        problems: why it does not run on DirectML.
+        inputs: the names of the values that it reads.
+        outputs: the values that it gives.
+        stage: the stage that it is part of; None where it is folded.
+        alone: why ONNX Runtime runs it outside of fused graphs.
+        older: why older releases of ONNX Runtime fail.
+    """
+
+    name: str
+    op_type: str
+    domain: str
+    where: Where
+    operators: tuple[str, ...] = ()
+    descs: tuple[OperatorDesc, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[Value, ...] = ()
+    stage: int | None = None
+    alone: tuple[Problem, ...] = ()
+    older: tuple[Problem, ...] = ()
+
+    @cached_property
+    def level(self) -> FeatureLevel | None:
+        """The lowest feature level that has all of the operators; None if there are none."""
+        return max((level for desc in self.descs if (level := lowest_level(desc)) is not None), default=None)
+
+
+@dataclass
+class Interpretation:
+    """A model for given sizes.
+
+    Attributes:
+        model: the model.
+        level: the highest feature level that may be used.
+        stages: by index, which is the order in which they run; graphs have even indices, nodes on the host odd ones.
+        records: what became of each node, in the order in which they run.
+        inputs: the inputs of the model, by name.
+        outputs: the outputs of the model, by the model's names.
+        budget: what of the model's limits is left.
+    """
+
+    model: LoadedModel
+    level: FeatureLevel
+    stages: dict[int, Stage] = field(default_factory=dict)
+    records: list[NodeRecord] = field(default_factory=list)
+    inputs: dict[str, Value] = field(default_factory=dict)
+    outputs: dict[str, Value] = field(default_factory=dict)
+    _taken: dict[str, int] = field(default_factory=dict)
+    _begun: dict[str, int] = field(default_factory=dict)
+    _changed: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
+    """How much each stage held before it was changed, in order; None before it was there."""
+    budget: Budget = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.budget = self.model.budget()
+
+    @classmethod
+    def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Self:
+        """Interprets a model.
+
+        Args:
+            model: the model.
+            inputs: its inputs by name, with sizes as far as they are known, or with elements.
+            level: the highest feature level that may be used.
+        """
+        made = cls(model, level, inputs=dict(inputs))
+        scope = dict(inputs)
+        for name in inputs:
+            made.unique(name)
+        made.walk(model.proto.graph, scope, "", model.opsets)
+        made.outputs = {item.name: made.whole(scope[item.name]) for item in model.proto.graph.output}
+        return made
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Why the model is not compiled: what is wrong with nodes that nothing runs, or that ONNX does not allow."""
+        refused = [record for record in self.records if record.where in ("nowhere", "invalid")]
+        return [problem.under(record.name) for record in refused for problem in record.problems]
+
+    def unique(self, name: str) -> str:
+        """The name, with a number behind it if it is taken."""
+        self.budget.write(name)
+        while name in self._taken:
+            self._taken[name] += 1
+            name = f"{name}_{self._taken[name]}"
+            self.budget.write(name)
+        self._taken[name] = 0
+        return name
+
+    def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+        """Takes the initializers and the nodes of a graph: the model's, or the body of a node of control flow.
+
+        Args:
+            graph: the graph.
+            scope: the values that it may read; what it computes is added.
+            prefix: goes before the names of what it computes.
+            opsets: the versions of the domains of its nodes.
+        """
+        self.hold(graph, scope, prefix)
+        self.take(graph.node, scope, prefix, opsets)
+
+    def hold(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+        """Takes the initializers of a graph, as `walk` does."""
+        named = [(tensor.name, tensor) for tensor in graph.initializer]
+        sparse = [(tensor.values.name, tensor) for tensor in graph.sparse_initializer]
+        read = None if all(tensor.data_location == TensorProto.DEFAULT for tensor in graph.initializer) else _read_in(graph)
+        for name, tensor in (*named, *sparse):
+            if (name not in scope or prefix) and (read is None or name in read):
+                scope[name] = Value.known(self.unique(prefix + name), self.model.array(tensor))
+
+    def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+        """Takes nodes in an order in which they run, as `walk` does."""
+        for index, proto in enumerate(nodes):
+            name = self.unique(prefix + (proto.name or f"{proto.op_type}_{index}"))
+            with as_error(f"onnx: {self.model.name}", name, proto):
+                node = self._node(proto, name, scope, prefix, opsets)
+                self._begun[node.name] = len(self.records)
+                values = self._placed(node, scope, opsets)
+            del self._begun[node.name]
+            scope.update({name: value for name, value in zip(proto.output, values, strict=True) if value is not None})
+
+    def _node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
+        """The node with unique names, and with what is known of its outputs."""
+        self.budget.visit(name, 1 + (len(proto.input) + len(proto.output)) // OPERANDS)
+        own = NodeProto()
+        own.CopyFrom(proto)
+        own.name = name
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        if absent := [given for given in proto.input if given and given not in scope]:
+            problem = Problem("onnx.missing", name, f"{absent[0]!r}, an input of a body that its node leaves out", "a value")
+            raise DescError(f"onnx: {self.model.name}", [problem])
+        inputs = tuple(self._seen(scope[given]) if given else None for given in proto.input)
+        own.input[:] = [value.name if value else "" for value in inputs]
+        own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]
+        node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _unread, self.budget)
+        node = replace(node, problems=tuple(self._broken_rules(node)))
+        found = inferred(node, opsets, {} if prefix else self.model.types, proto.output)
+        node = replace(node, outputs=tuple(value and self._seen(value) for value in found))
+        return node if node.problems else replace(node, problems=tuple(rules.size_problems(node)))
+
+    def _seen(self, value: Value) -> Value:
+        """A value as nodes see it: known if it has no elements, which no tensor of DirectML could hold."""
+        return constant_folding.without_elements(value)
+
+    def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
+        """The node's outputs."""
+        if node.problems:
+            return self.on_host(node, node.problems, scope, opsets)
+        known = constant_folding.empty(node) or self._known(node, opsets)
+        if known is not None:
+            return self._folded(node, known)
+        mark = self._mark()
+        try:
+            with as_reason(node.proto, node.inputs):
+                if control_flow.is_control_flow(node):
+                    return control_flow.unrolled(self, node, scope, opsets)
+                listed = sequences.treated(self, node)
+                return self._lowered(node) if listed is None else listed
+        except NotLowered as reason:
+            self._undo(mark)
+            problems = reason.problems
+        if lowering(node.op_type, node.opset, node.domain) is None or node.domain == MICROSOFT:
+            try:
+                inlined = functions.expanded(self, node, opsets, definitions.definition if node.domain == MICROSOFT else None)
+            except NotLowered as reason:
+                return self.on_host(node, reason.problems, scope, opsets)
+            left = [record for record in self.records[mark.records :] if record.where not in ("directml", "folded")]
+            deferred = all(record.where == "deferred" for record in left)
+            if inlined is not None and not (left and (deferred or host.runs(node.op_type, node.opset, node.domain))):
+                return inlined
+            if inlined is not None:
+                problems = tuple(self._asked_of(node, left[0])) or left[0].problems
+                self._undo(mark)
+                return self.on_host(node, problems, scope, opsets, deferred=deferred)
+        return self.on_host(node, problems, scope, opsets, deferred=self._waits(node, problems))
+
+    def _contradicts(self, problems: Sequence[Problem]) -> bool:
+        """Whether a node with these problems is one that ONNX does not allow."""
+        return any(problem.code not in _WAITING | _INEXPRESSIBLE for problem in problems)
+
+    def _waits(self, node: Node, problems: Sequence[Problem]) -> bool:
+        """Whether a node is compiled when all that it reads has come."""
+        if control_flow.is_control_flow(node):
+            return True
+        known = lowering(node.op_type, node.opset, node.domain) is not None
+        return known and all(problem.code in _WAITING for problem in problems)
+
+    def _broken_rules(self, node: Node) -> Sequence[Problem]:
+        """What of a node contradicts ONNX, without a look at DirectML's operators."""
+        try:
+            with as_reason(node.proto, node.inputs):
+                return rules.problems_of(node)
+        except NotLowered as reason:
+            return reason.problems
+
+    # What fails halfway leaves no trace
+
+    def _asked_of(self, node: Node, record: NodeRecord) -> list[Problem]:
+        """What a node of a definition wants to know, asked of the inputs of the node that the definition stands for."""
+        if all(problem.code != "onnx.constant_input" for problem in record.problems):
+            return []
+        makers = {value.name: made for made in self.records[self._begun[node.name] :] for value in made.outputs}
+        waiting, found = [*record.inputs], set()
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += makers[name].inputs if name in makers else []
+        problems: list[Problem] = []
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.array is None and value.name in found:
+                problems.append(node.unknown(index))
+        return problems
+
+    def _mark(self) -> _Mark:
+        return _Mark(len(self.records), len(self._changed))
+
+    def _undo(self, mark: _Mark) -> None:
+        del self.records[mark.records :]
+        while len(self._changed) > mark.changed:
+            index, lengths = self._changed.pop()
+            if lengths is not None:
+                self.stages[index].cut(lengths)
+            else:
+                del self.stages[index]
+
+    def _before_change(self, index: int) -> None:
+        """Remembers how much a stage holds that is about to change, for `_undo`."""
+        stage = self.stages.get(index)
+        self._changed.append((index, None if stage is None else stage.lengths()))
+
+    def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        """The outputs of a node by name where they are known before the model runs; None also when too much of that is held already."""
+        return constant_folding.folded(node, opsets, self.budget, self._computed)
+
+    def _computed(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        """The outputs of a node whose inputs are known, by DirectML's operators; None if they do not express it."""
+        arrays = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
+        self.budget.visit(node.name, _COMPUTED)
+        program = SingleNode.program(self.model, node.proto, opsets, arrays, self.budget)
+        if program is not None:
+            return computed(program, arrays)
+        wide = SingleNode.program(self.model, node.proto, opsets, arrays, self.budget, wide=True) if is_wide(node.proto, arrays) else None
+        return None if wide is None else computed_wide(wide, arrays)
+
+    def _folded(self, node: Node, known: Mapping[str, Array]) -> Values:
+        """The outputs of a node that are known before the model runs."""
+        values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
+        self._record(node, "folded", values)
+        return values
+
+    # DirectML
+
+    def _lowered(self, node: Node) -> Values:
+        """The outputs of a node in a graph of DirectML's operators.
+
+        Raises:
+            NotLowered: no DirectML operator expresses it.
+        """
+        index = max((ready(value, 0) for value in node.inputs if value is not None), default=0)
+        stage = self.stages.get(index)
+        self._before_change(index)
+        if not isinstance(stage, GraphStage):
+            stage = self.stages[index] = GraphStage(index, self.model)
+        results, operators = lowered(node, stage)
+        self.budget.become(len(operators))
+        values: Values = []
+        for value, expression in results:
+            values.append(value if value is None or value.array is not None else Value(value.name, value.element, value.sizes, None, index))
+            if value is not None and expression is not None:
+                stage.expressions[value.name] = expression
+                stage.results[value.name] = value
+        names = tuple(type(desc).short_name() for desc in operators)
+        self._record(node, "directml", values, names, tuple(operators), (), index)
+        return values
+
+    # The host
+
+    def on_host(
+        self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
+    ) -> Values:
+        """The outputs of a node that is compiled later or runs on the host, or nowhere if the reference implementation lacks it."""
+        self.budget.visit(node.name, nodes_in([node.proto]) - 1)
+        around = {name: self.whole(scope[name]) for name in subgraphs.captured(node.proto) if name in scope}
+        inputs = [None if value is None else self.whole(value) for value in node.inputs]
+        proto = subgraphs.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique, self.model.folder)
+        proto.input[:] = [value.name if value else "" for value in inputs]
+        given = [value for value in (*inputs, *around.values()) if value is not None]
+        index = max((ready(value, 1) for value in given), default=1)
+        self._before_change(index)
+        stage = self.stages.setdefault(index, HostStage(index))
+        assert isinstance(stage, HostStage)
+        values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
+        stage.add(proto, opsets, given, [value for value in values if value is not None])
+        where: Where = "deferred" if deferred else "invalid" if self._contradicts(problems) else "host"
+        if where == "host" and not self._has_host(node):
+            where = "nowhere"
+        self._record(node, where, values, problems=problems, stage=index)
+        return values
+
+    def whole(self, value: Value) -> Value:
+        """The value; a sequence that is known tensor by tensor is put together on the host."""
+        if value.items is None:
+            return value
+        items = [self.whole(item) for item in value.items]
+        index = max((ready(item, 1) for item in items), default=1)
+        self._before_change(index)
+        stage = self.stages.setdefault(index, HostStage(index))
+        assert isinstance(stage, HostStage)
+        own = replace(value, name=self.unique(value.name), stage=index, items=None)
+        operator = "Optional" if value.kind == "optional" else "SequenceConstruct" if items else "SequenceEmpty"
+        stage.add(make_node(operator, [item.name for item in items], [own.name], name=own.name), {"": 15}, items, [own])
+        return own
+
+    def _has_host(self, node: Node) -> bool:
+        """Whether the host runs a node: by ONNX's reference implementation, or by DirectML's operators in FLOAT64 or of a higher level."""
+        elements = {value.element for value in node.inputs if value is not None}
+        wide = elements & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE} == {TensorProto.DOUBLE}
+        wide = wide and lowering(node.op_type, node.opset, node.domain) is not None
+        return wide or host.runs(node.op_type, node.opset, node.domain) or (self.level < LATEST and _is_lowered_at_latest(node, self.model))
+
+    def _record(
+        self,
+        node: Node,
+        where: Where,
+        values: Sequence[Value | None],
+        operators: tuple[str, ...] = (),
+        descs: tuple[OperatorDesc, ...] = (),
+        problems: Sequence[Problem] = (),
+        stage: int | None = None,
+    ) -> None:
+        made = tuple(value for value in values if value is not None)
+        read = tuple(value.name for value in node.inputs if value is not None)
+        self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, descs, tuple(problems), read, made, stage))
+
+
+class SingleNode(Interpretation):
+    """A node whose inputs are known, by itself."""
+
+    @classmethod
+    def program(
+        cls,
+        model: LoadedModel,
+        proto: NodeProto,
+        opsets: Mapping[str, int],
+        arrays: Mapping[str, Array],
+        budget: Budget | None = None,
+        *,
+        wide: bool = False,
+    ) -> Program | None:
+        """What computes the node.
+
+        Args:
+            model: the model that it is of.
+            proto: the node; its inputs have the arrays' names.
+            opsets: the versions of the domains.
+            arrays: its inputs by name: the program reads those of floating-point numbers, whose elements decide nothing.
+            budget: what it may take; None for what a model may.
+            wide: whether FLOAT64 tensors are taken for FLOAT32 ones.
+
+        Returns:
+            The program, or None if the node is not lowered.
+
+        Raises:
+            CompileError: ONNX does not allow the node.
+        """
+        made = cls._taking(model, proto, opsets, arrays, budget, wide=wide)
+        if not wide and any(problem.code == "onnx.constant_input" for record in made.records for problem in record.problems):
+            made = cls._taking(model, proto, opsets, arrays, budget, known=True)
+        if any(record.where == "invalid" for record in made.records):
+            raise CompileError(model.name, made.problems)
+        if any(record.where not in ("directml", "folded") for record in made.records):
+            return None
+        if any(value.kind != "tensor" for value in made.outputs.values()):
+            return None
+        return program_of(made.stages, made.outputs, made.records[-1].name if made.records else proto.name)
+
+    @classmethod
+    def _taking(
+        cls,
+        model: LoadedModel,
+        proto: NodeProto,
+        opsets: Mapping[str, int],
+        arrays: Mapping[str, Array],
+        budget: Budget | None,
+        *,
+        wide: bool = False,
+        known: bool = False,
+    ) -> Self:
+        """What becomes of the node where floating-point numbers are read in a run, or with `known` none are: some decide what it does."""
+        made = cls(model, LATEST)
+        made.budget = budget or made.budget
+        for name, array in arrays.items():
+            own = Value.known(made.unique(name), array)
+            if own.array is not None and own.array.dtype.kind == "f" and own.array.size and not known:
+                narrow = wide and own.element == TensorProto.DOUBLE
+                own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
+            made.inputs[name] = own
+        scope: Scope = dict(made.inputs)
+        made.take([proto], scope, "", opsets)
+        made.outputs = {name: scope[name] for name in proto.output if name}
+        return made
+
+    def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        return None if len(self._begun) == 1 else super()._known(node, opsets)
+
+
+def _is_lowered_at_latest(node: Node, model: LoadedModel) -> bool:
+    try:
+        lowered(replace(node, level=LATEST), GraphStage(0, model))
+    except NotLowered:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """How far a walk was: how many records there were, and how many changes of stages."""
+
+    records: int
+    changed: int
+
+
+def _read_in(graph: GraphProto) -> frozenset[str]:
+    """The names that the nodes of a graph and its outputs read."""
+    captured = (name for proto in graph.node for name in subgraphs.captured(proto))
+    return frozenset((*(name for proto in graph.node for name in proto.input), *captured, *(item.name for item in graph.output)))
+
+
+def _unread(value: Value) -> Expression:
+    raise AssertionError(f"{value.name} is read before its node is placed")
+
+
+def ready(value: Value, kind: int) -> int:
+    """The first stage of a kind, 0 for graphs and 1 for the host, that can read a value."""
+    if value.stage is None:
+        return kind
+    return value.stage if value.stage % 2 == kind else value.stage + 1

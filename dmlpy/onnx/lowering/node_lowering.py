@@ -1,0 +1,131 @@
+"""`lowered`: one node as DirectML's operators, in the graph of its stage."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TypeAlias
+
+from dmlpy import x
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.onnx.loading.elements import data_type_of, element_of
+from dmlpy.onnx.loading.unforeseen import as_reason
+from dmlpy.onnx.loading.values import Sizes, Value
+from dmlpy.onnx.lowering.nodes import Node, NotLowered, inexpressible
+from dmlpy.onnx.lowering.rules import Lowered, Lowering, lowering, may_be_empty
+from dmlpy.validation.checking import LATEST, check
+from dmlpy.x.origins import made_from, name_scope
+from dmlpy.x.sources import OperatorSource, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.onnx.lowering.stages import GraphStage
+    from dmlpy.x.expressions import Expression
+
+_CONSTANTS = FeatureLevel.FL_6_2
+"""The lowest level whose graphs have constants."""
+_OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
+"""Operators that give other sizes in ONNX Runtime than ONNX's inference tells: their functions know better."""
+Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
+
+
+def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]:
+    """The outputs of a node with their expressions, and the operators that these took.
+
+    Args:
+        node: the node, which knows the highest feature level that it may use.
+        stage: where it reads its inputs.
+
+    Raises:
+        NotLowered: no DirectML operator expresses it.
+    """
+    function = lowering(node.op_type, node.opset, node.domain)
+    if function is None:
+        raise NotLowered([_no_operator(node)])
+    node = node.without_empty(may_be_empty(node.op_type, node.domain))
+    if problems := list(_unheld(node)):
+        raise NotLowered(problems)
+    first = Source(name="", origin="").serial
+    with ExitStack() as contexts:
+        contexts.enter_context(made_from(f"from ONNX node {node.name!r}"))
+        contexts.enter_context(name_scope(node.name))
+        contexts.enter_context(as_reason(node.proto, node.inputs))
+        try:
+            results = _read(node, function, stage)
+        except DescError as error:
+            raise NotLowered(error.problems) from None
+    operators = list(_operators((expression for _, expression in results if expression is not None), first))
+    # At the latest level each was checked when it was made.
+    if node.level < LATEST:
+        wrong = [problem.under(type(desc).short_name()) for desc in operators for problem in check(desc, node.level)]
+        if wrong:
+            raise NotLowered(wrong)
+    return results, operators
+
+
+def _read(node: Node, function: Lowering, stage: GraphStage) -> Results:
+    """The outputs of a node that reads what is known as inputs that DirectML owns, or if its operators take none, as constants."""
+    key = node.name, function, tuple(value is not None and value.array is not None for value in node.inputs)
+    if key not in stage.model.taking_no_owned:
+        try:
+            return [*_outputs(node, function(node.reading(stage.read)))]
+        except DescError as error:
+            if all(problem.code != "flag.owned" for problem in error.problems):
+                raise
+        stage.model.taking_no_owned.add(key)
+    held = stage.read_constant if node.level >= _CONSTANTS else stage.read_plain
+    return [*_outputs(node, function(node.reading(held)))]
+
+
+def _no_operator(node: Node) -> Problem:
+    name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator that DirectML's operators express")
+
+
+def _unheld(node: Node) -> Iterator[Problem]:
+    """Why DirectML's tensors cannot hold the outputs of a node; its inputs are looked at when they are read."""
+    for index, value in enumerate(node.outputs):
+        if value is not None and value.element is not None and value.array is None:
+            yield from inexpressible(f"output {index}", value)
+
+
+def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Expression | None]]:
+    """The outputs with ONNX's types and sizes, and their expressions."""
+    given = found if isinstance(found, tuple) else (found,)
+    for index, name in enumerate(node.proto.output):
+        expected = node.outputs[index] if index < len(node.outputs) else None
+        expression = given[index] if index < len(given) else None
+        if not name or expected is None:
+            yield None, None
+            continue
+        if expected.array is not None:
+            yield expected, None
+            continue
+        if expression is None:
+            raise node.refusal("onnx.output", f"output {index}", repr(name), "an output that nobody reads: no DirectML operator gives it")
+        element = expected.element or element_of(expression.data_type)
+        wanted = data_type_of(element)
+        assert wanted is not None
+        if expression.data_type is not wanted:
+            expression = x.cast(expression, output_data_type=wanted)
+        sizes: Sizes = expression.sizes
+        if expected.sizes is not None and expected.is_static and node.op_type not in _OWN_SIZES:
+            sizes = expected.sizes
+        own = Value(expected.name, element, sizes)
+        yield own, expression.reshape(*own.tensor_sizes)
+
+
+def _operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:
+    """The operators that were made for expressions since a serial number was given out, in the order of their making."""
+    found: set[Source] = set()
+    waiting: list[Source] = [expression._end.source for expression in expressions]
+    while waiting:
+        source = waiting.pop()
+        if source.serial > first and source not in found and isinstance(source, OperatorSource):
+            found.add(source)
+            waiting += [end.source for end in source.inputs.values()]
+    for source in sorted(found, key=lambda source: source.serial):
+        assert isinstance(source, OperatorSource)
+        yield source.desc

@@ -1,0 +1,305 @@
+"""`Node`: what a function that lowers an ONNX operator reads, and `NotLowered`, which says why it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import NodeProto, defs, helper
+
+from dmlpy.description.tensors import MAX_ELEMENTS
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import Problem
+from dmlpy.onnx.loading.elements import data_type_of, element_name
+from dmlpy.onnx.loading.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dmlpy.description.enums import DataType, FeatureLevel
+    from dmlpy.onnx.loading.limits import Budget
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.x.expressions import Expression
+
+_FOR_EACH = 4
+"""The bytes of a number of an array that a lowering makes."""
+
+
+class NotLowered(Exception):  # noqa: N818  (control flow: no error reaches the user by it)
+    """A node that no DirectML operator expresses, with the reasons."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(*problems)
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A node of a model whose inputs' types and sizes are known.
+
+    Attributes:
+        name: unique in the model, after control flow was unrolled and functions were inlined.
+        proto: the node as the model has it.
+        domain: the domain of its operator: empty for ONNX's own.
+        opset: the version of that domain that the model imports.
+        inputs: its inputs in order; None for optional ones that are left out.
+        outputs: the values that it gives, as far as ONNX's inference knows them; None for those that nobody asks for.
+        level: the highest feature level that may be used.
+        read: makes the expression of a value in the graph that is being built.
+        budget: what is left of the model's limits.
+        problems: what of the node contradicts ONNX.
+    """
+
+    name: str
+    proto: NodeProto
+    domain: str
+    opset: int
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value | None, ...]
+    level: FeatureLevel
+    read: Callable[[Value], Expression]
+    budget: Budget
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def op_type(self) -> str:
+        return str(self.proto.op_type)
+
+    def reading(self, read: Callable[[Value], Expression]) -> Node:
+        """The node with its inputs in a graph that is being built."""
+        return replace(self, read=read)
+
+    def without_empty(self, indices: Sequence[int]) -> Node:
+        """The node without those of some inputs that have no elements."""
+        kept = [None if i in indices and value and value.is_empty else value for i, value in enumerate(self.inputs)]
+        return replace(self, inputs=tuple(kept)) if indices else self
+
+    @cached_property
+    def schema(self) -> defs.OpSchema | None:
+        """ONNX's description of the operator; None for one of another domain."""
+        return schema_of(self.op_type, self.opset, self.domain)
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Any]:
+        """The attributes that the node states, in Python's types: strings decoded, tensors as arrays or protobufs of ONNX."""
+        return {item.name: _decoded(helper.get_attribute_value(item)) for item in self.proto.attribute}
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """An attribute: the node's, else the schema's default, else `default`."""
+        if name in self.attributes:
+            return self.attributes[name]
+        declared = self.schema.attributes.get(name) if self.schema else None
+        if declared is not None and declared.default_value.type:
+            return _decoded(helper.get_attribute_value(declared.default_value))
+        return default
+
+    def has(self, index: int) -> bool:
+        """Whether an optional input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def wants(self, index: int) -> bool:
+        """Whether anybody asks for an output."""
+        return index < len(self.outputs) and self.outputs[index] is not None
+
+    def value(self, index: int) -> Value:
+        """An input that must be given."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise self.refusal("onnx.missing", self.input_label(index), "left out", "an input that the operator requires")
+        return value
+
+    def sizes(self, index: int) -> tuple[int, ...]:
+        """ONNX's sizes of an input: `()` for a scalar.
+
+        Raises:
+            NotLowered: they are not known.
+        """
+        value = self.value(index)
+        if not value.is_static:
+            raise NotLowered([unknown_sizes(self.input_label(index), value)])
+        return value.static_sizes
+
+    def rank(self, index: int) -> int:
+        """ONNX's number of dimensions of an input."""
+        return len(self.sizes(index))
+
+    def data_type(self, index: int) -> DataType:
+        """DirectML's type of an input's elements.
+
+        Raises:
+            NotLowered: it is not known, or DirectML lacks it.
+        """
+        value = self.value(index)
+        found = data_type_of(value.element or 0)
+        if found is None:
+            label = self.input_label(index)
+            missing = Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
+            raise NotLowered([*inexpressible(label, value)] or [missing])
+        return found
+
+    def output_type(self, index: int) -> DataType:
+        """DirectML's type of an output's elements.
+
+        Raises:
+            NotLowered: it is not known, or DirectML lacks it.
+        """
+        value = self.outputs[index]
+        found = data_type_of(value.element or 0) if value else None
+        if found is None:
+            raise self.refusal("onnx.type", f"output {index}", element_name(value.element if value else None), "a type that tensors have")
+        return found
+
+    def x(self, index: int) -> Expression:
+        """An input as an expression with ONNX's sizes, `[1]` for a scalar.
+
+        Raises:
+            NotLowered: no tensor of DirectML can hold it.
+        """
+        value = self.value(index)
+        if problems := [*inexpressible(self.input_label(index), value)]:
+            raise NotLowered(problems)
+        return self.read(value)
+
+    def known(self, label: str, array: Array) -> Expression:
+        """An array that follows from attributes: an input that DirectML owns, so that no feature level is needed for constants.
+
+        Args:
+            label: tells it from other arrays of the node.
+            array: the elements.
+        """
+        return self.read(Value.known(f"{self.name}/{label}", array))
+
+    def makes(self, *sizes: int) -> None:
+        """Takes room for an array that follows from sizes and attributes, before it is made.
+
+        Raises:
+            NotLowered: no room is left.
+        """
+        count = prod(sizes)
+        if not self.budget.computes(count, _FOR_EACH * count):
+            found, expected = f"{count} numbers that follow from its sizes", "fewer in all nodes of the model"
+            raise self.refusal("onnx.limit", "", found, expected, f"{self.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits")
+
+    def becomes(self, steps: int) -> None:
+        """Takes room for steps of which each becomes operators of its own, before they are made.
+
+        Raises:
+            NotLowered: no room is left.
+        """
+        if steps > self.budget.nodes_left:
+            why = f"{self.budget.nodes} nodes are the limit 'nodes' of dmlpy.onnx.Limits"
+            raise self.refusal("onnx.limit", "", f"{steps} steps", f"at most {self.budget.nodes_left}", why)
+        self.budget.visit(self.name, steps)
+
+    def array(self, index: int) -> Array:
+        """The elements of an input that has to be known before the model runs.
+
+        Raises:
+            NotLowered: it is not known.
+        """
+        value = self.value(index)
+        if value.array is None:
+            raise NotLowered([self.unknown(index)])
+        return value.array
+
+    def unknown(self, index: int) -> Problem:
+        """The problem of an input that is not known before the model runs, and has to be."""
+        value = self.value(index)
+        return Problem(
+            "onnx.constant_input",
+            self.input_label(index),
+            f"{value.name!r}, which is computed while the model runs" if value.stage is not None else f"{value.name!r}, an input",
+            "an initializer, or what follows from initializers and sizes",
+            remedy="give it to dmlpy.onnx.load as one of `constants`" if value.stage is None else "give all sizes of the inputs",
+        )
+
+    def integers(self, index: int, attribute: str | None = None, default: Any = None) -> tuple[int, ...] | None:
+        """Integers that are an input in newer versions and an attribute in older ones; `default` if neither is given."""
+        if self.has(index):
+            return tuple(int(number) for number in np.ravel(self.array(index)))
+        given = self.attribute(attribute) if attribute else None
+        return default if given is None else tuple(int(number) for number in given)
+
+    def axis(self, given: int, rank: int) -> int:
+        """An axis counted from the front.
+
+        Raises:
+            NotLowered: it is out of range.
+        """
+        if not -rank <= given < rank:
+            raise self.refusal("onnx.invalid", "axis", str(given), f"{-rank} to {rank - 1}")
+        return given % rank if rank else 0
+
+    def input_label(self, index: int) -> str:
+        """An input as messages name it: `input 1 'shape'`."""
+        formal = ""
+        if self.schema and self.schema.inputs:
+            formal = self.schema.inputs[min(index, len(self.schema.inputs) - 1)].name
+        return f"input {index}" + (f" {formal!r}" if formal else "")
+
+    def refusal(self, code: str, path: str, found: str, expected: str, *why: str, remedy: str | None = None) -> NotLowered:
+        """The exception that says why the node is not lowered."""
+        return NotLowered([Problem(code, path, found, expected, why, remedy)])
+
+    def unsupported(self, attribute: str, *allowed: Any) -> NotLowered:
+        """The exception for an attribute whose value ONNX allows, and no DirectML operator expresses."""
+        return self._attribute("onnx.attribute", attribute, allowed)
+
+    def invalid(self, attribute: str, *allowed: Any) -> NotLowered:
+        """The exception for an attribute whose value ONNX does not allow."""
+        return self._attribute("onnx.invalid", attribute, allowed)
+
+    def _attribute(self, code: str, attribute: str, allowed: Sequence[Any]) -> NotLowered:
+        expected = f"one of {listed(allowed)}" if len(allowed) > 1 else str(allowed[0]) if allowed else "absent"
+        return self.refusal(code, attribute, repr(self.attribute(attribute)), expected)
+
+
+def inexpressible(label: str, value: Value) -> Iterator[Problem]:
+    """Why DirectML's tensors cannot hold a value.
+
+    Args:
+        label: what messages call it.
+        value: an input or an output of a node; nothing is said of what is not known yet of an output.
+    """
+    if value.kind != "tensor":
+        yield Problem("onnx.type", label, f"a {value.kind}", "a tensor")
+    elif value.element is not None and data_type_of(value.element) is None:
+        yield Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
+    elif label.startswith("input") and not value.is_static:
+        yield unknown_sizes(label, value)
+    elif value.is_static and prod(value.static_sizes) > MAX_ELEMENTS:
+        yield Problem("onnx.sizes", label, value.summary(), f"at most {MAX_ELEMENTS} elements, as DirectML's tensors have")
+    elif value.is_static and 0 in (value.sizes or ()):
+        yield Problem("onnx.empty", label, value.summary(), "at least one element along each dimension: no DirectML tensor is empty")
+
+
+def unknown_sizes(label: str, value: Value) -> Problem:
+    """The problem that sizes of an input are not known."""
+    symbols = [size for size in value.sizes or () if isinstance(size, str)]
+    remedy = "give sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
+    return Problem("onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", (), remedy)
+
+
+@cache
+def operators_of(opset: int) -> frozenset[str]:
+    """The names of ONNX's own operators in an opset."""
+    return frozenset(schema.name for schema in defs.get_all_schemas_with_history() if not schema.domain and schema.since_version <= opset)
+
+
+def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:
+    """The schema of an operator in an opset; None if ONNX has none."""
+    try:
+        return defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple):
+        return [_decoded(item) for item in value]
+    return value

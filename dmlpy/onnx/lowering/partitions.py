@@ -1,0 +1,55 @@
+"""`Partition`: nodes of a model that run together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dmlpy.graphs.checking import GRAPHS_SINCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.lowering.lower import NodeRecord
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Nodes that run together.
+
+    Attributes:
+        place: `graph` for a graph of DirectML's operators, `host`, or `alone` for a node outside of one: at a level without graphs,
+            or by ONNX Runtime's choice.
+        nodes: the names of the nodes.
+    """
+
+    place: Literal["graph", "host", "alone"]
+    nodes: tuple[str, ...]
+
+
+def partitions_of(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[Partition, ...]:
+    """The nodes that run together, in the order in which they run.
+
+    Args:
+        records: what became of each node.
+        level: the highest feature level that may be used: below 2_1, operators run one by one.
+    """
+    found: dict[tuple[int, str], list[str]] = {}
+    for record in records:
+        graph = record.where == "directml" and record.stage is not None and record.stage % 2 == 0
+        view = graph and not record.operators
+        if record.stage is None or (view and level < GRAPHS_SINCE):
+            continue
+        if graph and level >= GRAPHS_SINCE:
+            found.setdefault((record.stage, "graph"), []).append(record.name)
+        elif record.where in ("directml", "refused"):
+            found[record.stage, f"alone {record.name}"] = [record.name]
+        else:
+            found.setdefault((record.stage, "host"), []).append(record.name)
+    order = sorted(found, key=lambda key: key[0])
+    return tuple(Partition(_place(place), tuple(found[stage, place])) for stage, place in order)
+
+
+def _place(place: str) -> Literal["graph", "host", "alone"]:
+    return "graph" if place == "graph" else "host" if place == "host" else "alone"

@@ -1,0 +1,69 @@
+"""The functions that lower ONNX's operators, by family. `@lowers` registers them; `lowering` finds them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+Lowered: TypeAlias = "Expression | tuple[Expression | None, ...]"
+"""The outputs of a node. Their elements are ONNX's, in the same order; the caller views them with ONNX's sizes."""
+Lowering: TypeAlias = "Callable[[Node], Lowered]"
+
+MICROSOFT = "com.microsoft"
+
+_LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
+_MAY_BE_EMPTY: dict[tuple[str, str], tuple[int, ...]] = {}
+
+
+def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple[int, ...] = ()) -> Callable[[Lowering], Lowering]:
+    """Registers a function for operators of ONNX.
+
+    Args:
+        *op_types: the operators' names.
+        since: the first opset whose form of the operator the function knows; it holds until a function with a later one.
+        domain: the domain of the operators.
+        may_be_empty: optional inputs that are as good as left out where they have no elements, such as those of earlier steps in the first.
+    """
+
+    def register(function: Lowering) -> Lowering:
+        for op_type in op_types:
+            versions = _LOWERINGS.setdefault((domain, op_type), {})
+            assert since not in versions, f"{op_type} since {since} is lowered twice"
+            versions[since] = function
+            _MAY_BE_EMPTY[domain, op_type] = may_be_empty
+        return function
+
+    return register
+
+
+def lowering(op_type: str, opset: int, domain: str = "") -> Lowering | None:
+    """The function that lowers an operator as an opset has it; None if there is none."""
+    _import_families()
+    versions = _LOWERINGS.get((domain, op_type), {})
+    fitting = [since for since in versions if since <= opset]
+    return versions[max(fitting)] if fitting else None
+
+
+def may_be_empty(op_type: str, domain: str = "") -> tuple[int, ...]:
+    """The optional inputs of an operator that are as good as left out where they have no elements."""
+    return _MAY_BE_EMPTY.get((domain, op_type), ())
+
+
+def lowered_operators() -> list[tuple[str, str]]:
+    """Domain and name of every operator that is lowered."""
+    _import_families()
+    return sorted(_LOWERINGS)
+
+
+@cache
+def _import_families() -> None:
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")

@@ -1,0 +1,73 @@
+"""Convolutions, forward and transposed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy import x
+from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.onnx.lowering.rules.windows import Sliding, sliding
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import FusableDesc
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+
+@lowers("Conv")
+def convolution(node: Node) -> Expression:
+    """CONVOLUTION; of a width alone with a height of 1."""
+    return convolved(node)
+
+
+def convolved(node: Node, fused_activation: FusableDesc | None = None) -> Expression:
+    """The convolution of a node, with an activation if one is fused; the result of a width alone has a height of 1."""
+    lengths = node.attribute("kernel_shape") or node.sizes(1)[2:]
+    slid = sliding(node, node.sizes(0)[2:], lengths)
+    return x.convolution(
+        slid.placed(node.x(0)),
+        slid.placed(node.x(1)),
+        _bias(node, slid),
+        **slid.members(node),
+        fused_activation=fused_activation,
+    )
+
+
+@lowers("ConvTranspose")
+def transposed(node: Node) -> Expression:
+    """CONVOLUTION with direction BACKWARD. What `output_shape` asks for beyond the windows' reach is padding of the output."""
+    spatial = node.sizes(0)[2:]
+    rank = len(spatial)
+    slid = sliding(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])
+    extra = node.attribute("output_padding") or [0] * rank
+    full = [(window.size - 1) * window.stride + window.reach + extra[axis] for axis, window in enumerate(slid.windows[slid.added :])]
+    start, end = slid.start[slid.added :], slid.end[slid.added :]
+    mode = node.attribute("auto_pad", "NOTSET")
+    shape = node.attribute("output_shape")
+    if shape or mode.startswith("SAME"):
+        wanted = (shape or [size * window.stride for size, window in zip(spatial, slid.windows[slid.added :], strict=True)])[-rank:]
+        cut = [most - size for most, size in zip(full, wanted, strict=True)]
+        extra = [more + max(0, -less) for more, less in zip(extra, cut, strict=True)]
+        halves = [(max(0, less) // 2, max(0, less) - max(0, less) // 2) for less in cut]
+        start, end = ([half[side] for half in halves] for side in ((0, 1) if mode == "SAME_UPPER" else (1, 0)))
+        full = [size + max(0, less) for size, less in zip(wanted, cut, strict=True)]
+    sizes = [most - before - behind for most, before, behind in zip(full, start, end, strict=True)]
+    group = node.attribute("group", 1)
+    zeros = [0] * slid.added
+    return x.convolution(
+        slid.placed(node.x(0)),
+        slid.placed(node.x(1)),
+        _bias(node, slid),
+        direction="BACKWARD",
+        strides=slid.strides,
+        dilations=slid.dilations,
+        start_padding=[*zeros, *start],
+        end_padding=[*zeros, *end],
+        output_padding=[*zeros, *extra],
+        group_count=group,
+        output_sizes=[node.sizes(0)[0], node.sizes(1)[1] * group, *[1] * slid.added, *sizes],
+    )
+
+
+def _bias(node: Node, slid: Sliding) -> Expression | None:
+    return node.x(2).reshape(1, -1, *[1] * len(slid.windows)) if node.has(2) else None

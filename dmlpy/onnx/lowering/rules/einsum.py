@@ -1,0 +1,91 @@
+"""Einsum: GEMM over the letters that two tensors share and the result lacks, after sums and diagonals of each tensor."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from dmlpy import x
+from dmlpy.graphs.views import viewed
+from dmlpy.onnx.loading.equations import letters_of
+from dmlpy.onnx.lowering.rules import lowers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+
+@lowers("Einsum")
+def einsum(node: Node) -> Expression:
+    """GEMM or ELEMENT_WISE_MULTIPLY of one tensor after another; a letter that no later tensor and no result has is summed by REDUCE."""
+    terms, result = letters_of(node)
+    parts = [_diagonal(node.x(index) if term else node.x(index).reshape(1), term) for index, term in enumerate(terms)]
+    found, letters = parts[0]
+    for index, (other, own) in enumerate(parts[1:], 1):
+        later = {letter for term in terms[index + 1 :] for letter in term} | set(result)
+        found, letters = _product(_summed(found, letters, {*own, *later}), _summed(other, own, {*letters, *later}), later)
+    found, letters = _summed(found, letters, set(result))
+    return found.transpose(*(letters.index(letter) for letter in result)) if result else found
+
+
+def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:
+    """A view with each letter once: strides that are added up walk along a diagonal."""
+    letters = "".join(dict.fromkeys(term))
+    if len(letters) == len(term):
+        return tensor, term
+    packed = tensor.packed()
+    strides, sizes = packed.tensor.element_strides, packed.tensor.sizes
+    own = {letter: [axis for axis, given in enumerate(term) if given == letter] for letter in letters}
+    view = viewed(
+        packed.tensor,
+        [min(sizes[axis] for axis in axes) for axes in own.values()],
+        [sum(strides[axis] for axis in axes) for axes in own.values()],
+    )
+    return packed.viewed(view), letters
+
+
+def _summed(tensor: Expression, letters: str, kept: set[str]) -> tuple[Expression, str]:
+    """The tensor summed over the letters that nobody needs."""
+    axes = [axis for axis, letter in enumerate(letters) if letter not in kept]
+    if not axes:
+        return tensor, letters
+    left = "".join(letter for letter in letters if letter in kept)
+    sizes = [tensor.sizes[axis] for axis in range(len(letters)) if axis not in axes]
+    added = max(0, 4 - len(letters))
+    found = x.reduce(tensor.with_leading_ones(len(letters) + added), function="SUM", axes=[axis + added for axis in axes])
+    return found.reshape(*(sizes or [1])), left
+
+
+def _product(one: tuple[Expression, str], other: tuple[Expression, str], later: set[str]) -> tuple[Expression, str]:
+    """The product of two tensors, summed over the letters that both have and nobody needs later."""
+    (a, first), (b, second) = one, other
+    sizes: dict[str, int] = {}
+    for tensor, letters in (one, other):
+        for letter, size in zip(letters, tensor.sizes, strict=False):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+    shared = [letter for letter in first if letter in second]
+    inner = [letter for letter in shared if letter not in later]
+    batch = [letter for letter in shared if letter in later]
+    rows, columns = [letter for letter in first if letter not in shared], [letter for letter in second if letter not in shared]
+    left = _ordered(a, first, [*batch, *rows, *inner], sizes)
+    right = _ordered(b, second, [*batch, *inner, *columns], sizes)
+
+    def count(letters: Iterable[str]) -> int:
+        return prod(sizes[letter] for letter in letters)
+
+    if inner:
+        found = left.reshape(count(batch), count(rows), count(inner)) @ right.reshape(count(batch), count(inner), count(columns))
+    else:
+        found = x.multiply(left.reshape(count(batch), count(rows), 1), right.reshape(count(batch), 1, count(columns)))
+    names = "".join([*batch, *rows, *columns])
+    return found.reshape(*(sizes[letter] for letter in names)) if names else found, names
+
+
+def _ordered(tensor: Expression, letters: str, wanted: list[str], sizes: dict[str, int]) -> Expression:
+    """The tensor with its dimensions in an order, repeated where it has one element and the other has more."""
+    if not letters:
+        return tensor
+    moved = tensor.transpose(*(letters.index(letter) for letter in wanted))
+    return moved.broadcast(*(sizes[letter] for letter in wanted))

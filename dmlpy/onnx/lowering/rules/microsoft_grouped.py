@@ -1,0 +1,158 @@
+"""GroupQueryAttention (com.microsoft): several heads of queries share one of keys and values, which buffers keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy import x
+from dmlpy.description.enums import DataType
+from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.lowering.rules.heads import both, counted, looked_up, merge_heads, products, rotated, softcapped, split_heads, weighted
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+_KEY, _PAST, _LENGTHS, _TOTAL, _COSINES, _PLACES, _BIAS, _SINKS = 1, 3, 5, 6, 7, 9, 10, 11
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where the new tokens lie.
+
+    Attributes:
+        length: how many there are.
+        total: how many keys there are at most, the new ones included.
+        before: how many earlier keys each batch entry has, INT32 `[batch or 1, 1, 1, 1]`.
+        is_appended: whether it is known that the new ones follow all past ones.
+    """
+
+    length: int
+    total: int
+    before: Expression
+    is_appended: bool
+
+
+@lowers("GroupQueryAttention", domain=MICROSOFT, may_be_empty=(3, 4))
+def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
+    """GEMM, ACTIVATION_SOFTMAX1, GEMM; ELEMENT_WISE_IF chooses what is seen, and what of the buffers is new."""
+    _refuse(node)
+    heads, groups = int(node.attribute("num_heads", 0)), int(node.attribute("kv_num_heads", 0))
+    queries, keys, values = _parts(node, heads, groups)
+    step = _step(node, queries.sizes[2])
+    if node.attribute("do_rotary", 0):
+        cosines, sines = (looked_up(node.x(index), _places(node, step)) for index in (_COSINES, _COSINES + 1))
+        interleaved = bool(node.attribute("rotary_interleaved", 0))
+        queries, keys = (rotated(tensor, cosines, sines, interleaved=interleaved) for tensor in (queries, keys))
+    keys, values = (_kept(node, index, new, step) for index, new in ((_PAST, keys), (_PAST + 1, values)))
+    scale = float(node.attribute("scale", 0.0)) or 1 / sqrt(queries.sizes[3])
+    longest = keys.sizes[2]
+    scores = softcapped(products(queries, keys, scale), float(node.attribute("softcap", 0.0)))
+    if node.has(_BIAS):
+        bias = node.x(_BIAS)
+        lacks = longest - bias.sizes[3]
+        scores = scores + (x.padding1(bias, start_padding=[0] * 4, end_padding=[0, 0, 0, lacks]) if lacks else bias)
+    allowed = _allowed(node, step, longest)
+    scores = x.if_(allowed, scores, float("-inf"))
+    return merge_heads(weighted(_weights(node, scores), values)), keys, values
+
+
+def _weights(node: Node, scores: Expression) -> Expression:
+    """The softmax; a sink is one more score, whose weight nothing gets."""
+    if not node.has(_SINKS) and not node.attribute("smooth_softmax", 0):
+        return x.activation_softmax1(scores, axes=[3])
+    batch, heads, length, keys = scores.sizes
+    if node.has(_SINKS):
+        sinks = node.x(_SINKS).reshape(1, heads, 1, 1)
+    else:
+        sinks = x.fill_value_constant(value_data_type=scores.data_type, value=0, output_sizes=[1]).reshape(1, 1, 1, 1)
+    whole = x.join([scores, sinks.broadcast(batch, heads, length, 1)], axis=3)
+    return x.activation_softmax1(whole, axes=[3])[..., :keys]
+
+
+def _parts(node: Node, heads: int, groups: int) -> tuple[Expression, Expression, Expression]:
+    """Queries, keys and values by head; they may lie side by side."""
+    if not heads or not groups or heads % groups:
+        raise node.refusal("onnx.invalid", "num_heads", f"{heads} and kv_num_heads {groups}", "a multiple of kv_num_heads")
+    if node.has(_KEY):
+        return split_heads(node.x(0), heads), split_heads(node.x(1), groups), split_heads(node.x(2), groups)
+    size = node.sizes(0)[2] // (heads + 2 * groups)
+    first, second = heads * size, (heads + groups) * size
+    whole = node.x(0)
+    return (
+        split_heads(whole[..., :first], heads),
+        split_heads(whole[..., first:second], groups),
+        split_heads(whole[..., second:], groups),
+    )
+
+
+def _step(node: Node, length: int) -> Step:
+    total = int(np.ravel(node.array(_TOTAL))[0])
+    past = node.sizes(_PAST)[2] if node.has(_PAST) else 0
+    lengths = node.value(_LENGTHS).array
+    if total == length:
+        before = x.fill_value_constant(value_data_type=DataType.INT32, value=0, output_sizes=[1]).reshape(1, 1, 1, 1)
+        return Step(length, total, before, is_appended=past == 0)
+    before = x.cast(node.x(_LENGTHS), output_data_type=DataType.INT32).reshape(-1, 1, 1, 1) - (length - 1)
+    is_appended = lengths is not None and past + length == total and bool(np.all(lengths == total - 1))
+    return Step(length, total, before, is_appended)
+
+
+def _places(node: Node, step: Step) -> Expression:
+    """The positions of the new tokens, `[batch or 1, length]`."""
+    if node.has(_PLACES) and step.total != step.length:
+        return node.x(_PLACES)
+    places = (counted(step.length, 3) + step.before).reshape(step.before.sizes[0], step.length)
+    if node.has(_PLACES):
+        return places + x.cast(node.x(_PLACES)[:1, :1], output_data_type=DataType.INT32)
+    return places
+
+
+def _kept(node: Node, index: int, new: Expression, step: Step) -> Expression:
+    """The buffer after this step: the past, then the new states of each batch entry behind those that count."""
+    past = node.x(index) if node.has(index) else None
+    if step.is_appended:
+        return new if past is None else x.join([past, new], axis=2)
+    count = max(step.total, past.sizes[2] if past is not None else 0)
+    places = counted(count, 2) - step.before
+    written = x.logical_and(places >= 0, places < step.length)
+    sizes = (*new.sizes[:2], count, new.sizes[3])
+    source = x.clip(places, min=0, max=step.length - 1).broadcast(*sizes)
+    if past is None:
+        past = x.fill_value_constant(value_data_type=new.data_type, value=0, output_sizes=[1]).reshape(1, 1, 1, 1).broadcast(*sizes)
+    elif past.sizes[2] < count:
+        past = x.padding1(past, start_padding=[0] * 4, end_padding=[0, 0, count - past.sizes[2], 0])
+    return x.if_(written, x.gather_elements(new, source, axis=2), past)
+
+
+def _allowed(node: Node, step: Step, longest: int) -> Expression:
+    """Which keys each query sees."""
+    keys, places = counted(longest, 3), counted(step.length, 2) + step.before
+    if not node.attribute("causal", 1):
+        return keys < step.before + step.length
+    conditions = [keys <= places]
+    window = int(node.attribute("local_window_size", -1))
+    if window >= 0:
+        conditions.append(keys > places - window)
+    found = both(conditions)
+    assert found is not None
+    return found
+
+
+def _refuse(node: Node) -> None:
+    """Refuses what the lowering does not have."""
+    for name, kept in (("kv_cache_bit_width", 0), ("sliding_window_cache", 0), ("qk_output", 0)):
+        if node.attribute(name, kept) != kept:
+            raise node.unsupported(name, kept)
+    for name in ("k_quant_type", "v_quant_type"):
+        if node.attribute(name, "NONE") != "NONE":
+            raise node.unsupported(name, "NONE")
+    for index in range(12, len(node.inputs)):
+        if node.has(index):
+            raise node.refusal(
+                "onnx.input", f"input {index}", "given", "left out: no scales of caches, norms of heads or lengths of queries"
+            )

@@ -1,0 +1,77 @@
+"""Products of com.microsoft with an activation: FusedConv and FusedGemm, as ONNX Runtime stores optimized models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dmlpy import x
+from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.lowering.rules.activations import PLAIN
+from dmlpy.onnx.lowering.rules.convolutions import convolved
+from dmlpy.onnx.lowering.rules.matrices import product
+from dmlpy.operators.activation import (
+    ActivationDesc,
+    ActivationEluDesc,
+    ActivationHardSigmoidDesc,
+    ActivationLeakyReluDesc,
+    ActivationReluDesc,
+    ActivationScaledEluDesc,
+    ActivationSigmoidDesc,
+    ActivationSoftplusDesc,
+    ActivationSoftsignDesc,
+    ActivationTanhDesc,
+    ActivationThresholdedReluDesc,
+)
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+_FUSED: dict[str, type[ActivationDesc]] = {
+    "Elu": ActivationEluDesc,
+    "HardSigmoid": ActivationHardSigmoidDesc,
+    "LeakyRelu": ActivationLeakyReluDesc,
+    "Relu": ActivationReluDesc,
+    "Selu": ActivationScaledEluDesc,
+    "Sigmoid": ActivationSigmoidDesc,
+    "Softplus": ActivationSoftplusDesc,
+    "Softsign": ActivationSoftsignDesc,
+    "Tanh": ActivationTanhDesc,
+    "ThresholdedRelu": ActivationThresholdedReluDesc,
+}
+_OF_CONVOLUTIONS = {"Clip": 2, "HardSigmoid": 2, "LeakyRelu": 1, "Relu": 0, "Sigmoid": 0, "Tanh": 0}
+"""What ONNX Runtime fuses into a convolution, with the number of its parameters."""
+
+
+@lowers("FusedConv", domain=MICROSOFT)
+def fused_convolution(node: Node) -> Expression:
+    """CONVOLUTION with the activation; Clip, and what follows a tensor that is added in between, are operators of their own."""
+    name = node.attribute("activation", "Relu")
+    parameters = node.attribute("activation_params") or []
+    if name not in _OF_CONVOLUTIONS:
+        raise node.unsupported("activation", *_OF_CONVOLUTIONS)
+    if len(parameters) < _OF_CONVOLUTIONS[name]:
+        raise node.refusal("onnx.invalid", "activation_params", f"{len(parameters)} numbers", f"{_OF_CONVOLUTIONS[name]}, for {name}")
+    members = dict(zip(("alpha", "beta"), parameters[: _OF_CONVOLUTIONS[name]], strict=False))
+    if name != "Clip" and not node.has(3):
+        return _sized(node, convolved(node, _FUSED[name](**members)))
+    found = _sized(node, convolved(node))
+    if node.has(3):
+        found = found + node.x(3)
+    return x.clip(found, min=parameters[0], max=parameters[1]) if name == "Clip" else PLAIN[name](found, **members)
+
+
+def _sized(node: Node, found: Expression) -> Expression:
+    """The result with as many spatial dimensions as the node's data has."""
+    return found.reshape(*found.sizes[:2], *found.sizes[len(found.sizes) - node.rank(0) + 2 :])
+
+
+@lowers("FusedGemm", domain=MICROSOFT)
+def fused_gemm(node: Node) -> Expression:
+    """GEMM with the activation."""
+    name = node.attribute("activation")
+    if name not in _FUSED:
+        raise node.unsupported("activation", *_FUSED)
+    members: dict[str, Any] = {own: node.attribute(f"activation_{own}") for own in ("alpha", "beta", "gamma")}
+    found = product(node, _FUSED[name](**{own: value for own, value in members.items() if value is not None}))
+    return found.reshape(*found.sizes[-2:])

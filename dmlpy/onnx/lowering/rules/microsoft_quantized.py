@@ -1,0 +1,221 @@
+"""ONNX Runtime's own operators (com.microsoft) of quantized numbers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import ml_dtypes
+import numpy as np
+
+from dmlpy import x
+from dmlpy.description.enums import DataType
+from dmlpy.description.int4 import unpack_int4
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.messages.naming import listed
+from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.lowering.rules.elementwise import quantization
+from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, required, sides
+from dmlpy.onnx.lowering.rules.windows import sliding
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+_NIBBLE, _BYTE = 4, 8
+"""Bits."""
+
+
+@lowers("QLinearAdd", domain=MICROSOFT)
+def add(node: Node) -> Expression:
+    """ELEMENT_WISE_QUANTIZED_LINEAR_ADD."""
+    a, b = node.x(0), node.x(3)
+    rank = max(len(a.sizes), len(b.sizes))
+    scales = [required(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
+    zeros = [_one(node, index, rank) for index in (2, 5, 7)]
+    return x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
+
+
+@lowers("QLinearMul", domain=MICROSOFT)
+def multiply(node: Node) -> Expression:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR of both, a product, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    return quantized(node, dequantized(node, 0) * dequantized(node, 3), 6, node.data_type(0))
+
+
+@lowers("QLinearSigmoid", domain=MICROSOFT)
+def sigmoid(node: Node) -> Expression:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR, ACTIVATION_SIGMOID, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    return quantized(node, x.activation_sigmoid(dequantized(node, 0)), 3, node.data_type(0))
+
+
+@lowers("QLinearConcat", domain=MICROSOFT)
+def concat(node: Node) -> Expression:
+    """ELEMENT_WISE_DEQUANTIZE_LINEAR of each, JOIN, ELEMENT_WISE_QUANTIZE_LINEAR."""
+    axis = node.axis(int(node.attribute("axis", 0)), node.rank(2))
+    parts = [dequantized(node, index) for index in range(2, len(node.inputs), 3)]
+    return quantized(node, x.join(parts, axis=axis), 0, node.data_type(1))
+
+
+@lowers("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT)
+def average_pool(node: Node) -> Expression:
+    """QUANTIZED_LINEAR_AVERAGE_POOLING, of a view where the channels are last; of a width alone with a height of 1."""
+    last, rank = bool(node.attribute("channels_last", 0)), node.rank(0)
+    data = node.x(0)
+    data = data.transpose(0, rank - 1, *range(1, rank - 1)) if last else data
+    spatial = data.sizes[2:]
+    whole = node.op_type == "QLinearGlobalAveragePool"
+    if node.attribute("ceil_mode", 0):
+        raise node.unsupported("ceil_mode", 0)
+    slid = sliding(node, spatial, spatial if whole else node.attribute("kernel_shape"))
+    placed = slid.placed(data)
+    scales = [required(node, index, _one(node, index, len(placed.sizes))) for index in (1, 3)]
+    zeros = [_one(node, index, len(placed.sizes)) for index in (2, 4)]
+    found = x.quantized_linear_average_pooling(
+        placed,
+        *scales,
+        *zeros,
+        strides=slid.strides,
+        window_size=slid.lengths,
+        start_padding=slid.start,
+        end_padding=slid.end,
+        include_padding=bool(node.attribute("count_include_pad", 0)),
+        output_data_type=data.data_type,
+    )
+    found = found.reshape(*found.sizes[:2], *found.sizes[len(found.sizes) - len(spatial) :])
+    return found.transpose(0, *range(2, rank), 1) if last else found
+
+
+@lowers("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_to_float(node: Node) -> Expression:
+    """MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
+    both = sides(node, 0, 1)
+    rows, columns = both.a.sizes[2], both.b.sizes[3]
+    scales = required(node, 2, by_row(node, 2, rows)), required(node, 3, by_column(node, 3, columns))
+    bias = node.x(6).reshape(1, 1, 1, -1).broadcast(*both.folded) if node.has(6) else None
+    zeros = by_row(node, 4, rows), by_column(node, 5, columns)
+    return x.matrix_multiply_integer_to_float(both.a, scales[0], both.b, scales[1], *zeros, bias).reshape(*(both.sizes or (1,)))
+
+
+@lowers("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_matmul(node: Node) -> Expression:
+    """DYNAMIC_QUANTIZE_LINEAR of the left side and MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
+    both = sides(node, 0, 1)
+    columns = both.b.sizes[3]
+    scale = required(node, 2, by_column(node, 2, columns))
+    left = x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8)
+    one = [tensor.reshape(1, 1, 1, 1) for tensor in (left.scale, left.zero_point)]
+    bias = node.x(4).reshape(1, 1, 1, -1).broadcast(*both.folded) if node.has(4) else None
+    a = left.output.reshape(*both.a.sizes)
+    found = x.matrix_multiply_integer_to_float(a, one[0], both.b, scale, one[1], by_column(node, 3, columns), bias)
+    return found.reshape(*(both.sizes or (1,)))
+
+
+@lowers("MatMulNBits", domain=MICROSOFT)
+def matmul_blocks(node: Node) -> Expression:
+    """DEQUANTIZE of the blocks, of which each byte holds two where they have 4 bits and four of 2 bits, and GEMM.
+
+    Where `g_idx` names the block of each row of the weights, the scales are GATHERed for all rows.
+
+    The weights are dequantized in each run, into scratch that other nodes share: kept, they would take up to eight times their bytes.
+    """
+    bits, block = int(node.attribute("bits", 4)), int(node.attribute("block_size", 0))
+    rows, columns = int(node.attribute("N")), int(node.attribute("K"))
+    if bits not in (2, 4, 8):
+        raise node.unsupported("bits", 2, 4, 8)
+    if node.attribute("weight_prepacked", 0):
+        raise node.unsupported("weight_prepacked", 0)
+    count = -(-columns // block)
+    weights = _unpacked(node, 1, rows, count * block, bits)
+    scales = node.x(2).reshape(rows, count)
+    if node.has(4):
+        numbers = _in_groups(node, weights[:, :columns], scales, bits)
+    elif _floats(node):
+        offsets = node.x(3).reshape(rows, count) * scales
+        spread = offsets.reshape(rows, count, 1).broadcast(rows, count, block).reshape(rows, count * block)
+        numbers = x.dequantize(weights, **quantization(scales, None, weights.data_type), output_data_type=scales.data_type) - spread
+    else:
+        given = quantization(scales, _zero_points(node, rows, count, bits), weights.data_type)
+        numbers = x.dequantize(weights, **given, output_data_type=scales.data_type)
+    numbers = numbers[:, :columns] if numbers.sizes[1] != columns else numbers
+    sizes = node.sizes(0)
+    left = node.x(0).reshape(1, 1, prod(sizes[:-1]), columns)
+    bias = node.x(5).reshape(1, 1, 1, rows).broadcast(1, 1, left.sizes[2], rows) if node.has(5) else None
+    found = x.gemm(left, numbers.reshape(1, 1, rows, columns), bias, trans_b="TRANSPOSE")
+    return found.reshape(*(*sizes[:-1], rows))
+
+
+def _in_groups(node: Node, weights: Expression, scales: Expression, bits: int) -> Expression:
+    """The weights [rows, columns] less the zero points, times the scales of the block that each column belongs to."""
+    rows, columns = weights.sizes
+    places = node.x(4).reshape(1, 1, 1, columns)
+
+    def by_column(parameters: Expression) -> Expression:
+        table = parameters.reshape(1, 1, *parameters.sizes).broadcast(1, 1, rows, parameters.sizes[1])
+        return x.gather(table, places, axis=3, index_dimensions=1).reshape(rows, columns)
+
+    def as_floats(integers: Expression) -> Expression:
+        one = x.constant(np.ones((1, 1), scales.data_type.numpy))
+        return x.dequantize(integers, **quantization(one, None, integers.data_type), output_data_type=scales.data_type)
+
+    zeros = node.x(3).reshape(*scales.sizes) if _floats(node) else _zero_points(node, rows, scales.sizes[1], bits)
+    zeros = zeros if _floats(node) else as_floats(zeros).broadcast(*scales.sizes)
+    return (as_floats(weights) - by_column(zeros)) * by_column(scales)
+
+
+def _floats(node: Node) -> bool:
+    """Whether zero points are given as numbers of the scales' type."""
+    return node.has(3) and node.data_type(3) not in (DataType.UINT8, DataType.INT8)
+
+
+def _zero_points(node: Node, rows: int, count: int, bits: int) -> Expression:
+    """A zero point for each block; half of the range where none are given."""
+    if not node.has(3):
+        return x.constant(np.full((1, 1), 1 << (bits - 1), ml_dtypes.uint4 if bits == _NIBBLE else np.uint8))
+    return _unpacked(node, 3, rows, count, bits)
+
+
+def _unpacked(node: Node, index: int, rows: int, columns: int, bits: int) -> Expression:
+    """The elements [rows, columns] of an input of bytes, as UINT4 or UINT8: rows begin with a byte of their own."""
+    if bits == _NIBBLE:
+        return _nibbles(node, index, rows, columns)
+    if bits == _BYTE:
+        return node.x(index).reshape(rows, columns)
+    held = -(-columns * bits // _BYTE)
+    data = node.x(index).reshape(rows, held, 1)
+    parts = [x.bit_and(x.bit_shift_right(data, _byte(shift)) if shift else data, _byte((1 << bits) - 1)) for shift in range(0, _BYTE, bits)]
+    return x.join(parts, axis=2).reshape(rows, held * len(parts))[:, :columns]
+
+
+def _byte(value: int) -> Expression:
+    return x.constant(np.full((1, 1, 1), value, np.uint8))
+
+
+def _nibbles(node: Node, index: int, rows: int, columns: int) -> Expression:
+    """The 4-bit elements [rows, columns] of an input of bytes; a row of an odd number of them has one more, which means nothing."""
+    if columns % 2 == 0 and node.value(index).array is None:
+        return node.x(index).packed().viewed(TensorDesc(data_type=DataType.UINT4, sizes=[rows, columns]))
+    whole = unpack_int4(np.ravel(node.array(index)), "UINT4", [rows, columns + columns % 2])
+    return node.known(f"input{index}", np.ascontiguousarray(whole[:, :columns]).astype(ml_dtypes.uint4))
+
+
+def _one(node: Node, index: int, rank: int) -> Expression | None:
+    """A scale or zero point of the whole tensor with a size of 1 for each dimension; None if it is left out."""
+    if not node.has(index):
+        return None
+    if prod(node.sizes(index)) != 1:
+        raise node.refusal("onnx.sizes", node.input_label(index), listed(node.sizes(index)), "one element")
+    return node.x(index).reshape(*[1] * rank)
+
+
+def dequantized(node: Node, index: int) -> Expression:
+    """What a quantized input, which its scale and zero point follow, stands for."""
+    data = node.x(index)
+    rank = len(data.sizes)
+    return x.dequantize_linear(data, required(node, index + 1, _one(node, index + 1, rank)), _one(node, index + 2, rank))
+
+
+def quantized(node: Node, numbers: Expression, index: int, data_type: DataType) -> Expression:
+    """The numbers, quantized by the scale and the zero point that are inputs from `index` on."""
+    rank = len(numbers.sizes)
+    scale = required(node, index, _one(node, index, rank))
+    return x.quantize_linear(numbers, scale, _one(node, index + 1, rank), output_data_type=data_type)

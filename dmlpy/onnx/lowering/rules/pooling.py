@@ -1,0 +1,148 @@
+"""Pooling of windows and of whole images; unpooling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy import x
+from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.onnx.lowering.rules.windows import Sliding, sliding
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.operators.windows import Window
+    from dmlpy.x.expressions import Expression
+
+
+@lowers("AveragePool")
+def average(node: Node) -> Expression:
+    """AVERAGE_POOLING, with dilations AVERAGE_POOLING1.
+
+    Windows cut off at the end by `ceil_mode` count no elements there, so that a padding that counts becomes one of PADDING before.
+    """
+    slid = _pooling(node)
+    data, counts = slid.placed(node.x(0)), bool(node.attribute("count_include_pad", 0))
+    fitted = _fitted(node, slid)
+    if counts and fitted.end != slid.end:
+        data = x.padding(data, start_padding=[0, 0, *slid.start], end_padding=[0, 0, *slid.end])
+        pairs = zip(slid.windows, fitted.windows, strict=True)
+        inside = [replace(window, size=window.padded, start=0, end=whole.end - window.end) for window, whole in pairs]
+        fitted, counts = Sliding(tuple(inside), slid.added), False
+    if max(fitted.dilations) > 1:
+        return slid.restored(x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts))
+    return slid.restored(x.average_pooling(data, **_members(fitted), include_padding=counts))
+
+
+@lowers("LpPool")
+def norm(node: Node) -> Expression:
+    """LP_POOLING, with dilations LP_POOLING1."""
+    fitted = _fitted(node, slid := _pooling(node))
+    p = node.attribute("p", 2)
+    if max(fitted.dilations) > 1:
+        return slid.restored(x.lp_pooling1(slid.placed(node.x(0)), **_members(fitted), dilations=fitted.dilations, p=p))
+    return slid.restored(x.lp_pooling(slid.placed(node.x(0)), **_members(fitted), p=p))
+
+
+@lowers("MaxPool")
+def maximum(node: Node) -> tuple[Expression, ...]:
+    """MAX_POOLING; with dilations or indices MAX_POOLING2. Indices by column are computed from those by row."""
+    fitted = _fitted(node, slid := _pooling(node))
+    data = slid.placed(node.x(0))
+    if not node.wants(1) and max(fitted.dilations) == 1:
+        return (slid.restored(x.max_pooling(data, **_members(fitted))),)
+    found = x.max_pooling2(data, **_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
+    if not node.wants(1):
+        return (slid.restored(found.values),)
+    indices = _by_column(found.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else found.indices
+    return slid.restored(found.values), slid.restored(indices)
+
+
+def _by_column(indices: Expression, spatial: tuple[int, ...]) -> Expression:
+    """Indices into [N, C, *spatial] with the first spatial dimension fastest."""
+
+    def number(value: int) -> Expression:
+        return x.fill_value_constant(value_data_type="UINT32", value=value, output_sizes=[1] * len(indices.sizes))
+
+    rest = x.modulus_floor(indices, number(prod(spatial)))
+    total, step = x.subtract(indices, rest), prod(spatial)
+    for axis in range(len(spatial)):
+        behind = prod(spatial[axis + 1 :])
+        weight = prod(spatial[:axis])
+        step = behind
+        total = x.add(total, x.multiply(x.divide(rest, number(behind)), number(weight)))
+        rest = x.modulus_floor(rest, number(step))
+    return total
+
+
+@lowers("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def whole(node: Node) -> Expression:
+    """AVERAGE_POOLING, MAX_POOLING or LP_POOLING with a window as large as the image."""
+    sizes = node.sizes(0)
+    data = node.x(0).reshape(*sizes[:2], *[1] * max(0, 4 - len(sizes)), *sizes[2:])
+    window = {"window_size": data.sizes[2:]}
+    if node.op_type == "GlobalMaxPool":
+        return x.max_pooling(data, **window)
+    if node.op_type == "GlobalLpPool":
+        return x.lp_pooling(data, **window, p=node.attribute("p", 2))
+    return x.average_pooling(data, **window, include_padding=False)
+
+
+@lowers("MaxUnpool")
+def unpooled(node: Node) -> Expression:
+    """MAX_UNPOOLING. A larger `output_shape` is padded: the indices count in the sizes that windows, strides and pads tell."""
+    data, indices = node.x(0), x.cast(node.x(1), output_data_type="UINT32")
+    sizes = node.sizes(0)
+    lengths = node.attribute("kernel_shape")
+    rank = len(lengths)
+    strides = node.attribute("strides") or [1] * rank
+    pads = node.attribute("pads") or [0] * (2 * rank)
+    own = [(size - 1) * strides[axis] - pads[axis] - pads[axis + rank] + lengths[axis] for axis, size in enumerate(sizes[2:])]
+    added = [1] * max(0, 2 - rank)
+    found = x.max_unpooling(
+        data.reshape(*sizes[:2], *added, *sizes[2:]),
+        indices.reshape(*sizes[:2], *added, *sizes[2:]),
+        output_sizes=[*sizes[:2], *added, *own],
+    )
+    if not node.has(2):
+        return found
+    wanted = [int(size) for size in np.ravel(node.array(2))][2:]
+    margin = [more - less for more, less in zip(wanted, own, strict=True)]
+    if min(margin) < 0:
+        raise node.refusal("onnx.attribute", node.input_label(2), str(wanted), f"at least {own}, in which the indices count")
+    zeros = [0] * (2 + len(added))
+    return x.padding(found, start_padding=[*zeros, *[0] * rank], end_padding=[*zeros, *margin])
+
+
+@lowers("MaxRoiPool")
+def region_maximum(node: Node) -> Expression:
+    """ROI_POOLING."""
+    height, width = node.attribute("pooled_shape")
+    regions = node.x(1).with_leading_ones(4)
+    scale = node.attribute("spatial_scale", 1.0)
+    return x.roi_pooling(node.x(0), regions, spatial_scale=scale, pooled_size={"Width": width, "Height": height})
+
+
+def _pooling(node: Node) -> Sliding:
+    return sliding(node, node.sizes(0)[2:], node.attribute("kernel_shape"))
+
+
+def _fitted(node: Node, slid: Sliding) -> Sliding:
+    """The windows with the padding at the end that makes as many positions as ONNX's output has."""
+    if not node.attribute("ceil_mode", 0):
+        return slid
+    return Sliding(tuple(_rounded_up(window) for window in slid.windows), slid.added)
+
+
+def _rounded_up(window: Window) -> Window:
+    positions = window.rounded_up_within
+    if positions == window.positions:
+        return window
+    return replace(window, end=(positions - 1) * window.stride + window.reach - window.size - window.start)
+
+
+def _members(slid: Sliding) -> dict[str, Any]:
+    return {"window_size": slid.lengths, "strides": slid.strides, "start_padding": slid.start, "end_padding": slid.end}

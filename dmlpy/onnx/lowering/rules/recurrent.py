@@ -1,0 +1,102 @@
+"""RNN, GRU and LSTM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dmlpy import x
+from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.onnx.lowering.rules.clipped_cells import unrolled
+from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.operators.activation import ActivationDesc
+    from dmlpy.x.expressions import Expression
+
+_DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BIDIRECTIONAL"}
+
+
+@lowers("RNN", "GRU")
+def without_cell(node: Node) -> tuple[Expression | None, ...]:
+    """RNN or GRU; these have no clip, so that with one each step becomes operators of its own."""
+    if node.attribute("clip"):
+        options = _options(node)
+        backwards = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}[options["direction"]]
+        return _results(node, unrolled(node, _tensors(node), backwards, options["activation_descs"]))
+    if node.op_type == "GRU":
+        after = bool(node.attribute("linear_before_reset", 0))
+        return _results(node, x.gru(**_tensors(node), **_options(node), linear_before_reset=after))
+    return _results(node, x.rnn(**_tensors(node), **_options(node)))
+
+
+@lowers("LSTM")
+def with_cell(node: Node) -> tuple[Expression | None, ...]:
+    """LSTM."""
+    extra: dict[str, Any] = {}
+    if node.has(6):
+        extra["cell_mem_init"] = _state(node, 6)
+    if node.has(7):
+        extra["peephole"] = node.x(7).with_leading_ones(4)
+    clip = node.attribute("clip")
+    return _results(
+        node,
+        x.lstm(
+            **_tensors(node),
+            **extra,
+            **_options(node),
+            clip_threshold=clip or 0.0,
+            use_clip_threshold=bool(clip),
+            couple_input_forget=bool(node.attribute("input_forget", 0)),
+        ),
+    )
+
+
+def _tensors(node: Node) -> dict[str, Any]:
+    """The inputs that all cells have, by DirectML's names."""
+    data = node.x(0).transpose(1, 0, 2) if _batch_first(node) else node.x(0)
+    found = {"input": data, "weight": node.x(1), "recurrence": node.x(2)}
+    if node.has(3):
+        found["bias"] = node.x(3)
+    if node.has(4):
+        found["sequence_lengths"] = x.cast(node.x(4).with_leading_ones(4), output_data_type="UINT32")
+    if node.has(5):
+        found["hidden_init"] = _state(node, 5)
+    return {name: tensor.with_leading_ones(4) for name, tensor in found.items()}
+
+
+def _state(node: Node, index: int) -> Expression:
+    """An initial state as [1, directions, batch, hidden]."""
+    state = node.x(index)
+    return (state.transpose(1, 0, 2) if _batch_first(node) else state).with_leading_ones(4)
+
+
+def _options(node: Node) -> dict[str, Any]:
+    direction = node.attribute("direction", "forward")
+    if direction not in _DIRECTIONS:
+        raise node.invalid("direction", *_DIRECTIONS)
+    return {
+        "direction": _DIRECTIONS[direction],
+        "activation_descs": activations(node, node.op_type, 2 if direction == "bidirectional" else 1),
+    }
+
+
+def activations(node: Node, cell: str, directions: int) -> list[ActivationDesc]:
+    """The activations of all directions of an RNN, GRU or LSTM; their names are those of ONNX in any case."""
+    spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
+    given = node.attributes.get("activations") or ONNX_DEFAULTS[cell] * directions
+    if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[cell]) * directions:
+        raise node.invalid("activations", *ONNX_ACTIVATIONS)
+    names = [spelled[name.lower()] for name in given]
+    return onnx_activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))
+
+
+def _batch_first(node: Node) -> bool:
+    return bool(node.attribute("layout", 0))
+
+
+def _results(node: Node, found: Any) -> tuple[Expression | None, ...]:
+    """The sequence and the last states in the order of ONNX's layout: the batch is first or comes after the directions."""
+    order = ((2, 0, 1, 3), (0, 2, 1, 3)) if _batch_first(node) else ((0, 1, 2, 3), (0, 1, 2, 3))
+    sequence, *states = found
+    return sequence.transpose(*order[0]), *(state.transpose(*order[1]) for state in states)

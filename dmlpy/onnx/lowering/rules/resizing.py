@@ -1,0 +1,298 @@
+"""Resize and Upsample: RESAMPLE where it places and weighs as ONNX does, else a product with the weights of each axis, which are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isclose, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy import x
+from dmlpy.description.enums import DataType, FeatureLevel
+from dmlpy.description.support import FLOATS, FLOATS_BYTES
+from dmlpy.onnx.lowering.rules import lowers
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+_FLOORED = {"floor": 0.5, "round_prefer_ceil": 0.0}
+"""The rounding that RESAMPLE1 has: halves up, of coordinates from which this is taken off."""
+_DIRECTED = {"floor": ("DECREASING", 0.0), "ceil": ("INCREASING", 0.0), "round_prefer_floor": ("INCREASING", 0.5)}
+"""The roundings of RESAMPLE2, of coordinates from which a number is taken off."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """How one dimension is resized: output element o lies at `slope` * o + `offset` of the input.
+
+    Attributes:
+        place: which dimension.
+        size: the elements of the input.
+        output: the elements of the output.
+        scale: how much larger the result is.
+        slope: the step in the input from one output element to the next.
+        offset: where the first output element lies.
+    """
+
+    place: int
+    size: int
+    output: int
+    scale: float
+    slope: float
+    offset: float
+
+    @property
+    def coordinates(self) -> Array:
+        """Where each output element lies in the input."""
+        return np.arange(self.output, dtype=np.float64) * self.slope + self.offset
+
+
+@dataclass(frozen=True)
+class Filter:
+    """How values between elements are found.
+
+    Attributes:
+        mode: `nearest`, `linear` or `cubic`.
+        rounding: which element is the nearest.
+        antialias: whether all input elements that an output element covers count where the result is smaller.
+        exclude_outside: whether places outside the input have no weight; else they repeat the edge.
+        cubic_coeff: the parameter of the cubic.
+    """
+
+    mode: str
+    rounding: str = "floor"
+    antialias: bool = False
+    exclude_outside: bool = False
+    cubic_coeff: float = -0.75
+
+
+@lowers("Upsample")
+@lowers("Resize", since=10)
+def upsampled(node: Node) -> Expression:
+    """RESAMPLE1 without pixel offsets; the nearest element is the one before."""
+    data, scales = node.x(0), node.attribute("scales") or [float(scale) for scale in np.ravel(node.array(1))]
+    mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
+    if mode not in ("nearest", "linear"):
+        raise node.invalid("mode", "nearest", "linear")
+    axes = []
+    for place, (size, scale) in enumerate(zip(data.sizes, scales, strict=True)):
+        output, exact = _scaled(size, scale)
+        axes.append(Axis(place, size, output, exact, 1 / exact, 0.0))
+    return _resized(node, data, axes, Filter(mode))
+
+
+@lowers("Resize", since=11)
+def resize(node: Node) -> Expression:
+    """RESAMPLE1 or RESAMPLE2, antialiased RESAMPLE3; cubics and what leaves out the outside are GEMM with known weights of each axis."""
+    data = node.x(0)
+    axes = _axes(node)
+    chosen = Filter(
+        node.attribute("mode", "nearest"),
+        node.attribute("nearest_mode", "round_prefer_floor"),
+        bool(node.attribute("antialias", 0)),
+        bool(node.attribute("exclude_outside", 0)),
+        node.attribute("cubic_coeff_a", -0.75),
+    )
+    if chosen.mode not in ("nearest", "linear", "cubic"):
+        raise node.invalid("mode", "nearest", "linear", "cubic")
+    found = _resized(node, data, axes, chosen)
+    if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
+        return found
+    node.makes(*(axis.output for axis in axes))
+    inside = np.ones([axis.output for axis in axes], np.uint8)
+    for axis in axes:
+        own = (axis.coordinates >= 0) & (axis.coordinates <= axis.size - 1)
+        inside &= own.reshape([-1 if place == axis.place else 1 for place in range(len(axes))])
+    if inside.all():
+        return found
+    value = x.fill_value_constant(
+        value_data_type=found.data_type, value=node.attribute("extrapolation_value", 0.0), output_sizes=[1] * len(axes)
+    )
+    return x.if_(node.known("inside", inside), found, value)
+
+
+def _axes(node: Node) -> list[Axis]:
+    """The dimensions as sizes, scales, region and policy tell."""
+    sizes = node.sizes(0)
+    rank = len(sizes)
+    named = [node.axis(axis, rank) for axis in node.attribute("axes") or range(rank)]
+    outputs, scales = [*sizes], [1.0] * rank
+    if node.has(3) and node.array(3).size:
+        for axis, size in zip(named, np.ravel(node.array(3)), strict=True):
+            outputs[axis], scales[axis] = int(size), int(size) / sizes[axis]
+        policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+        if policy not in ("stretch", "not_larger", "not_smaller"):
+            raise node.invalid("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
+        if policy != "stretch":
+            common = (min if policy == "not_larger" else max)(scales[axis] for axis in named)
+            for axis in named:
+                outputs[axis], scales[axis] = int(common * sizes[axis] + 0.5), common
+    else:
+        for axis, scale in zip(named, np.ravel(node.array(2)), strict=True):
+            outputs[axis], scales[axis] = _scaled(sizes[axis], float(scale))
+    if min(outputs) < 1:
+        raise node.refusal("onnx.empty", "sizes", str(outputs), "at least one element along each dimension: no tensor is empty")
+    region = [0.0] * rank + [1.0] * rank
+    if node.has(1) and node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize":
+        given = [float(number) for number in np.ravel(node.array(1))]
+        for index, axis in enumerate(named):
+            region[axis], region[axis + rank] = given[index], given[index + len(named)]
+    return [
+        Axis(place, sizes[place], outputs[place], scales[place], *_placed(node, sizes[place], outputs[place], scales[place], bounds))
+        for place, bounds in enumerate(zip(region[:rank], region[rank:], strict=True))
+    ]
+
+
+def _scaled(size: int, scale: float) -> tuple[int, float]:
+    """The elements of a result, and the scale: the ratio of the sizes, where it is that but for FLOAT's rounding.
+
+    The product is rounded to FLOAT before it is cut off, so that 10 elements by 0.7 are 7 (ONNX Runtime 1.32.0).
+    """
+    output = int(np.float32(scale) * np.float32(size))
+    return output, output / size if isclose(output / size, scale, rel_tol=2**-23) else scale
+
+
+def _placed(node: Node, size: int, output: int, scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Slope and offset of the coordinates in one dimension.
+
+    Where the length of the result counts, it is that of whole elements, as in ONNX Runtime 1.32.0 and PyTorch 2.13.0, whose exporters write
+    Resize by scales; ONNX's reference implementation and two of its node tests take scale times size, though no such result exists.
+    """
+    mode = node.attribute("coordinate_transformation_mode", "half_pixel")
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and output > 1):
+        return 1 / scale, 0.5 / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return 0.0, 0.0
+    if mode == "asymmetric":
+        return 1 / scale, 0.0
+    if mode == "tf_half_pixel_for_nn" and node.opset < 13:  # later opsets lack it
+        return 1 / scale, 0.5 / scale
+    if mode == "align_corners":
+        return (0.0 if output == 1 else (size - 1) / (output - 1)), 0.0
+    if mode == "half_pixel_symmetric":
+        return 1 / scale, size / 2 * (1 - output / (scale * size)) + 0.5 / scale - 0.5
+    if mode == "tf_crop_and_resize":
+        start, length = bounds[0] * (size - 1), (bounds[1] - bounds[0]) * (size - 1)
+        return (0.0, start + length / 2) if output == 1 else (length / (output - 1), start)
+    modes = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
+    raise node.invalid("coordinate_transformation_mode", *modes)
+
+
+def _resized(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:
+    active = [axis for axis in axes if axis.size != axis.output or not isclose(axis.slope, 1.0) or abs(axis.offset) > 1e-9]
+    sizes = [axis.output for axis in axes]
+    if not active:
+        return data
+    merged = _merged(active, data.sizes)
+    smaller = any(axis.scale < 1 for axis in active)
+    direct = chosen.mode != "cubic" and not chosen.exclude_outside and len(merged) <= 4 and data.data_type in FLOATS_BYTES
+    if chosen.antialias and smaller:
+        direct = direct and node.level >= FeatureLevel.FL_6_4 and chosen.mode == "linear"
+    if chosen.mode == "nearest" and chosen.rounding not in _FLOORED:
+        direct = direct and node.level >= FeatureLevel.FL_5_1  # older levels lack RESAMPLE2
+    if direct:
+        return _resampled(data.reshape(*[axis.size for axis in merged]).with_leading_ones(4), merged, chosen, smaller).reshape(*sizes)
+    for axis in active:
+        data = _gathered(node, data, axis, chosen) if chosen.mode == "nearest" else _weighed(node, data, axis, chosen)
+    return data
+
+
+def _merged(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:
+    """The dimensions with those that stay as they are merged with their neighbours."""
+    by_place = {axis.place: axis for axis in active}
+    found: list[Axis] = []
+    for place, size in enumerate(sizes):
+        if place in by_place:
+            found.append(by_place[place])
+        elif found and found[-1].place not in by_place:
+            found[-1] = Axis(-1, found[-1].size * size, found[-1].output * size, 1.0, 1.0, 0.0)
+        elif size > 1:
+            found.append(Axis(-1, size, size, 1.0, 1.0, 0.0))
+    return found
+
+
+def _resampled(data: Expression, axes: list[Axis], chosen: Filter, smaller: bool) -> Expression:
+    """The data, of four dimensions, by an operator of the RESAMPLE family."""
+    ones = [Axis(-1, 1, 1, 1.0, 1.0, 0.0)] * (4 - len(axes))
+    whole = [*ones, *axes]
+    shift, direction = 0.0, None
+    if chosen.mode == "nearest":
+        direction, shift = _DIRECTED.get(chosen.rounding, (None, 0.0))
+        if chosen.rounding in _FLOORED:
+            direction, shift = None, _FLOORED[chosen.rounding]
+    members: dict[str, Any] = {
+        "interpolation_mode": "NEAREST_NEIGHBOR" if chosen.mode == "nearest" else "LINEAR",
+        "scales": [1 / axis.slope if axis.slope else 1.0 for axis in whole],
+        "input_pixel_offsets": [_offsets(axis)[0] + (shift if axis.place >= 0 else 0.0) for axis in whole],
+        "output_pixel_offsets": [_offsets(axis)[1] for axis in whole],
+        "output_sizes": [axis.output for axis in whole],
+    }
+    if chosen.antialias and smaller:
+        return x.resample3(data, **members, antialiased=True)
+    if direction is not None:
+        return x.resample2(data, **members, rounding_direction=direction)
+    return x.resample1(data, **members)
+
+
+def _offsets(axis: Axis) -> tuple[float, float]:
+    """The pixel offsets of input and output that place an axis: halves where these are meant, so that no rounding moves them."""
+    if axis.slope and isclose(axis.offset, 0.5 * axis.slope - 0.5, abs_tol=1e-12):
+        return 0.5, -0.5
+    return -axis.offset, 0.0
+
+
+def _gathered(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
+    """The nearest elements along one axis."""
+    node.makes(axis.output)
+    places = axis.coordinates.round(9)  # ties and whole numbers are not missed by a last bit
+    rounded = {"floor": np.floor(places), "ceil": np.ceil(places), "round_prefer_ceil": np.floor(places + 0.5)}
+    indices = rounded.get(chosen.rounding, np.ceil(places - 0.5)).clip(0, axis.size - 1).astype(np.uint32)
+    before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
+    rows = node.known(f"indices_{axis.place}", indices).with_leading_ones(4)
+    found = x.gather(data.reshape(1, prod(before), axis.size, prod(behind)), rows, axis=2, index_dimensions=1)
+    return found.reshape(*before, axis.output, *behind)
+
+
+def _weighed(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
+    """The product with the weights of one axis, in FLOAT32."""
+    if data.data_type not in FLOATS:
+        raise node.refusal("onnx.type", node.input_label(0), data.data_type.name, "FLOAT32 or FLOAT16, of which GEMM takes weights")
+    wide = data if data.data_type is DataType.FLOAT32 else x.cast(data, output_data_type="FLOAT32")
+    before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
+    node.makes(axis.output, axis.size)
+    matrix = _weights(axis, chosen).astype(np.float32)
+    if prod(behind) == 1:
+        found = wide.reshape(-1, axis.size) @ node.known(f"weights_{axis.place}", matrix.T)
+    else:
+        found = node.known(f"weights_{axis.place}", matrix) @ wide.reshape(prod(before), axis.size, prod(behind))
+    return found.reshape(*before, axis.output, *behind)
+
+
+def _weights(axis: Axis, chosen: Filter) -> Array:
+    """The weights of each input element for each output element, [output, size]."""
+    reach = 2 if chosen.mode == "cubic" else 1
+    squeeze = min(axis.scale, 1.0) if chosen.antialias else 1.0
+    places = axis.coordinates[:, None]
+    taps = np.floor(places) + np.arange(-int(reach / squeeze), int(reach / squeeze) + 2)
+    weights = _kernel((taps - places) * squeeze, chosen)
+    if chosen.exclude_outside:
+        weights = np.where((taps < 0) | (taps >= axis.size), 0.0, weights)
+    weights /= weights.sum(1, keepdims=True)
+    found = np.zeros((axis.output, axis.size))
+    rows = np.broadcast_to(np.arange(axis.output)[:, None], taps.shape)
+    np.add.at(found, (rows, taps.clip(0, axis.size - 1).astype(np.int64)), weights)
+    return found
+
+
+def _kernel(distance: Array, chosen: Filter) -> Array:
+    """The weight of an element by its distance."""
+    near = np.abs(distance)
+    if chosen.mode == "linear":
+        return np.asarray(np.maximum(1 - near, 0.0))
+    a = chosen.cubic_coeff
+    inner = ((a + 2) * near - (a + 3)) * near * near + 1
+    outer = ((near - 5) * near + 8) * near * a - 4 * a
+    return np.asarray(np.where(near <= 1, inner, np.where(near < 2, outer, 0.0)))

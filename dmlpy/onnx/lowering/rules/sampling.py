@@ -1,0 +1,162 @@
+"""GridSample and DeformConv: GATHER_ND1 of the elements around each place, weighed and added up."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlpy import x
+from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.onnx.lowering.rules.windows import sliding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.x.expressions import Expression
+
+_MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic", "nearest": "nearest"}
+_CUBIC = -0.75
+"""The parameter of the cubic."""
+
+
+@lowers("GridSample")
+def grid_sample(node: Node) -> Expression:
+    """GATHER_ND1 of 1, 2 or 4 elements along each dimension, and sums of their products with weights."""
+    sizes, places = node.sizes(0), node.sizes(1)[1:-1]
+    spatial, count = sizes[2:], prod(places)
+    mode = _MODES.get(node.attribute("mode", "linear"))
+    padding, align = node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0))
+    if mode is None:
+        raise node.invalid("mode", *_MODES)
+    if padding not in ("zeros", "border", "reflection"):
+        raise node.invalid("padding_mode", "zeros", "border", "reflection")
+    grid = as_float32(node.x(1)).reshape(sizes[0], count, len(spatial))
+    data = node.x(0).reshape(*sizes[:2], prod(spatial)).transpose(0, 2, 1).packed()
+    axes = []
+    for axis, size in enumerate(spatial):
+        own = grid[:, :, len(spatial) - 1 - axis].reshape(sizes[0], count, 1) + 1.0
+        place = own * ((size - 1) / 2) if align else own * (size / 2) - 0.5
+        place = x.round(place) if mode == "nearest" else place
+        # A cubic looks at the border's elements by where the place is, not by where the border is.
+        stays = mode == "cubic" and padding == "border"
+        axes.append(_taps(place if stays else _inside(place, size, padding, align), mode))
+    return _sampled(data, axes, spatial, padding, align).transpose(0, 2, 1).reshape(*sizes[:2], *places)
+
+
+@lowers("DeformConv")
+def deformed(node: Node) -> Expression:
+    """GATHER_ND1 of the elements around each place that an element of the kernel is moved to, and GEMM of them with the kernel."""
+    (batch, channels, *spatial), (outer, inner, *kernel) = node.sizes(0), node.sizes(1)
+    groups, offset_groups = node.attribute("group", 1), node.attribute("offset_group", 1)
+    slid = sliding(node, spatial, node.attribute("kernel_shape") or kernel)
+    windows = slid.windows[slid.added :]
+    places, taps, rank = [window.positions for window in windows], prod(kernel), len(spatial)
+    rows, count = batch * offset_groups, taps * prod(places)
+    moves = as_float32(node.x(2)).reshape(rows, taps, rank, prod(places))
+    data = node.x(0).reshape(rows, channels // offset_groups, prod(spatial)).transpose(0, 2, 1).packed()
+    node.makes(rank, count)
+    axes = []
+    for axis, window in enumerate(windows):
+        # Where each element of the kernel lies at each position if nothing moves it.
+        inside = np.arange(window.length) * window.dilation - window.start
+        starts = np.arange(window.positions) * window.stride
+        own = inside.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(kernel)
+        along = starts.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(places)
+        still = node.known(f"places{axis}", np.add.outer(own.ravel(), along.ravel()).astype(np.float32))
+        place = x.add(moves[:, :, axis].reshape(rows, taps, prod(places)), still.reshape(1, taps, prod(places)))
+        axes.append(_taps(place.reshape(rows, count, 1), "linear"))
+    found = _sampled(data, axes, spatial, "zeros", align=True)
+    if node.has(4):
+        found = x.multiply(found, as_float32(node.x(4)).reshape(rows, count, 1))
+    columns = found.transpose(0, 2, 1).reshape(batch, groups, inner * taps, prod(places))
+    if columns.data_type is not node.data_type(0):
+        columns = x.cast(columns, output_data_type=node.data_type(0))
+    weights = node.x(1).reshape(1, groups, outer // groups, inner * taps)
+    result = (weights @ columns).reshape(batch, outer, prod(places))
+    if node.has(3):
+        result = x.add(result, node.x(3).reshape(1, outer, 1))
+    return result.reshape(batch, outer, *places)
+
+
+def _sampled(
+    data: Expression, axes: Sequence[Sequence[tuple[Expression, Expression | None]]], spatial: Sequence[int], padding: str, align: bool
+) -> Expression:
+    """Sums of the elements around places, by their weights.
+
+    Args:
+        data: [rows, elements of the spatial dimensions, channels].
+        axes: for each spatial dimension, the elements around the places as [rows, places, 1], with their weights.
+        spatial: the spatial sizes.
+        padding: what is outside: `zeros`, `border` or `reflection`.
+        align: whether reflection is about the centers of the outermost elements.
+
+    Returns:
+        FLOAT32 [rows, places, channels].
+    """
+    total: Expression | None = None
+    for taps in product(*axes):
+        index: Expression | None = None
+        weight: Expression | None = None
+        for (place, factor), size in zip(taps, spatial, strict=True):
+            kept = _inside(place, size, padding, align)
+            if padding == "zeros":
+                present = x.logical_equals(kept, x.clip(kept, min=0.0, max=size - 1.0), output_data_type="UINT8")
+                own_factor = x.cast(present, output_data_type="FLOAT32")
+                factor = own_factor if factor is None else x.multiply(factor, own_factor)
+            step = x.cast(x.clip(kept, min=0.0, max=size - 1.0), output_data_type="UINT32")
+            index = step if index is None else x.add(x.multiply(index, number(step, size)), step)
+            if factor is not None:
+                weight = factor if weight is None else x.multiply(weight, factor)
+        assert index is not None
+        picked = x.gather_nd1(data, index, input_dimension_count=3, indices_dimension_count=3, batch_dimension_count=1)
+        found = as_float32(picked)
+        found = found if weight is None else x.multiply(found, weight)
+        total = found if total is None else x.add(total, found)
+    assert total is not None
+    return total
+
+
+def _inside(place: Expression, size: int, padding: str, align: bool) -> Expression:
+    """Places as the padding moves them: to the border, or mirrored at it; with zeros they stay."""
+    if padding == "border":
+        return x.clip(place, min=0.0, max=size - 1.0)
+    if padding == "zeros":
+        return place
+    first, length = (0.0, size - 1.0) if align else (-0.5, float(size))
+    if not length:
+        return x.clip(place, min=0.0, max=0.0)
+    folded = x.modulus_floor(x.abs(place - first), number(place, 2 * length))
+    return x.min(folded, 2 * length - folded) + first
+
+
+def _taps(place: Expression, mode: str) -> list[tuple[Expression, Expression | None]]:
+    """The elements around places along one dimension, with their weights."""
+    if mode == "nearest":
+        return [(place, None)]
+    before = x.floor(place)
+    ratio = x.subtract(place, before)
+    if mode == "linear":
+        return [(before, 1.0 - ratio), (before + 1.0, ratio)]
+    return [(before + float(step), _cubic(x.abs(ratio - float(step)), near=step in (0, 1))) for step in (-1, 0, 1, 2)]
+
+
+def _cubic(distance: Expression, *, near: bool) -> Expression:
+    """The weight of an element by its distance: at most 1 where `near`, else 1 to 2."""
+    a = _CUBIC
+    if near:
+        return x.multiply(x.multiply(distance * (a + 2) - (a + 3), distance), distance) + 1.0
+    return x.multiply(x.multiply(distance - 5.0, distance) + 8.0, distance) * a - 4 * a
+
+
+def number(like: Expression, value: float) -> Expression:
+    """A number of a tensor's type, with as many dimensions."""
+    return x.fill_value_constant(value_data_type=like.data_type, value=value, output_sizes=[1] * len(like.sizes))
+
+
+def as_float32(tensor: Expression) -> Expression:
+    """The tensor as FLOAT32: places are computed so, whatever the elements are."""
+    return tensor if tensor.data_type.name == "FLOAT32" else x.cast(tensor, output_data_type="FLOAT32")

@@ -1,0 +1,36 @@
+"""What the parts of the walk through a model share: scopes of values, and the walk itself as control flow and functions see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from dmlpy.onnx.loading.values import Value
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, NodeProto
+
+    from dmlpy.onnx.loading.limits import Budget
+
+Scope: TypeAlias = MutableMapping[str, Value]
+"""The values that nodes may read, by the names that their graph gives them."""
+Values: TypeAlias = list[Value | None]
+"""The outputs of a node; None for those that nobody asks for."""
+
+
+class Walk(Protocol):
+    """The walk through a model, to which bodies and definitions are given in place of their node."""
+
+    budget: Budget
+
+    def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+        """Takes the initializers and the nodes of a graph."""
+
+    def hold(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+        """Takes the initializers of a graph."""
+
+    def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+        """Takes nodes in an order in which they run."""
+
+    def unique(self, name: str) -> str:
+        """A name that no value and no node has."""

@@ -1,0 +1,117 @@
+"""Types and sizes of a node's outputs, by ONNX's own inference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
+
+from dmlpy.onnx.domains.host import described
+from dmlpy.onnx.loading import guard
+from dmlpy.onnx.loading.values import Value, of_proto
+from dmlpy.onnx.lowering.body_types import by_bodies
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from onnx import TypeProto
+
+    from dmlpy.onnx.lowering.nodes import Node
+
+_MOST = 1024
+"""The most elements of a known input that inference looks at: shapes, axes and the like are short."""
+_WITH_AXIS = frozenset({"Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "PRelu", "Pow", "Sub", "Xor"})
+_BROADCAST_SINCE = 7
+"""The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
+
+
+def inferred(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProto], labels: Sequence[str]) -> tuple[Value | None, ...]:
+    """The outputs of a node; None for those that are left out.
+
+    Args:
+        node: the node, without its outputs. If it contradicts ONNX, nothing but `types` tells them.
+        opsets: the versions of the domains.
+        types: types that the model's file states or that follow from it as a whole, for operators that ONNX does not know.
+        labels: the outputs' names there.
+    """
+    found: dict[str, TypeProto] = {}
+    own = by_bodies(node)
+    if node.schema is not None and not node.problems:
+        for known in (node.schema, *_later(node.op_type, node.schema.since_version, node.domain)):
+            for name, stated in _by_schema(known, node, opsets).items():
+                if name not in found or not _has_sizes(found[name]):
+                    found[name] = stated
+            if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
+                break
+    told = () if not node.domain or node.problems else described(node)
+    values: list[Value | None] = []
+    for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
+        proto = found.get(name, types.get(label))
+        value = None if not name else (own[index] or Value(name, None, None)) if proto is None else of_proto(name, proto)
+        if value is not None and value.sizes is None and index == 0 and (sizes := _own_sizes(node, opsets)) is not None:
+            value = replace(value, sizes=sizes)
+        if value is not None and index < len(told):
+            element, found_sizes = told[index]
+            value = replace(value, element=element or value.element, sizes=found_sizes or value.sizes)
+        values.append(value)
+    return tuple(values)
+
+
+def _by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
+    """The types of a node's outputs by a version of its operator, as far as ONNX tells them."""
+    if not guard.passes(node, schema):
+        return {}
+    given = {value.name: value for value in node.inputs if value is not None}
+    known = {name: _tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
+    imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
+    try:
+        return shape_inference.infer_node_outputs(
+            schema, _stated(node.proto), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
+        )
+    except Exception:  # ONNX raises of many classes for models that are not valid; what it does not know, the lowering asks for
+        return {}
+
+
+@cache
+def _later(op_type: str, version: int, domain: str) -> tuple[defs.OpSchema, ...]:
+    """The versions of an operator after one: the first ones of old operators, and some that are defined by others, tell no sizes."""
+    schemas = [schema for schema in defs.get_all_schemas_with_history() if (schema.name, schema.domain) == (op_type, domain)]
+    return tuple(sorted((schema for schema in schemas if schema.since_version > version), key=lambda schema: schema.since_version))
+
+
+def _has_sizes(proto: TypeProto | None) -> bool:
+    return proto is not None and (proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.HasField("shape"))
+
+
+def _own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] | None:
+    """The sizes of the first output where no version of ONNX's inference tells them, though all inputs are known; None if nobody does."""
+    given = [value for value in node.inputs if value is not None]
+    if node.domain or node.problems or not given or not all(value.is_static for value in given):
+        return None
+    sizes = [value.static_sizes for value in given]
+    if node.op_type in _WITH_AXIS and opsets.get("", 1) < _BROADCAST_SINCE:
+        return sizes[0]  # the second one is repeated along the first one's other axes
+    if node.op_type in ("GroupNormalization", "MeanVarianceNormalization") or (node.op_type == "Transpose" and not sizes[0]):
+        return sizes[0]
+    if node.op_type == "GatherND" and len(sizes) == 2 and sizes[1]:
+        batch = int(node.attribute("batch_dims", 0))
+        return (*sizes[1][:-1], *sizes[0][batch + sizes[1][-1] :])
+    return None
+
+
+def _stated(node: NodeProto) -> NodeProto:
+    """The node with the default of an attribute that ONNX's inference takes to be another."""
+    if node.op_type != "STFT" or any(item.name == "onesided" for item in node.attribute):
+        return node
+    own = NodeProto()
+    own.CopyFrom(node)
+    own.attribute.append(helper.make_attribute("onesided", 1))
+    return own
+
+
+def _tensor(value: Value) -> TensorProto:
+    assert value.array is not None
+    return numpy_helper.from_array(np.ascontiguousarray(value.array).reshape(value.array.shape), value.name)

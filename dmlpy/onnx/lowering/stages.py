@@ -1,0 +1,157 @@
+"""The stages of a model: graphs of DirectML's operators, and nodes on the host between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dmlpy.description.enums import TensorFlags
+from dmlpy.description.int4 import int4_type, unpack_int4
+from dmlpy.description.tensors import TensorDesc
+from dmlpy.graphs.builder import constant_of
+from dmlpy.onnx.loading.elements import data_type_of, dtype_of
+from dmlpy.x import composition, expressions, identity
+from dmlpy.x.calls import constant_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from onnx import NodeProto
+
+    from dmlpy.graphs import Graph
+    from dmlpy.onnx.loading.load import LoadedModel
+    from dmlpy.onnx.loading.values import Array, Value
+    from dmlpy.x.expressions import Expression
+
+
+@dataclass
+class GraphStage:
+    """A graph of DirectML's operators in the making.
+
+    Attributes:
+        index: its place among the stages, in the order in which they run.
+        model: the model that it is of.
+        expressions: what is read or computed here, by the values' names.
+        reads: the values that it takes from inputs of the model and from stages before it, by name.
+        owned: the arrays that it takes once, when it is prepared, by name.
+        results: the values that it computes, by name.
+    """
+
+    index: int
+    model: LoadedModel
+    expressions: dict[str, Expression] = field(default_factory=dict)
+    reads: dict[str, Value] = field(default_factory=dict)
+    owned: dict[str, Array] = field(default_factory=dict)
+    results: dict[str, Value] = field(default_factory=dict)
+
+    def read(self, value: Value) -> Expression:
+        """The expression of a value: computed here, or an input of the graph. What is known is an input that DirectML owns."""
+        if value.name not in self.expressions:
+            self.expressions[value.name] = self._input(value)
+        return self.expressions[value.name]
+
+    def read_plain(self, value: Value) -> Expression:
+        """The expression of a value for an operator that takes nothing that DirectML owns: what is known is copied before it."""
+        return identity(self.read(value)) if value.array is not None else self.read(value)
+
+    def read_constant(self, value: Value) -> Expression:
+        """The same where graphs have constants, from feature level 6_2 on: a device may pack these."""
+        if value.array is None:
+            return self.read(value)
+        data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
+        return expressions.Expression(constant_end(self.model.bytes_of(data), tensor))
+
+    def _input(self, value: Value) -> Expression:
+        if value.array is not None:
+            data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
+            self.owned[value.name] = data
+            return expressions.input(value.name, tensor.replace(flags=TensorFlags.OWNED_BY_DML))
+        self.reads[value.name] = value
+        return expressions.input(value.name, tensor_of(value))
+
+    def lengths(self) -> tuple[int, ...]:
+        """How much it holds, for `cut`."""
+        return tuple(len(held) for held in (self.expressions, self.reads, self.owned, self.results))
+
+    def cut(self, lengths: Sequence[int]) -> None:
+        """Forgets what came since it held so much."""
+        held: tuple[dict[str, Any], ...] = (self.expressions, self.reads, self.owned, self.results)
+        for one, length in zip(held, lengths, strict=True):
+            _cut(one, length)
+
+    def graph(self, name: str, outputs: Iterable[str]) -> Graph:
+        """The graph that computes values of this stage; nodes that they do not need are left out."""
+        return composition.graph({output: self.expressions[output] for output in outputs}, name)
+
+
+@dataclass(frozen=True)
+class HostNode:
+    """A node that runs on the host.
+
+    Attributes:
+        proto: the node; its inputs and outputs have the values' names.
+        opsets: the versions of the domains that it is of.
+        reads: the values that it reads, those of its bodies included, by name.
+        results: the values that it gives, by name.
+    """
+
+    proto: NodeProto
+    opsets: dict[str, int]
+    reads: dict[str, Value]
+    results: dict[str, Value]
+
+
+@dataclass
+class HostStage:
+    """Nodes that run on the host.
+
+    Attributes:
+        index: its place among the stages, in the order in which they run.
+        nodes: the nodes, in the order in which they run.
+        results: the values that it computes, by name.
+    """
+
+    index: int
+    nodes: list[HostNode] = field(default_factory=list)
+    results: dict[str, Value] = field(default_factory=dict)
+
+    def lengths(self) -> tuple[int, ...]:
+        """How much it holds, for `cut`."""
+        return len(self.nodes), len(self.results)
+
+    def cut(self, lengths: Sequence[int]) -> None:
+        """Forgets what came since it held so much."""
+        del self.nodes[lengths[0] :]
+        _cut(self.results, lengths[1])
+
+    def add(self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value]) -> None:
+        """Adds a node behind the others."""
+        own = {value.name: value for value in results}
+        self.nodes.append(HostNode(proto, dict(opsets), {value.name: value for value in reads}, own))
+        self.results |= own
+
+
+Stage = GraphStage | HostStage
+
+
+def _cut(held: dict[str, Any], length: int) -> None:
+    while len(held) > length:
+        held.popitem()
+
+
+def tensor_of(value: Value) -> TensorDesc:
+    """The packed tensor that holds a value."""
+    data_type = data_type_of(value.element or 0)
+    assert data_type is not None
+    return TensorDesc(data_type=data_type, sizes=value.tensor_sizes)
+
+
+def as_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
+    """What a graph gave for a value, with ONNX's type and sizes."""
+    dtype = dtype_of(value.element or 0)
+    if (nibbles := int4_type(dtype)) is not None:
+        return unpack_int4(array, nibbles, value.static_sizes).astype(dtype)
+    if array.dtype != dtype:
+        array = array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
+    return array.reshape(value.sizes if value.is_static else array.shape)

@@ -1,0 +1,86 @@
+"""The bodies of nodes of control flow: what they read from around them, and the names that they have on the host."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
+
+from dmlpy.onnx.loading.tensors import array_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+
+def bodies(proto: NodeProto) -> Iterator[GraphProto]:
+    """The graphs among the attributes of a node."""
+    for attribute in proto.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def captured(proto: NodeProto) -> list[str]:
+    """The names of the values that the bodies of a node read from around it."""
+    found: dict[str, None] = {}
+    for body in bodies(proto):
+        found.update(dict.fromkeys(_free(body)))
+    return list(found)
+
+
+def renamed(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> NodeProto:
+    """A node whose bodies read what is around them by other names, and have names of their own that nothing around them has.
+
+    What they have in files of external data is read, too.
+
+    Args:
+        proto: the node.
+        names: the names of what its bodies capture, by those that they use.
+        unique: makes a name that is not taken.
+        folder: where external data lies.
+    """
+    own = NodeProto()
+    own.CopyFrom(proto)
+    for body in bodies(own):
+        # ONNX writes definitions of operators that have a body as text, in which only identifiers can be read.
+        _rename(body, names, lambda name: unique(re.sub(r"\W", "_", f"{proto.name}/{name}")), folder)
+    return own
+
+
+def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> None:
+    names = dict(around)
+
+    def made(name: str) -> str:
+        names[name] = unique(name)
+        return names[name]
+
+    del body.value_info[:]
+    for item in body.input:
+        item.name = made(item.name)
+    for tensor in body.initializer:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            tensor.CopyFrom(numpy_helper.from_array(array_of(tensor, folder), tensor.name))
+        tensor.name = names[tensor.name] if tensor.name in names and tensor.name not in around else made(tensor.name)
+    for sparse in body.sparse_initializer:
+        sparse.values.name = made(sparse.values.name)
+    for proto in body.node:
+        proto.input[:] = [names.get(name, name) for name in proto.input]
+        for inner in bodies(proto):
+            _rename(inner, names, unique, folder)
+        proto.output[:] = [made(name) if name else "" for name in proto.output]
+    for item in body.output:
+        item.name = names.get(item.name, item.name)
+
+
+def _free(graph: GraphProto) -> Iterator[str]:
+    """The names that a body reads and does not make."""
+    made = {item.name for item in graph.input} | {tensor.name for tensor in graph.initializer}
+    made |= {sparse.values.name for sparse in graph.sparse_initializer}
+    for proto in graph.node:
+        yield from (name for name in proto.input if name and name not in made)
+        for body in bodies(proto):
+            yield from (name for name in _free(body) if name not in made)
+        made.update(proto.output)
+    yield from (item.name for item in graph.output if item.name not in made)

@@ -1,0 +1,131 @@
+"""Makes the report of a model."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, get_args
+
+from dmlpy.compiler import compile_apart
+from dmlpy.description.enums import FeatureLevel
+from dmlpy.graphs import ConstantNode
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem
+from dmlpy.onnx.loading import tensors
+from dmlpy.onnx.lowering.lower import Interpretation
+from dmlpy.onnx.lowering.partitions import partitions_of
+from dmlpy.onnx.reporting.prediction import Prediction
+from dmlpy.onnx.reporting.report import Like, Report
+from dmlpy.onnx.reporting.trials import trials_of
+from dmlpy.onnx.runtime.programs import GraphPart
+from dmlpy.validation.checking import LATEST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dmlpy.onnx.model import Model
+
+
+def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
+    """See `Model.report`."""
+    if like not in get_args(Like):
+        raise DescError("Model.report", [Problem("onnx.like", "like", repr(like), f"one of {listed(get_args(Like))}")])
+    inputs = model.inputs
+    sizes: Mapping[str, int] = {}
+    if like == "dmlpy":
+        model, sizes = _tried(model, level)  # as a call has it, which knows all sizes
+
+    def found_at(level: FeatureLevel) -> Interpretation:
+        kind = Interpretation if like == "dmlpy" else Prediction
+        return kind.of(model.loaded, model.given, level)  # not kept: it may hold much
+
+    found = model.interpretation(level) if like == "dmlpy" else found_at(level)
+    latest = found if level >= LATEST else found_at(LATEST)
+    taken = _taken(found)
+    weights, memory = _sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
+    return Report(
+        model=model.name,
+        like=like,
+        feature_level=level,
+        nodes=tuple(found.records),
+        inputs=inputs,
+        outputs=found.outputs,
+        tried=sizes,
+        lowest_level=_lowest(latest, {level: taken}, found_at),
+        missing_level=tuple(name for name in _taken(latest) if name not in taken),
+        partitions=partitions_of(found.records, level),
+        weight_bytes=weights,
+        memory_bytes=memory,
+    )
+
+
+def _tried(model: Model, level: FeatureLevel) -> tuple[Model, Mapping[str, int]]:
+    """A model as a call would have it, with the sizes that were taken for open ones; the model itself where none are open or found.
+
+    These are the first sizes that the model allows and that leave no tensor empty; where some tensor always is, those that leave fewest so;
+    and where something is wrong with any sizes, the first of all.
+    """
+    best: tuple[Model, Mapping[str, int]] = model, {}
+    fewest: float = inf
+    refused: list[tuple[Model, Mapping[str, int], set[str]]] = []
+    for trial in trials_of(model.inputs):
+        found = model.with_inputs(trial.shapes)
+        records = found.interpretation(level).records
+        wrong = {problem.under(record.name).headline() for record in records if record.where == "invalid" for problem in record.problems}
+        empty = sum(value.is_empty for record in records for value in record.outputs)
+        if wrong:
+            refused.append((found, trial.sizes, wrong))
+        elif empty < fewest:
+            best, fewest = (found, trial.sizes), empty
+        else:
+            break
+        if not wrong and not empty:
+            break
+    if fewest == inf and refused and set.intersection(*(wrong for _, _, wrong in refused)):
+        return refused[0][:2]
+    return best
+
+
+def _taken(found: Interpretation) -> frozenset[str]:
+    """The nodes that run on DirectML, or need not run."""
+    return frozenset(record.name for record in found.records if record.where in ("directml", "folded"))
+
+
+def _lowest(
+    latest: Interpretation, known: dict[FeatureLevel, frozenset[str]], found_at: Callable[[FeatureLevel], Interpretation]
+) -> FeatureLevel | None:
+    """The lowest level that takes the same nodes as the latest. Levels only add, so half of them are left out at each look.
+
+    Args:
+        latest: the model at the latest level.
+        known: the nodes that some levels take.
+        found_at: interprets the model at a level.
+    """
+    wanted = _taken(latest)
+    highest = max((record.level for record in latest.records if record.level is not None), default=None)
+    if highest is None:
+        return min(FeatureLevel) if any(record.where == "directml" for record in latest.records) else None
+    levels = [level for level in FeatureLevel if level <= highest]
+    low, high = 0, len(levels) - 1
+    middle = high - 1  # the highest of them is needed, unless a node has another form below it
+    while low < high:
+        level = levels[middle]
+        taken = known[level] if level in known else _taken(found_at(level))
+        low, high = (low, middle) if wanted <= taken else (middle + 1, high)
+        middle = (low + high) // 2
+    return levels[low]
+
+
+def _initializer_bytes(model: Model) -> int:
+    return sum(map(tensors.bytes_of, model.loaded.proto.graph.initializer))
+
+
+def _sizes(model: Model, level: FeatureLevel) -> tuple[int, int | None]:
+    """The bytes of the weights of all graphs, and of the scratch of the graph that needs most."""
+    parts = [part for part in model.program(level).parts if isinstance(part, GraphPart)]
+    weights = sum(array.nbytes for part in parts for array in part.owned.values())
+    weights += sum(node.data_size for part in parts for node in part.graph.nodes if isinstance(node, ConstantNode))
+    try:
+        scratch = [compile_apart(part.graph, "numpy", level).binding_properties.temporary_resource_size for part in parts]
+    except (CompileError, DeviceError):
+        return weights, None
+    return weights, max(scratch, default=0)

@@ -1,0 +1,191 @@
+"""`CompiledModel`: an ONNX model on a device."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dmlpy.description.member_forms import brief
+from dmlpy.devices import Device
+from dmlpy.devices import device as find_device
+from dmlpy.messages.naming import did_you_mean, listed
+from dmlpy.messages.problems import BindError, CompileError, Problem
+from dmlpy.onnx.lowering.targets import Target
+from dmlpy.onnx.runtime.given import misfits, taken, taken_whole
+from dmlpy.onnx.runtime.graph_runs import PackedWeights
+from dmlpy.onnx.runtime.kept import Kept
+from dmlpy.onnx.runtime.open_sizes import OpenSizes
+from dmlpy.onnx.runtime.recurring import RecurringRuns
+from dmlpy.onnx.runtime.running import Specialized, late
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.compiler import Flags
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.model import Model
+    from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
+
+
+class CompiledModel:
+    """A model on a device. Threads may share it.
+
+    Attributes:
+        model: the model.
+        device: the device that its graphs run on.
+        feature_level: the highest level that they use.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        device: Device | str | None,
+        feature_level: FeatureLevel,
+        flags: Flags | Sequence[Flags],
+        *,
+        fuse: bool,
+        keep_bytes: int,
+    ) -> None:
+        self.model = model
+        self.device = find_device(device)
+        self.feature_level = feature_level
+        self._kept = Kept(keep_bytes)
+        self._target = Target(
+            model.name, model.loaded, self.device, feature_level, flags, fuse, late, self._kept, PackedWeights(model.loaded)
+        )
+        self._recurring = RecurringRuns(self.device, self._kept)
+        self._lock = threading.Lock()
+        self._open: OpenSizes | None = None
+        self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
+        if all(value.is_static for value in self._tensors.values()):
+            self._specialized({name: value.static_sizes for name, value in self._tensors.items()})
+        else:
+            self._open = OpenSizes(model, feature_level, self._compiled)
+
+    def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
+        """Runs the model: `run` with its inputs as keywords."""
+        return self.run(dict(inputs or {}) | named)
+
+    def run(self, inputs: Mapping[str, Any], *, outputs: Literal["host", "device"] = "host") -> dict[str, Any]:
+        """Runs the model.
+
+        Args:
+            inputs: arrays by the model's names: of NumPy, in the device's memory, or others that know DLPack; for a sequence a list of
+                them, for an optional also None.
+            outputs: `device` leaves what a graph gives in the device's memory: arrays of CuPy on a GPU. What nodes on the host give is
+                there anyway.
+
+        Returns:
+            The outputs by the model's names, as arrays of NumPy where nothing else is asked for; sequences are lists of arrays.
+
+        Raises:
+            BindError: inputs that are missing, unknown, or of another type or size.
+            CompileError: the model does not run with these sizes.
+            DeviceError: not enough memory, a failed launch, or a node that fails on the host.
+        """
+        given = self._arrays(inputs)
+        sizes = {name: given[name].shape for name in self._tensors}
+        on_device = outputs == "device"
+        if self._open is not None:
+            with self._lock:
+                form = self._open.form(sizes)
+            if form is not None:
+                with suppress(BindError, CompileError):  # which the model as a whole tells
+                    return form.outputs(self._recurring.values(form, given, sizes), on_device=on_device)
+                found = self._specialized(sizes).run(given, on_device=on_device)
+                with self._lock:
+                    self._open.give_up()
+                return found
+        return self._specialized(sizes).run(given, on_device=on_device)
+
+    def explain_plan(self, sizes: Mapping[str, Sequence[int]] | None = None) -> ModelPlan:
+        """The work and the memory of one run: the reports of the graphs, and the nodes on the host between them.
+
+        Args:
+            sizes: the sizes of the inputs by name; None where the model knows all of them.
+
+        Raises:
+            BindError: sizes are missing or do not fit.
+            CompileError: the model does not run with these sizes.
+        """
+        return self._fitting(sizes or {}).plan()
+
+    def compare(self, device: Device | str, inputs: Mapping[str, Any], *, tolerance: float | None = None) -> ModelComparison:
+        """Runs the graphs node by node here and on another device, each with the inputs that it has here.
+
+        Args:
+            device: the other device, or `reference`: the operators' definitions in float64.
+            inputs: as for `run`.
+            tolerance: as for `dmlpy.compare`.
+
+        Raises:
+            BindError: inputs that do not fit.
+            CompileError: the other device does not run an operator.
+        """
+        given = self._arrays(inputs)
+        return self._specialized({name: given[name].shape for name in self._tensors}).compare(given, device, tolerance)
+
+    def _fitting(self, sizes: Mapping[str, Sequence[int]]) -> Specialized:
+        problems = []
+        found = {}
+        for name, value in self._tensors.items():
+            own = sizes.get(name, value.static_sizes if value.is_static else None)
+            if own is None:
+                problems.append(Problem("onnx.sizes", f"sizes[{name!r}]", "not given", f"sizes of {value.summary()}"))
+            else:
+                found[name] = tuple(own)
+                problems += misfits(name, value, None, found[name])
+        if problems:
+            raise BindError(self.model.name, problems)
+        return self._specialized(found)
+
+    def _arrays(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        problems = []
+        wanted = self.model.inputs
+        for name in given:
+            if name not in wanted:
+                problems.append(
+                    Problem(
+                        "onnx.inputs",
+                        brief(name),
+                        "no input of the model",
+                        f"one of {listed([*wanted])}",
+                        remedy=did_you_mean(name, wanted),
+                    )
+                )
+        found = {}
+        for name, value in wanted.items():
+            if name not in given:
+                problems.append(Problem("onnx.inputs", name, "not given", value.summary()))
+                continue
+            if value.kind != "tensor":
+                found[name], wrong = taken_whole(name, value, given[name], self.device)
+                problems += wrong
+                continue
+            found[name] = taken(given[name], self.device)
+            problems += misfits(name, value, np.dtype(found[name].dtype), found[name].shape)
+        if problems:
+            raise BindError(self.model.name, problems)
+        return found
+
+    def _specialized(self, shapes: Mapping[str, Sequence[int]]) -> Specialized:
+        """The model compiled as a whole for sizes of its inputs."""
+        key = CompiledModel, tuple(tuple(shapes[name]) for name in self._tensors)
+        with self._lock:
+            found: Specialized | None = self._kept.find(key)
+            if found is None:
+                known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
+                found = self._compiled(self.model if known else self.model.with_inputs(shapes))
+                self._kept.keep(key, found, found.held_bytes)
+        return found
+
+    def _compiled(self, model: Model) -> Specialized:
+        if problems := model.interpretation(self.feature_level).problems:
+            raise CompileError(model.name, problems)
+        return Specialized(model.program(self.feature_level), self._target)
+
+    def __repr__(self) -> str:
+        return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"

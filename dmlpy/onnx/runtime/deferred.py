@@ -1,0 +1,209 @@
+"""`DeferredNodes`: nodes that wait until the sizes of what they read are known, and are compiled then."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+
+from dmlpy.messages.problems import CompileError
+from dmlpy.onnx.loading.elements import element_of_dtype
+from dmlpy.onnx.loading.values import Value
+from dmlpy.onnx.lowering import control_flow
+from dmlpy.onnx.lowering.lower import Interpretation
+from dmlpy.onnx.runtime.graph_runs import OnDevice
+from dmlpy.onnx.runtime.programs import program_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.messages.problems import Problem
+    from dmlpy.onnx.loading.load import LoadedModel
+    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.lowering.scopes import Scope, Values
+    from dmlpy.onnx.lowering.stages import HostNode
+    from dmlpy.onnx.runtime.graph_runs import Calls
+    from dmlpy.onnx.runtime.kept import Kept
+    from dmlpy.onnx.runtime.programs import Program
+
+
+class Ready(Protocol):
+    """A program that is ready to run."""
+
+    @property
+    def held_bytes(self) -> int:
+        """About the bytes that it holds."""
+
+    def values(self, given: Mapping[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+        """What it gives for what it reads, by name; `calls` gets the graphs that ran."""
+
+
+Key: TypeAlias = "tuple[Any, ...]"
+Take: TypeAlias = "Callable[[Interpretation, Scope], None]"
+"""Gives nodes to a walk, which adds what they compute to the scope."""
+
+_MOST_KNOWN = 64
+"""The most elements of a tensor that nodes are compiled for: shapes, axes, counts and the like are short, and often the same."""
+
+_BY_DATA = frozenset({"Compress"})
+"""Operators whose results have other sizes in each run: to compile them anew would take longer than the host does."""
+
+
+@dataclass
+class LateInterpretation(Interpretation):
+    """Nodes whose inputs have come: all sizes are known. Loops are not unrolled, their bodies are compiled by themselves.
+
+    Attributes:
+        asked: the names of given tensors whose elements some node needs to know before it is compiled.
+    """
+
+    asked: set[str] = field(default_factory=set)
+
+    def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
+        if control_flow.is_control_flow(node) and node.op_type != "If":
+            return self.on_host(node, (), scope, opsets)
+        return super()._placed(node, scope, opsets)
+
+    def on_host(
+        self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
+    ) -> Values:
+        wanted = {problem.path for problem in problems if problem.code == "onnx.constant_input" and node.op_type not in _BY_DATA}
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.array is None and node.input_label(index) in wanted:
+                self._ask(value.name)
+        return super().on_host(node, problems, scope, opsets, deferred=deferred)
+
+    def _ask(self, name: str) -> None:
+        """Asks for the elements of the short tensors that a value follows from; if one of them is long, the value has to be computed."""
+        makers = {value.name: record for record in self.records for value in record.outputs}
+        waiting, found = [name], set[str]()
+        while waiting:
+            current = waiting.pop()
+            if current in found:
+                continue
+            found.add(current)
+            if current in makers:
+                waiting += makers[current].inputs
+        given = {name: self.inputs[name] for name in found if name in self.inputs and self.inputs[name].array is None}
+        if all(value.kind == "tensor" and _elements(value) <= _MOST_KNOWN for value in given.values()):
+            self.asked |= given.keys()
+
+
+class DeferredNodes:
+    """Nodes that are compiled when all that they read has come, for its sizes. Threads may share it.
+
+    Args:
+        name: what messages call them.
+        model: the model that they are of.
+        level: the highest feature level that may be used.
+        take: gives the nodes to a walk.
+        reads: the values that they read, by name.
+        wanted: the names of the values that they give.
+        run: makes a program of them ready to run.
+        kept: keeps what is compiled.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: LoadedModel,
+        level: FeatureLevel,
+        take: Take,
+        reads: Mapping[str, Value],
+        wanted: Sequence[str],
+        run: Callable[[Program], Ready],
+        kept: Kept,
+    ) -> None:
+        self._name = name
+        self._model = model
+        self._level = level
+        self._take = take
+        self._known = {name: value for name, value in reads.items() if value.array is not None}
+        self._reads = {name: value for name, value in reads.items() if value.array is None}
+        self._wanted = wanted
+        self._run = run
+        self._asked: set[str] = set()
+        self._lock = threading.Lock()
+        self._kept = kept
+
+    def __call__(self, values: dict[str, Any], on_host: Callable[[Any], Any], calls: Calls | None = None) -> dict[str, Any]:
+        """What the nodes give for what they read, by name.
+
+        Args:
+            values: what they read, by name: arrays of NumPy, in the device's memory, `OnDevice`, lists of them, or None.
+            on_host: copies one of these to NumPy.
+            calls: gets the graphs that ran.
+        """
+        given = {name: values[name] for name in self._reads}
+        with self._lock:
+            run: Ready | None = self._kept.find((self, self._key(given, on_host)))
+            if run is None:
+                run = self._compiled(given, on_host)
+                self._kept.keep((self, self._key(given, on_host)), run, run.held_bytes)
+            if calls is not None and self._asked:
+                calls.is_whole = False  # other elements may want another program
+        return run.values(given, calls)
+
+    def _key(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Key:
+        found: list[Any] = []
+        for name, held in given.items():
+            if isinstance(held, list) or held is None:
+                found.append(None if held is None else len(held))
+                continue
+            if isinstance(held, OnDevice):
+                found.append((held.value.element, held.value.sizes))
+            else:
+                found.append((element_of_dtype(np.dtype(held.dtype)), tuple(held.shape)))
+            if name in self._asked:
+                found.append(on_host(held).tobytes())
+        return tuple(found)
+
+    def _compiled(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Ready:
+        values = {name: value_of(name, held, self._reads[name]) for name, held in given.items()}
+        while True:
+            known = {name: Value.known(name, on_host(given[name])) for name in self._asked}
+            found = LateInterpretation(self._model, self._level, inputs={**self._known, **values, **known})
+            scope: Scope = dict(found.inputs)
+            for name in found.inputs:
+                found.unique(name)
+            self._take(found, scope)
+            if found.asked <= self._asked:
+                break
+            self._asked |= found.asked
+        if problems := found.problems:
+            raise CompileError(self._name, problems)
+        found.outputs = {name: found.whole(scope[name]) for name in self._wanted}
+        return self._run(program_of(found.stages, found.outputs, self._name))
+
+
+def value_of(name: str, held: Any, declared: Value) -> Value:
+    """A value of which all sizes are known, since it has come.
+
+    Args:
+        name: its name.
+        held: an array, `OnDevice`, a list of arrays, or None.
+        declared: what was known of it before.
+    """
+    if isinstance(held, list) or held is None:
+        return Value(name, declared.element, None, kind="sequence" if held is not None else "optional", described=declared.described)
+    if isinstance(held, OnDevice):
+        return Value(name, held.value.element, held.value.static_sizes)
+    return Value(name, element_of_dtype(np.dtype(held.dtype)), tuple(held.shape))
+
+
+def taking(nodes: Iterable[HostNode]) -> Take:
+    """Gives nodes that run on the host to a walk."""
+    listed = tuple(nodes)
+
+    def take(walk: Interpretation, scope: Scope) -> None:
+        for node in listed:
+            walk.take([node.proto], scope, "", node.opsets)
+
+    return take
+
+
+def _elements(value: Value) -> int:
+    return int(np.prod(value.static_sizes)) if value.is_static else _MOST_KNOWN + 1

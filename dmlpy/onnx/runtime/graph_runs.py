@@ -1,0 +1,185 @@
+"""`GraphRun`: a graph of a model's nodes on a device, `Calls`: those that ran, and `OnDevice`: a tensor that one gave."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from dmlpy.description.int4 import int4_type, pack_int4
+from dmlpy.graphs import ConstantNode
+from dmlpy.onnx.loading.elements import dtype_of
+from dmlpy.onnx.loading.load import place_of
+from dmlpy.onnx.lowering.stages import as_elements
+from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from dmlpy.devices import Device
+    from dmlpy.devices.graphs import CompiledGraph, PreparedGraph
+    from dmlpy.onnx.loading.load import LoadedModel
+    from dmlpy.onnx.loading.values import Array, Value
+    from dmlpy.onnx.runtime.programs import GraphPart
+
+_MOST_BOUND = 8
+"""The most bound graphs of one that are kept for further runs: as many threads or streams run it without binding it anew."""
+
+_MOST_COMPARED = 4096
+"""The most bytes of an array whose elements are compared with those of others."""
+
+
+class OnDevice:
+    """A tensor that a graph gave, in the device's memory."""
+
+    def __init__(self, array: Any, value: Value) -> None:
+        self.array = array
+        self.value = value
+
+    def elements(self, device: Device) -> Any:
+        """The tensor with ONNX's type and sizes, where it is; in host memory where NumPy has no type of as few bits."""
+        dtype = dtype_of(self.value.element or 0)
+        array = self.array
+        if int4_type(dtype):
+            return self.on_host(device)
+        if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize:
+            array = array.view(dtype)
+        return array.reshape(self.value.static_sizes) if self.value.is_static and array.shape != self.value.static_sizes else array
+
+    def on_host(self, device: Device) -> Any:
+        """The tensor with ONNX's type and sizes as an array of NumPy."""
+        return as_elements(self.value, device.to_host(self.array))
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCall:
+    """A graph that ran.
+
+    Attributes:
+        run: the graph.
+        is_late: whether it was compiled for sizes that have come.
+        reads: the values that it read, by its names.
+        writes: the values that it gave, by its names.
+    """
+
+    run: GraphRun
+    is_late: bool
+    reads: Mapping[str, Any]
+    writes: Mapping[str, OnDevice]
+
+
+@dataclass(eq=False)
+class Calls:
+    """The graphs that one run of a model consists of.
+
+    Attributes:
+        made: these graphs, in the order in which they ran.
+        is_whole: whether they are the whole run, and that of all other inputs of these sizes.
+    """
+
+    made: list[GraphCall] = field(default_factory=list)
+    is_whole: bool = True
+
+
+class PackedWeights:
+    """The weights that graphs of a model have packed, for those of other sizes that pack them alike. Threads may share it."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self._model = model
+        self._packed: WeakValueDictionary[Hashable, PreparedGraph] = WeakValueDictionary()
+
+    def prepared(self, part: GraphPart, compiled: CompiledGraph) -> tuple[PreparedGraph, bool]:
+        """The graph of a part, prepared, and whether it packed the weights itself."""
+        key: tuple[Hashable, ...] = tuple((name, self._identity(array)) for name, array in part.owned.items())
+        if not compiled.binding_properties.persistent_resource_size or any(self._identity(array) is None for array in part.owned.values()):
+            return _packed(part, compiled), True
+        key += tuple((node.name, id(node.data)) for node in part.graph.nodes if isinstance(node, ConstantNode))
+        known = self._packed.get(key)
+        shared = None if known is None else known.shared_with(compiled)
+        made = _packed(part, compiled) if shared is None else shared
+        self._packed[key] = made  # in place of the other, which goes sooner
+        return made, shared is None
+
+    def _identity(self, array: Array) -> Hashable:
+        """What tells an array from others: its place if its memory stays, its elements if they are few, else None."""
+        if self._model.holds(array):
+            return place_of(array)
+        return (array.dtype, array.shape, array.tobytes()) if array.nbytes <= _MOST_COMPARED else None
+
+
+def _packed(part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
+    made = compiled.prepare(part.owned, copy=True)
+    compiled.device.synchronize(compiled.device.current_stream())  # runs may go into other streams
+    return made
+
+
+class GraphRun:
+    """A prepared graph with the dispatches that earlier runs bound.
+
+    Attributes:
+        held_bytes: the bytes of packed weights of its own and of the memory of a run.
+    """
+
+    def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device, weights: PackedWeights | None = None) -> None:
+        self.part = part
+        self.compiled = compiled
+        self.prepared, packs = (_packed(part, compiled), True) if weights is None else weights.prepared(part, compiled)
+        properties = compiled.binding_properties
+        self.held_bytes = properties.temporary_resource_size + copied_bytes(self.prepared, device)
+        self.held_bytes += properties.persistent_resource_size if packs else 0
+        self._device = device
+        self._free: deque[tuple[int, BoundGraph]] = deque(maxlen=_MOST_BOUND)
+        """Bound graphs with the stream of their last run: in another one they would use their scratch while that run still does."""
+
+    def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The arrays that the graph is bound to, in the device's memory."""
+        return {name: self.read(value, values[name]) for name, value in self.part.reads.items()}
+
+    def read(self, value: Value, held: Any) -> Any:
+        """The array of a value that is handed on, as the graph is bound to it."""
+        if isinstance(held, OnDevice):
+            return held.array
+        if isinstance(held, np.ndarray):
+            packed = np.ascontiguousarray(held).reshape(value.tensor_sizes)
+            if packed.dtype == np.bool_:
+                packed = packed.view(np.uint8)
+            return self._device.from_host(pack_int4(packed) if int4_type(packed.dtype) else packed)
+        array = held.reshape(value.tensor_sizes)
+        return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+    def __call__(self, values: dict[str, Any], calls: Calls | None = None, *, is_late: bool = False) -> None:
+        """Runs the graph.
+
+        Args:
+            values: what it reads, by name; gets what it writes.
+            calls: gets this call.
+            is_late: whether the graph was compiled for sizes that have come.
+        """
+        inputs = self.inputs(values)
+        stream = self._device.current_stream()
+        identity = self._device.stream_identity(stream)
+        # A CUDA graph that captures this run uses the scratch whenever it is launched. It keeps it; no other run may have it.
+        is_captured = self._device.is_capturing(stream)
+        bound = None if is_captured else self._taken(identity)
+        if bound is None:
+            bound = BoundGraph(self.prepared, self._device, {}, stream)
+        outputs = bound(inputs, stream)
+        if not is_captured:
+            self._free.append((identity, bound))
+        written = {name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()}
+        if calls is not None:
+            calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
+        values.update(written)
+
+    def _taken(self, stream: int) -> BoundGraph | None:
+        """A bound graph that last ran in this stream, which no other thread has taken."""
+        for item in tuple(self._free):
+            if item[0] == stream:
+                with suppress(ValueError):  # another thread was first
+                    self._free.remove(item)
+                    return item[1]
+        return None

@@ -1,0 +1,141 @@
+"""`Specialized`: a model compiled for given sizes of its inputs, and its runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlpy.comparison import compare
+from dmlpy.compiler import compile_apart
+from dmlpy.onnx.runtime.graph_runs import GraphRun, OnDevice
+from dmlpy.onnx.runtime.host_nodes import host_run
+from dmlpy.onnx.runtime.kept import NODE_BYTES
+from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
+from dmlpy.onnx.runtime.programs import GraphPart
+from dmlpy.onnx.runtime.sharing import SharedNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dmlpy.devices import Device
+    from dmlpy.onnx.lowering.targets import Target
+    from dmlpy.onnx.runtime.graph_runs import Calls
+    from dmlpy.onnx.runtime.programs import HostPart, Program
+
+
+class Specialized:
+    """A model, or a part of one, compiled for given sizes of what it reads. Threads may share it.
+
+    Args:
+        program: what it runs.
+        target: what it is compiled for.
+        late: whether the program was made from values that have come: then a node in front of it that runs on the host stays there.
+    """
+
+    def __init__(self, program: Program, target: Target, *, late: bool = False) -> None:
+        self._program = program
+        self._target = target
+        self._is_late = late
+        self._runs: list[GraphRun | _HostRun] = []
+        for place, part in enumerate(program.parts):
+            if isinstance(part, GraphPart):
+                graph = compile_apart(part.graph, target.device, target.level, target.flags, fuse=target.fuse)
+                self._runs.append(GraphRun(part, graph, target.device, target.weights))
+            else:
+                self._runs.append(_HostRun(part, target, tried=late and place == 0))
+
+    @property
+    def held_bytes(self) -> int:
+        """About the bytes that it holds: packed weights, the scratch of a run, and what each node needs to be launched."""
+        found = NODE_BYTES
+        for run in self._runs:
+            if isinstance(run, GraphRun):
+                found += run.held_bytes + NODE_BYTES * len(run.part.graph.nodes)
+            else:
+                found += NODE_BYTES * len(run.nodes)
+        return found
+
+    def run(self, given: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
+        """The outputs by the model's names: with `on_device` where they were made, else on the host."""
+        return self.outputs(self.values(given), on_device=on_device)
+
+    def outputs(self, values: Mapping[str, Any], *, on_device: bool) -> dict[str, Any]:
+        """What `run` gives for what `values` gave."""
+        return {name: self._output(held, on_device=on_device) for name, held in values.items()}
+
+    def values(self, given: Mapping[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+        """The outputs by name, as the parts hand them on; `calls` gets the graphs that ran."""
+        values = dict(given)
+        for run in self._runs:
+            if isinstance(run, GraphRun):
+                run(values, calls, is_late=self._is_late)
+            else:
+                run(values, calls)
+        return {name: values[value.name] if value.array is None else value.array for name, value in self._program.outputs.items()}
+
+    def _output(self, held: Any, *, on_device: bool) -> Any:
+        if on_device and isinstance(held, OnDevice):
+            return held.elements(self._target.device)
+        if isinstance(held, np.ndarray):
+            return held.copy()
+        return held if on_device else self._target.on_host(held)
+
+    def plan(self) -> ModelPlan:
+        """See `CompiledModel.explain_plan`."""
+        parts: list[Any] = []
+        graphs = [run for run in self._runs if isinstance(run, GraphRun)]
+        for run in self._runs:
+            if isinstance(run, GraphRun):
+                parts.append(run.prepared.explain_plan())
+            else:
+                parts.append(tuple(node.proto.name or node.proto.op_type for node in run.nodes))
+        properties = [run.compiled.binding_properties for run in graphs]
+        weights = sum(item.persistent_resource_size for item in properties)
+        return ModelPlan(tuple(parts), weights, max((item.temporary_resource_size for item in properties), default=0))
+
+    def compare(self, given: Mapping[str, Any], device: Device | str, tolerance: float | None) -> ModelComparison:
+        """See `CompiledModel.compare`."""
+        values = dict(given)
+        found = []
+        own = self._target.device
+        for run in self._runs:
+            if isinstance(run, GraphRun):
+                inputs = {name: own.to_host(array) for name, array in run.inputs(values).items()} | dict(run.part.owned)
+                found.append(compare(run.part.graph, inputs, (own, device), tolerance=tolerance))
+            run(values)
+        return ModelComparison(tuple(found))
+
+
+class _HostRun:
+    """Nodes that no graph holds yet.
+
+    Args:
+        part: the nodes.
+        target: what they are compiled for when what they read has come.
+        tried: whether that was just done: then the first of them stays on the host.
+    """
+
+    def __init__(self, part: HostPart, target: Target, *, tried: bool) -> None:
+        self.nodes = part.nodes
+        self._target = target
+        own, waiting = (part.nodes[:1], part.nodes[1:]) if tried else ((), part.nodes)
+        self._own = [host_run(node, target) for node in own]
+        made = {name for node in waiting for name in node.results}
+        reads = {name: value for node in waiting for name, value in node.reads.items() if name not in made}
+        self._owned = part.owned
+        self._waiting = SharedNodes(waiting, reads, [name for name in part.writes if name in made], target) if waiting else None
+
+    def __call__(self, values: dict[str, Any], calls: Calls | None = None) -> None:
+        if calls is not None and self._own:
+            calls.is_whole = False
+        values.update(self._owned)
+        for run in self._own:
+            run(values)
+        if self._waiting is not None:
+            values.update(self._waiting(values, calls))
+
+
+def late(program: Program, target: Target) -> Specialized:
+    """A program that was made from values that have come, ready to run."""
+    return Specialized(program, target, late=True)

@@ -1,0 +1,114 @@
+"""`SharedNodes`: nodes that wait for sizes, compiled together with others that compute the same, such as those of another layer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from onnx import NodeProto
+
+from dmlpy.messages.problems import CompileError
+from dmlpy.onnx.lowering import subgraphs
+from dmlpy.onnx.lowering.stages import HostNode
+from dmlpy.onnx.runtime.deferred import DeferredNodes, taking
+from dmlpy.onnx.runtime.kept import NODE_BYTES
+from dmlpy.onnx.runtime.programs import GraphPart
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.lowering.targets import Target
+    from dmlpy.onnx.runtime.graph_runs import Calls
+    from dmlpy.onnx.runtime.programs import Program
+
+
+class _HasHostNodesError(Exception):
+    """Some of the nodes run on the host, where messages name them."""
+
+
+class SharedNodes:
+    """Nodes that are compiled when what they read has come, once for all that differ in nothing but names. Threads may share it.
+
+    What cannot be compiled, or runs on the host, is left to `own`, whose messages have the nodes' names.
+
+    Args:
+        nodes: the nodes.
+        reads: the values that they read, by name.
+        wanted: the names of the values that they give.
+        target: what they are compiled for.
+    """
+
+    def __init__(self, nodes: Sequence[HostNode], reads: Mapping[str, Value], wanted: Sequence[str], target: Target) -> None:
+        self._own = target.deferred(taking(nodes), reads, wanted)
+        self._target = target
+        self._is_alone = any(True for node in nodes for _ in subgraphs.bodies(node.proto))
+        if self._is_alone:
+            return
+        names, alike = _renamed(nodes, reads)
+        self._reads = {names[name]: name for name, value in reads.items() if value.array is None}
+        self._wanted = {names[name]: name for name in wanted}
+        described = tuple((names[name], _described(value)) for name, value in reads.items())
+        key = SharedNodes, tuple(_told(node) for node in alike), described, tuple(self._wanted)
+        shared = target.kept.find(key)
+        if shared is None:
+            shared = DeferredNodes(
+                target.name,
+                target.model,
+                target.level,
+                taking(alike),
+                {names[name]: value.named(names[name]) for name, value in reads.items()},
+                [*self._wanted],
+                lambda program: target.run_late(_graphs_only(program), target),
+                target.kept,
+            )
+            target.kept.keep(key, shared, NODE_BYTES * len(alike))
+        self._shared: DeferredNodes = shared
+
+    def __call__(self, values: dict[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+        """What the nodes give for what they read, by name; `calls` gets the graphs that ran."""
+        if not self._is_alone:
+            try:
+                with suppress(CompileError):  # which the nodes tell by their own names
+                    return self._together(values, calls)
+            except _HasHostNodesError:
+                self._is_alone = True
+        if calls is not None:
+            calls.is_whole = False
+        return self._own(values)
+
+    def _together(self, values: dict[str, Any], calls: Calls | None) -> dict[str, Any]:
+        found = self._shared({name: values[own] for name, own in self._reads.items()}, self._target.on_host, calls)
+        return {own: found[name] for name, own in self._wanted.items()}
+
+
+def _graphs_only(program: Program) -> Program:
+    if not all(isinstance(part, GraphPart) for part in program.parts):
+        raise _HasHostNodesError
+    return program
+
+
+def _renamed(nodes: Sequence[HostNode], reads: Mapping[str, Value]) -> tuple[dict[str, str], list[HostNode]]:
+    """Names by the place of what they name, and the nodes with these."""
+    names = {name: f"read_{index}" for index, name in enumerate(reads)}
+    found = []
+    for index, node in enumerate(nodes):
+        proto = NodeProto()
+        proto.CopyFrom(node.proto)
+        proto.name, proto.doc_string = f"{proto.op_type}_{index}", ""
+        proto.input[:] = [names[name] if name else "" for name in proto.input]
+        for name in filter(None, proto.output):
+            names[name] = f"made_{len(names)}"
+        proto.output[:] = [names[name] if name else "" for name in proto.output]
+        found.append(HostNode(proto, node.opsets, {}, {}))
+    return names, found
+
+
+def _told(node: HostNode) -> Hashable:
+    return node.proto.SerializeToString(deterministic=True), tuple(sorted(node.opsets.items()))
+
+
+def _described(value: Value) -> Hashable:
+    """What nodes are compiled for of a value that they read. Whoever is told apart by the array holds it."""
+    described = None if value.described is None else value.described.SerializeToString(deterministic=True)
+    return value.element, value.sizes, value.kind, described, None if value.array is None else id(value.array)

@@ -1,5 +1,0 @@
-"""The project's site: a page for each operator, written from the classes, beside the pages of the checkout."""
-
-from dmlpy.site.build import Built, build
-
-__all__ = ["Built", "build"]

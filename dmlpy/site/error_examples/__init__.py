@@ -1,5 +1,0 @@
-"""Examples of error codes: short functions whose bodies the site shows, with the errors raised when the site is built."""
-
-from dmlpy.site.error_examples.example import Example, examples
-
-__all__ = ["Example", "examples"]

@@ -1,0 +1,103 @@
+"""The page of error codes has every code that dmlpy can tell, each with an example that gives it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dmlpy
+from dmlpy.description.descs import OperatorDesc
+from dmlpy.description.registry import OPERATORS
+from dmlpy.docs import error_examples
+from dmlpy.docs.error_examples import Example, examples
+from dmlpy.docs.error_examples.example import shows
+from dmlpy.docs.errors import WITHOUT_EXAMPLE, errors_page
+from dmlpy.docs.mistakes import mistakes
+from tests.support.pairwise import first_few
+
+SOURCE = Path(dmlpy.__file__).parent
+EMITTERS = {"Problem", "report", "refuse", "refusal", "_refused", "_error"}
+
+
+def codes_in(path: Path) -> Iterator[str]:
+    """The codes that a module can emit: the first text among the first arguments of a call that makes a problem, where it has a dot."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        if name not in EMITTERS:
+            continue
+        for argument in node.args[:2]:
+            match argument:
+                case ast.Constant(value=str(code)) if re.fullmatch(r"[a-z_0-9]+\.[a-z_0-9]+", code):
+                    yield code
+                    break  # behind it stands the place
+                case ast.JoinedStr(values=[ast.Constant(value="hazard."), *_]):
+                    yield from ("hazard.temporary", "hazard.persistent")
+
+
+def emitted() -> set[str]:
+    """Every code with a dot, and the names of the rules."""
+    found = {code for path in SOURCE.rglob("*.py") if "site" not in path.relative_to(SOURCE).parts for code in codes_in(path)}
+    return found | {name for kind in OPERATORS.values() for name in kind.rules()}
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda example: example.codes[0])
+def test_each_example_gives_its_codes(example: Example) -> None:
+    codes, message = example.message()
+    assert set(example.codes) <= set(codes)
+    assert all(f"[{code}]" in message for code in example.codes)
+    assert "shows(" not in example.code()
+
+
+def test_the_code_that_is_shown_gives_the_error_by_itself() -> None:
+    """Of two sections: with the imports of its module it stands alone."""
+    for name in ("array.shape", "graph.unfed"):
+        (example,) = [item for item in examples() if name in item.codes]
+        module = Path(error_examples.__file__).with_name(f"{example.section}.py").read_text(encoding="utf-8")
+        imports = [line for line in module.splitlines() if re.match(r"import |from (?!__future__)", line)]
+        scope: dict[str, object] = {}
+        *before, last = ast.parse("\n".join([*imports, example.code()])).body
+        exec(compile(ast.Module(before, []), name, "exec"), scope)
+        assert isinstance(last, ast.Expr)
+        try:
+            found = eval(compile(ast.Expression(last.value), name, "eval"), scope)
+        except dmlpy.DmlError as error:
+            found = error.problems
+        assert [problem.code for problem in found] == list(example.message()[0])
+
+
+def test_an_example_that_gives_no_error_is_refused() -> None:
+    @shows("size.equal")
+    def valid() -> list[object]:
+        return []
+
+    with pytest.raises(RuntimeError, match=r"size\.equal gives no error"):
+        Example(("size.equal",), valid).message()
+
+
+@pytest.mark.slow
+def test_every_code_has_an_example_or_a_reason() -> None:
+    broken = {kind.type_name: mistakes(kind) for kind in OPERATORS.values()}
+    text = errors_page(broken)
+    shown = set(re.findall(r"^### `([a-z_0-9.]+)`$", text, re.MULTILINE))
+    assert emitted() - shown - set(WITHOUT_EXAMPLE) == set()
+    assert set(WITHOUT_EXAMPLE) & shown == set(), "it has an example: remove the reason"
+    assert set(WITHOUT_EXAMPLE) <= emitted()
+    assert len(shown) > 200
+
+
+KINDS = list({kind.__module__: kind for kind in OPERATORS.values()}.values())
+KINDS += [kind for kind in OPERATORS.values() if kind not in KINDS]
+"""The operators, one of each module first."""
+
+
+@pytest.mark.parametrize("kind", first_few(KINDS, len({kind.__module__ for kind in KINDS})), ids=lambda kind: kind.short_name())
+def test_the_sample_of_every_operator_can_be_broken(kind: type[OperatorDesc]) -> None:
+    found = mistakes(kind)
+    assert {"tensor.missing", "field.form"} & found.keys()
+    assert len(found) >= 3
