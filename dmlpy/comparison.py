@@ -205,7 +205,7 @@ def _read(row: Array, written: TensorDesc, reader: TensorDesc) -> Array:
 
 
 def _viewed(data: Array, reader: TensorDesc) -> Array:
-    padded = np.pad(data, (0, max(0, reader.reached_bytes - len(data))))
+    padded = np.pad(data, (0, max(0, reader.extent_in_bytes - len(data))))
     return np.ndarray(reader.sizes, reader.data_type.numpy, padded.data, strides=reader.numpy_strides())
 
 

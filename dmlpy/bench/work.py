@@ -81,9 +81,9 @@ class Case:
         if isinstance(self.shape, LargeShape):
             return self.shape.bytes(self.which, self.dtype) * self.shape.row.sets(self.dtype)
         descs = self.shape.descs(self.which, self.dtype)
-        tensors = sum(tensor.reached_bytes for desc in descs for tensor in desc.tensors().values())
+        tensors = sum(tensor.extent_in_bytes for desc in descs for tensor in desc.tensors().values())
         first = next(iter(descs[0].tensors().values()))
-        return tensors + (sets - 1) * first.reached_bytes
+        return tensors + (sets - 1) * first.extent_in_bytes
 
 
 class Work(ABC):

@@ -153,7 +153,7 @@ class _Changes:
                 if not self._links[end]:
                     continue  # an input that feeds no node
                 others = [self.tensors[other] for other in self._links[end]]
-                self.tensors[end] = declared[index] if declared else max(others, key=lambda tensor: tensor.reached_bytes)
+                self.tensors[end] = declared[index] if declared else max(others, key=lambda tensor: tensor.extent_in_bytes)
                 ends[names[index] if names else f"{kind}_{index}"] = end
 
     def _slot(self, node: int, index: int, *, output: bool) -> End:

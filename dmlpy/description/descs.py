@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_
 from dmlpy.description import members as of_members
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.json_objects import plain, read_json, unwrap
-from dmlpy.description.markers import AttributeField, Breach, In, Limits, Slot, TensorField, rule
+from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_forms import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.members import MemberInfo, TypesSince
 from dmlpy.description.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.description.structs import Struct, c_value
-from dmlpy.description.support import Since, TypeSet, row_at
+from dmlpy.description.support import SupportRow, TypeSet, row_at
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import c_member, did_you_mean, listed, plural
 from dmlpy.messages.problems import MAX_TOLD, DescError, Problem
@@ -41,7 +41,7 @@ class OperatorDesc(Struct):
     beyond_directml: ClassVar[bool] = False
     """Whether DirectML lacks the operator, so that directml.h does not declare it and no feature level limits it."""
 
-    support: ClassVar[tuple[Since, ...]] = ()
+    support: ClassVar[tuple[SupportRow, ...]] = ()
     """The support table, lowest level first."""
 
     since: ClassVar[str] = ""
@@ -104,7 +104,7 @@ class OperatorDesc(Struct):
             yield TypesSince(level, row.when, row.dims_for(field.name), cls.types_in(row, field))
 
     @classmethod
-    def types_in(cls, row: Since, field: TensorField) -> TypeSet:
+    def types_in(cls, row: SupportRow, field: TensorField) -> TypeSet:
         """The element types that a row of the support table allows a tensor. Rows that hold for some attribute values may override them."""
         if not row.when:
             return row.types_for(field.marker.types)
@@ -205,7 +205,7 @@ class OperatorDesc(Struct):
         spans = [row.dims_for(name) for row in cls.support]
         return min(least for least, _ in spans), max(most for _, most in spans)
 
-    def rows(self) -> tuple[Since, ...]:
+    def rows(self) -> tuple[SupportRow, ...]:
         """The rows of the support table that apply to a desc with these attributes."""
         return tuple(row for row in self.support if row.applies_to(self))
 
@@ -597,7 +597,9 @@ class SomeOutputDesc(OperatorDesc):
     """An operator whose outputs are all optional."""
 
     @rule("at least one output is described")
-    def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def some_output(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         names = [field.name for field in self.outputs()]
         if not any(getattr(self, name) is not None for name in names):
-            yield Breach(names[0], "missing like every other output", f"at least one of {', '.join(names)}", remedy="use with_outputs(...)")
+            yield Violation(
+                names[0], "missing like every other output", f"at least one of {', '.join(names)}", remedy="use with_outputs(...)"
+            )

@@ -158,7 +158,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Breach:
+class Violation:
     """A violation that a `@rule` yields: the facts of a `Problem`, without the code."""
 
     path: str
@@ -168,7 +168,7 @@ class Breach:
     remedy: str | None = None
 
 
-RuleMethod = Callable[[Any, Sizes, FeatureLevel], Iterable[Breach]]
+RuleMethod = Callable[[Any, Sizes, FeatureLevel], Iterable[Violation]]
 
 
 def size(because: str) -> Callable[[Callable[[Any], int]], Callable[[Any], int]]:
@@ -200,7 +200,7 @@ def derived(text: str) -> Callable[[DerivedMethod], DerivedMethod]:
 
 
 def rule(text: str) -> Callable[[RuleMethod], RuleMethod]:
-    """Marks a method as a rule, which yields a `Breach` for each violation in the desc.
+    """Marks a method as a rule, which yields a `Violation` for each violation in the desc.
 
     The method's name is the problem's code; `text` states the rule for documentation.
     """

@@ -61,7 +61,7 @@ def show_dims(dims: tuple[int, int]) -> str:
 
 
 @dataclass(frozen=True, init=False)
-class Since:
+class SupportRow:
     """One row of a support table: it applies from `level` on, until a row of a higher level replaces it.
 
     Attributes:
@@ -111,12 +111,12 @@ def _span(dims: int | tuple[int, int]) -> tuple[int, int]:
     return (dims, dims) if isinstance(dims, int) else dims
 
 
-def row_at(support: Iterable[Since], level: FeatureLevel) -> Since:
+def row_at(support: Iterable[SupportRow], level: FeatureLevel) -> SupportRow:
     """The row that applies at a level; below the lowest level, the first row."""
     ordered = sorted(support, key=lambda row: row.level)
     return next((row for row in reversed(ordered) if row.level <= level), ordered[0])
 
 
-def level_for(support: Iterable[Since], above: FeatureLevel, accepts: Callable[[Since], bool]) -> FeatureLevel | None:
+def level_for(support: Iterable[SupportRow], above: FeatureLevel, accepts: Callable[[SupportRow], bool]) -> FeatureLevel | None:
     """The lowest level above the given one whose row satisfies a predicate."""
     return next((row.level for row in sorted(support, key=lambda row: row.level) if row.level > above and accepts(row)), None)

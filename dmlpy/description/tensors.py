@@ -124,7 +124,7 @@ class TensorDesc(Struct):
         return 1 + sum((size - 1) * stride for size, stride in zip(self.sizes, self.element_strides, strict=False))
 
     @cached_property
-    def reached_bytes(self) -> int:
+    def extent_in_bytes(self) -> int:
         """The bytes from the tensor's address to the end of the last element that it reaches."""
         return -(-self.span * self.data_type.bits // 8)
 
@@ -135,7 +135,7 @@ class TensorDesc(Struct):
             return self
         return TensorDesc(
             data_type=DataType.UINT8,
-            sizes=(self.reached_bytes,),
+            sizes=(self.extent_in_bytes,),
             guaranteed_base_offset_alignment=self.guaranteed_base_offset_alignment,
         )
 
@@ -147,7 +147,7 @@ class TensorDesc(Struct):
     @property
     def minimum_size_in_bytes(self) -> int:
         """The smallest legal TotalTensorSizeInBytes: the reached bytes rounded up to a multiple of 4 (DMLCalcBufferTensorSize)."""
-        return -(-self.reached_bytes // 4) * 4
+        return -(-self.extent_in_bytes // 4) * 4
 
     @property
     def size_in_bytes(self) -> int:
@@ -373,7 +373,7 @@ def covers(desc: TensorDesc, reader: TensorDesc) -> bool:
         desc: the tensor as it is written; it does not overlap itself.
         reader: the tensor as its memory is read.
     """
-    if reader.reached_bytes > desc.reached_bytes:
+    if reader.extent_in_bytes > desc.extent_in_bytes:
         return False
     if desc.element_count == desc.span:
         return True

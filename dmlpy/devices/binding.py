@@ -76,7 +76,7 @@ class Bound:
     @property
     def end(self) -> int:
         """The address after the last byte that the tensor reaches."""
-        return self.pointer + self.desc.reached_bytes
+        return self.pointer + self.desc.extent_in_bytes
 
     def values(self) -> np.ndarray[Any, Any]:
         """The tensor in host memory as an array, not copied: of 4-bit elements its bytes."""
@@ -163,9 +163,9 @@ def _place_buffer(device: Device, name: str, desc: TensorDesc, buffer: Buffer, *
     if not problems:
         if (where := device.place_of(pointer)) is not None:
             problems.append(_misplaced(device, name, where, "a buffer"))
-        if size < desc.reached_bytes:
-            why = f"{desc.summary()} reaches {desc.reached_bytes} bytes"
-            problems.append(Problem("buffer.size", name, f"a buffer of {size} bytes", f"at least {desc.reached_bytes} bytes", (why,)))
+        if size < desc.extent_in_bytes:
+            why = f"{desc.summary()} reaches {desc.extent_in_bytes} bytes"
+            problems.append(Problem("buffer.size", name, f"a buffer of {size} bytes", f"at least {desc.extent_in_bytes} bytes", (why,)))
     problems = problems or _alignment_problems(name, desc, pointer)
     return (None, problems) if problems else (Bound(name, desc, output, pointer, buffer), [])
 
@@ -453,7 +453,7 @@ def staged(desc: TensorDesc, values: np.ndarray[Any, Any] | None) -> np.ndarray[
     """New bytes of a described tensor: with the values of an array of valid form, or zeros."""
     if values is not None and int4_type(values.dtype) is not None:
         return packed_tensor(values.astype(desc.data_type.unpacked), desc)
-    data = np.zeros(desc.reached_bytes, np.uint8)
+    data = np.zeros(desc.extent_in_bytes, np.uint8)
     if values is not None:
         strided(data, desc)[...] = values
     return data

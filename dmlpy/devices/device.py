@@ -208,7 +208,7 @@ class Device(ABC):
         try:
             return {name: self.empty(desc, stream) for name, desc in descs.items()}
         except DeviceError as error:
-            raise self.with_sizes(error, sum([desc.reached_bytes for desc in descs.values()]), purpose) from error
+            raise self.with_sizes(error, sum([desc.extent_in_bytes for desc in descs.values()]), purpose) from error
 
     def require(self, size: int, purpose: str) -> None:
         """Raises DeviceError (E_OUTOFMEMORY) if it is known that this many bytes cannot be allocated now."""

@@ -122,7 +122,7 @@ class CompiledOperator:
         lines = [] if self._plan.strategy is None else [f"strategy: {self._plan.strategy}"]
         lines.append(self._plan.describe())
         if self.flags:
-            heeded = self.flags & self._plan.heeded_flags
+            heeded = self.flags & self._plan.supported_flags
             ignored = self.flags ^ heeded
             words = [str(heeded)] * bool(heeded) + [f"{ignored} (no effect here)"] * bool(ignored)
             lines.append(f"flags: {', '.join(words)}")
@@ -290,7 +290,7 @@ class CompiledOperator:
             raise BindError(self.name, problems)
         absent = {name: desc for name, desc in tables.outputs.descs.items() if name not in values}
         purpose = f"{self.name} with its outputs and scratch"
-        device.require((needed if scratch is None else 0) + sum([desc.reached_bytes for desc in absent.values()]), purpose)
+        device.require((needed if scratch is None else 0) + sum([desc.extent_in_bytes for desc in absent.values()]), purpose)
         if absent:
             made = device.outputs(absent, handle, purpose)
             values.update(made)
@@ -299,7 +299,7 @@ class CompiledOperator:
         launch = self._launch(bound, memory.pointer, None if persistent is None else persistent.pointer)
         device.dispatched(launch, self.name, [memory] if persistent is None else [memory, persistent])(handle)
         for host, item in copied_back:
-            data = np.frombuffer(device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
+            data = np.frombuffer(device.read(item.pointer, item.desc.extent_in_bytes, handle), np.uint8)
             binding.copy_back(data, item.desc, host)
         for name in tables.reserves:
             values[name] = Reserve.of(values[name], self._reserve_configuration)
@@ -385,7 +385,7 @@ class CompiledOperator:
             places = {item.name: item for item in bound}
             for limit in self._limits:
                 if (item := places.get(limit.name)) is not None:
-                    data = self.device.read(item.pointer, item.desc.reached_bytes, handle)
+                    data = self.device.read(item.pointer, item.desc.extent_in_bytes, handle)
                     problems += _checked(limit, binding.strided(np.frombuffer(data, np.uint8), item.desc))
         return problems
 

@@ -34,12 +34,12 @@ class OwningPlan(Plan):
     def __init__(self, plan: Plan, names: tuple[str, ...], desc: OperatorDesc, device: Device) -> None:
         self._plan, self._device = plan, device
         tensors = desc.tensors()
-        self._layout = Layout([(name, (tensors[name].reached_bytes,), np.dtype(np.uint8)) for name in names], _ALIGNMENT)
+        self._layout = Layout([(name, (tensors[name].extent_in_bytes,), np.dtype(np.uint8)) for name in names], _ALIGNMENT)
         self.constants = names
         self.persistent_size = self._layout.size
         self.temporary_size = self.prepared_temporary_size = plan.temporary_size
         self.capturable = plan.capturable
-        self.heeded_flags = plan.heeded_flags
+        self.supported_flags = plan.supported_flags
         self.strategy = plan.strategy
 
     def load(self) -> None:

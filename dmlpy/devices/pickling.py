@@ -124,7 +124,7 @@ def version_refused(writer: str) -> Refused | None:
 
 def host_bytes(item: Bound, device: Device, handle: int) -> Bytes:
     """A copy of a tensor's bytes in host memory, in the layout of its desc; waits for the work on the stream."""
-    return np.frombuffer(device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
+    return np.frombuffer(device.read(item.pointer, item.desc.extent_in_bytes, handle), np.uint8)
 
 
 def packed_bytes(device: Device, memory: Memory, size: int) -> Bytes:

@@ -132,7 +132,7 @@ class Plan(ABC):
     capturable: bool = False
     """Whether a bound launch gains by being captured once and replayed (a CUDA graph)."""
 
-    heeded_flags: ExecutionFlags = ExecutionFlags.NONE
+    supported_flags: ExecutionFlags = ExecutionFlags.NONE
     """Which of the execution flags that it was made with change what it does."""
 
     strategy: str | None = None

@@ -229,7 +229,7 @@ class GraphBuilder:
         written = self._nodes[value.node].output_slots()[value.index].tensor
         if written is None or value.tensor == written:
             return True
-        same = value.tensor.reached_bytes == written.reached_bytes and value.tensor.data_type is written.data_type
+        same = value.tensor.extent_in_bytes == written.extent_in_bytes and value.tensor.data_type is written.data_type
         return same and value.tensor.is_packed and covers(written, value.tensor)
 
     def _own(self, value: Any) -> Value:

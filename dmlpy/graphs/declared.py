@@ -40,13 +40,13 @@ def _input_problems(graph: GraphDesc, sound: set[int]) -> Iterator[Problem]:
             continue
         declared = graph.input_tensors[edge.graph_input_index]
         path = f"input_tensors[{edge.graph_input_index}]"
-        too_small = tensor.reached_bytes > declared.size_in_bytes
+        too_small = tensor.extent_in_bytes > declared.size_in_bytes
         if not too_small and (declared.flags is TensorFlags.OWNED_BY_DML) == (tensor.flags is TensorFlags.OWNED_BY_DML):
             continue
         read = f"{graph.label(edge.to_node_index)}: {c_path(reader.place)} is {tensor.summary()}"
         if too_small:
             found = f"{graph.input_label(edge.graph_input_index)} of {declared.size_in_bytes} bytes"
-            expected = f"at least the {tensor.reached_bytes} bytes that a node reads"
+            expected = f"at least the {tensor.extent_in_bytes} bytes that a node reads"
             yield Problem("graph.input_tensor", path, found, expected, (read,))
         if (declared.flags is TensorFlags.OWNED_BY_DML) != (tensor.flags is TensorFlags.OWNED_BY_DML):
             expected = f"{tensor.flags}, as a node that reads it says"
@@ -59,7 +59,7 @@ def _output_problems(graph: GraphDesc, sound: set[int]) -> Iterator[Problem]:
         if edge.graph_output_index not in sound or writer is None or (tensor := _sound(writer)) is None:
             continue
         declared = graph.output_tensors[edge.graph_output_index]
-        if tensor.reached_bytes != declared.reached_bytes or not covers(tensor, declared):
+        if tensor.extent_in_bytes != declared.extent_in_bytes or not covers(tensor, declared):
             why = f"{graph.label(edge.from_node_index)}: {c_path(writer.place)} is {tensor.summary()}"
             remedy = "ELEMENT_WISE_IDENTITY writes the elements in another order"
             path, expected = f"output_tensors[{edge.graph_output_index}]", "the bytes that the node writes"

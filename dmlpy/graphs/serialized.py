@@ -323,8 +323,8 @@ class _Reading:
                 continue
             tensor = self.nodes[edge.to_node_index].input_slots()[edge.to_node_input_index].tensor
             size = sizes.setdefault(constant.path, constant.path.stat().st_size)
-            if tensor is not None and not tensor.reached_bytes <= size <= tensor.size_in_bytes:
-                least = "" if tensor.reached_bytes == tensor.size_in_bytes else f"{tensor.reached_bytes} to "
+            if tensor is not None and not tensor.extent_in_bytes <= size <= tensor.size_in_bytes:
+                least = "" if tensor.extent_in_bytes == tensor.size_in_bytes else f"{tensor.extent_in_bytes} to "
                 expected = f"{least}{tensor.size_in_bytes} bytes"
                 why = (f"node {edge.to_node_index} {brief(self.nodes[edge.to_node_index].name)} reads it as {tensor.summary()}",)
                 self.problems.append(Problem("file.size", "constants", f"{constant.path.name} of {size} bytes", expected, why))

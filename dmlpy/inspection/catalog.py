@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.description.support import Since
+    from dmlpy.description.support import SupportRow
     from dmlpy.devices import Device
 
 _VERIFIED = Path(__file__).with_name("verified.toml")
@@ -126,18 +126,18 @@ def _growth(kind: type[OperatorDesc], level: FeatureLevel) -> Iterator[str]:
             yield f"{c_member(attribute.name)} {' or '.join(members)}"
 
 
-def _replaced(kind: type[OperatorDesc], row: Since) -> list[Since]:
+def _replaced(kind: type[OperatorDesc], row: SupportRow) -> list[SupportRow]:
     """The rows that apply below a row's level to the same desc: one, unless rows begin to differ by attribute values."""
     older = [other for other in kind.support if other.level < row.level and _overlap(other, row)]
     newest = max((other.level for other in older), default=None)
     return [other for other in older if other.level is newest]
 
 
-def _overlap(one: Since, other: Since) -> bool:
+def _overlap(one: SupportRow, other: SupportRow) -> bool:
     return all(set(values) & set(other.when[name]) for name, values in one.when.items() if name in other.when)
 
 
-def _difference(kind: type[OperatorDesc], row: Since, older: Sequence[Since]) -> Iterator[str]:
+def _difference(kind: type[OperatorDesc], row: SupportRow, older: Sequence[SupportRow]) -> Iterator[str]:
     if not older:
         yield f"{support.show_dims(row.dims)}, {', '.join(f'{name} {support.show(types)}' for name, types in row.types.items())}"
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description import support
 from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import OPERATORS
-from dmlpy.description.support import Since, row_at
+from dmlpy.description.support import SupportRow, row_at
 from dmlpy.inspection.samples import example
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
@@ -47,7 +47,7 @@ class Explanation:
     fields: tuple[MemberInfo, ...]
     sizes: dict[str, str]
     rules: dict[str, str]
-    rows: tuple[Since, ...]
+    rows: tuple[SupportRow, ...]
     example: str
 
     def members(self) -> Table:
@@ -157,14 +157,14 @@ def _type_headings(kind: type[OperatorDesc]) -> tuple[str, ...]:
     return ("types",) if len(variables) == 1 else tuple(f"types of {', '.join(names)}" for names in variables.values())
 
 
-def _types(kind: type[OperatorDesc], row: Since) -> tuple[str, ...]:
+def _types(kind: type[OperatorDesc], row: SupportRow) -> tuple[str, ...]:
     return tuple(support.show(row.types_for(variable)) for variable in _variables(kind))
 
 
-def _dims(kind: type[OperatorDesc], row: Since) -> str:
+def _dims(kind: type[OperatorDesc], row: SupportRow) -> str:
     own = "".join(f"; {name} {support.show_span(dims)}" for name, dims in row.dims_of.items() if dims != row.dims)
     return support.show_span(row.dims) + own
 
 
-def _when(row: Since) -> str:
+def _when(row: SupportRow) -> str:
     return ", ".join(f"{name} {' or '.join(map(str, values))}" for name, values in row.when.items())

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, rule
+from dmlpy.description.markers import In, Limits, Out, Violation, rule
 from dmlpy.description.member_forms import Float, Uints, brief, default, entries, read_by
 from dmlpy.description.sizes import MAX_SIZE, Sizes
-from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, Since
+from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 
-FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), Since("2_0", dims=(4, 5), T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
-INTEGERS_FROM_5_1 = (*FROM_1_0, Since("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32))
+FROM_1_0 = (SupportRow("1_0", dims=4, T=FLOATS), SupportRow("2_0", dims=(4, 5), T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
+INTEGERS_FROM_5_1 = (*FROM_1_0, SupportRow("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32))
 
 
 class ActivationDesc(FusableDesc):
@@ -97,7 +97,7 @@ class ActivationGeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_GELU"):
     """DML_ACTIVATION_GELU_OPERATOR_DESC: x times the normal distribution function of x, exact, not approximated by tanh."""
 
     formula = "y = 0.5 * x * (1 + erf(x / sqrt(2)))"
-    support = (Since("5_1", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("5_1", dims=(1, 8), T=FLOATS),)
 
 
 class ActivationEluDesc(ElementWiseActivationDesc, dml="ACTIVATION_ELU"):
@@ -113,14 +113,14 @@ class ActivationCeluDesc(ElementWiseActivationDesc, dml="ACTIVATION_CELU"):
     """DML_ACTIVATION_CELU_OPERATOR_DESC: x, exponential below 0 and smooth at 0 for every alpha."""
 
     formula = "y = max(0, x) + min(0, alpha * (exp(x / alpha) - 1))"
-    support = (Since("3_0", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("3_0", dims=(1, 8), T=FLOATS),)
     alpha: Float = default(1.0)
     """Minus the limit of y for negative x. It is not 0."""
 
     @rule("alpha is not 0: it divides")
-    def celu_alpha(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def celu_alpha(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.alpha == 0:
-            yield Breach("alpha", "0", "any number but 0", ("the function divides by alpha",))
+            yield Violation("alpha", "0", "any number but 0", ("the function divides by alpha",))
 
 
 class ActivationLeakyReluDesc(ElementWiseActivationDesc, dml="ACTIVATION_LEAKY_RELU"):
@@ -213,12 +213,12 @@ class ActivationSoftplusDesc(ElementWiseActivationDesc, dml="ACTIVATION_SOFTPLUS
     """How close the function is to max(0, x): at least 1, from feature level 6_4 on above 0."""
 
     @rule("steepness is at least 1 before 6_4, and positive from 6_4 on")
-    def softplus_steepness(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def softplus_steepness(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if not self.steepness > 0:
-            yield Breach("steepness", f"{self.steepness:g}", "a number above 0", ("the function divides by steepness",))
+            yield Violation("steepness", f"{self.steepness:g}", "a number above 0", ("the function divides by steepness",))
         elif self.steepness < 1 and level < FeatureLevel.FL_6_4:
             remedy = "feature level 6_4 takes a steepness below 1"
-            yield Breach("steepness", f"{self.steepness:g}", f"at least 1 at feature level {level}", remedy=remedy)
+            yield Violation("steepness", f"{self.steepness:g}", f"at least 1 at feature level {level}", remedy=remedy)
 
 
 class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
@@ -230,9 +230,9 @@ class ActivationShrinkDesc(ElementWiseActivationDesc, dml="ACTIVATION_SHRINK"):
 
     formula = "y = x - bias where x > threshold, x + bias where x < -threshold, else 0"
     support = (
-        Since("2_0", dims=(4, 5), T=FLOATS),
-        Since("3_0", dims=(1, 8), T=FLOATS),
-        Since("5_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("2_0", dims=(4, 5), T=FLOATS),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS),
+        SupportRow("5_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
     )
     bias: Float = default(0.0)
     """The number that moves x towards 0."""
@@ -245,7 +245,7 @@ class ActivationSwishDesc(ElementWiseDesc, LoneActivationDesc, dml="ACTIVATION_S
     """DML_ACTIVATION_SWISH_OPERATOR_DESC: x times a sigmoid of it."""
 
     formula = "y = x * sigmoid(sigmoid_input_scale * x) = x / (1 + exp(-sigmoid_input_scale * x))"
-    support = (Since("6_2", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("6_2", dims=(1, 8), T=FLOATS),)
     sigmoid_input_scale: Float = default(1.0)
     """The scale of x inside the sigmoid."""
 
@@ -254,7 +254,7 @@ class ActivationHardSwishDesc(ElementWiseDesc, LoneActivationDesc, dml="ACTIVATI
     """DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC: x times HARD_SIGMOID of it."""
 
     formula = "y = x * max(0, min(alpha * x + beta, 1))"
-    support = (Since("6_2", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("6_2", dims=(1, 8), T=FLOATS),)
     alpha: Float = default(0.2)
     """The slope of the factor."""
 
@@ -290,9 +290,9 @@ class ActivationReluGradDesc(ElementWiseDesc, ActivationDesc, dml="ACTIVATION_RE
     formula = "dx = dy where x > 0, else 0"
     fusable = False
     support = (
-        Since("3_0", dims=(1, 8), T=FLOATS),
-        Since("4_0", dims=(1, 8), T=FLOATS),
-        Since("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS),
+        SupportRow("4_0", dims=(1, 8), T=FLOATS),
+        SupportRow("5_1", dims=(1, 8), T=FLOATS_SIGNED_TO_32),
     )
 
     input_tensor: Annotated[TensorDesc | None, In("*sizes", required=True)] = None
@@ -311,7 +311,7 @@ class RowActivationDesc(LoneActivationDesc):
     support = FROM_1_0
 
     @rule("without its leading ones the tensor has at most 2 dimensions")
-    def effective_rank(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def effective_rank(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         tensor = self.input_tensor
         sizes = () if tensor is None else tensor.sizes
         leading = next((axis for axis, size in enumerate(sizes) if size != 1), len(sizes))
@@ -323,7 +323,7 @@ class RowActivationDesc(LoneActivationDesc):
         if 1 <= rows <= MAX_SIZE and tensor.is_packed and (self.output_tensor is None or self.output_tensor.is_packed):
             same = [*[1] * (len(sizes) - 2), rows, sizes[-1]]
             remedy = f"along the last dimension, sizes {same} of input and output are the same; {remedy}"
-        yield Breach("input_tensor.sizes", found, "at most 2", remedy=remedy)
+        yield Violation("input_tensor.sizes", found, "at most 2", remedy=remedy)
 
 
 class ActivationSoftmaxDesc(RowActivationDesc, dml="ACTIVATION_SOFTMAX"):
@@ -348,7 +348,7 @@ class AxesActivationDesc(LoneActivationDesc):
     """A function of groups of elements: those that differ only along the listed axes."""
 
     c_counts: ClassVar[Mapping[str, str]] = {"AxisCount": "axes"}
-    support = (Since("5_1", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("5_1", dims=(1, 8), T=FLOATS),)
     axes: Annotated[Uints, Limits(axis_of="sizes")]
     """The dimensions that a group extends along. With the last one alone, groups are rows."""
 
@@ -403,13 +403,13 @@ def _as_function(value: Any) -> FusableDesc:
     return value if isinstance(value, FusableDesc) else _as_activation(value)
 
 
-def unfusable(path: str, activation: ActivationDesc | None, why: str) -> Iterable[Breach]:
+def unfusable(path: str, activation: ActivationDesc | None, why: str) -> Iterable[Violation]:
     """Yields a breach if DirectML does not fuse the activation at `path` into the operator."""
     if activation is not None and not activation.fusable:
-        yield Breach(path, activation.type_name, "an element-wise activation that DirectML fuses", (why,))
+        yield Violation(path, activation.type_name, "an element-wise activation that DirectML fuses", (why,))
 
 
-def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLevel, also: Mapping[str, str]) -> Iterable[Breach]:
+def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLevel, also: Mapping[str, str]) -> Iterable[Violation]:
     """Checks as `unfusable` does, for an operator that fuses more functions: `also` maps their short names to the level of each."""
     if function is None or (isinstance(function, ActivationDesc) and function.fusable):
         return
@@ -417,7 +417,7 @@ def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLe
     if since is None or FeatureLevel.parse(since) > level:
         more = "".join(f", or from feature level {brought} on {name}" for name, brought in also.items())
         remedy = None if since is None else f"feature level {since} takes it"
-        yield Breach(path, function.type_name, f"an element-wise activation that DirectML fuses{more}", remedy=remedy)
+        yield Violation(path, function.type_name, f"an element-wise activation that DirectML fuses{more}", remedy=remedy)
 
 
 if TYPE_CHECKING:

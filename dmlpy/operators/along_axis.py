@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, Limits, Slot, TensorField, rule
+from dmlpy.description.markers import Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_forms import Uint
 from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError, align, parse
 from dmlpy.description.tensors import TensorDesc
@@ -83,11 +83,11 @@ class AlongAxisDesc(OperatorDesc):
         return [length if axis == self.axis else _as_held(known, f"sizes[{axis}]") for axis in range(dimension_count)]
 
     @rule("along axis, and nowhere else, the tensors may differ")
-    def axis_choice(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def axis_choice(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.meant_axis is not None:
             why = (f"the tensors differ along dimension {self.meant_axis} alone, and fit together there",)
             remedy = f"if dimension {self.axis} is meant, all tensors have one size along dimension {self.meant_axis}"
-            yield Breach("axis", str(self.axis), str(self.meant_axis), why, remedy)
+            yield Violation("axis", str(self.axis), str(self.meant_axis), why, remedy)
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         told, dimension_count = self.along_axis.get(field.name), known.get("len(sizes)", 0)

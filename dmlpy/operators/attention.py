@@ -13,10 +13,10 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MultiheadAttentionMaskType
-from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.support import FLOATS, INT32, Since
+from dmlpy.description.support import FLOATS, INT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
 # The parts of query, key and value that each input provides.
@@ -261,7 +261,7 @@ class AttentionDesc(OperatorDesc):
         return Told(past + new, f"past_sequence_length + {symbol} = {past} + {new}")
 
     @rule("query, key and value are each given once, alone or stacked; key and value also by the past alone")
-    def attention_inputs(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def attention_inputs(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         given: dict[str, str] = {}
         for name, parts in _GIVES.items():
             if getattr(self, name) is None:
@@ -269,15 +269,15 @@ class AttentionDesc(OperatorDesc):
             others = dict.fromkeys(given[part] for part in parts if part in given)
             if others:
                 why = (f"it holds {' and '.join(parts)}",)
-                yield Breach(name, f"given beside {' and '.join(others)}", "query, key and value each once", why)
+                yield Violation(name, f"given beside {' and '.join(others)}", "query, key and value each once", why)
             given = dict.fromkeys(parts, name) | given
         for part in ("query", "key", "value"):
             if part not in given and not (self._keys_of_past and part != "query"):
                 places = [name for name, parts in _GIVES.items() if part in parts]
-                yield Breach(places[0], "missing", f"a {part}: {', '.join(places[:-1])} or {places[-1]}")
+                yield Violation(places[0], "missing", f"a {part}: {', '.join(places[:-1])} or {places[-1]}")
 
     @rule("the widths of query, key and value are multiples of the numbers of heads")
-    def head_count_divides(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def head_count_divides(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         counts = [getattr(self, name) for name in self.head_counts]
         if self._counts is not None or not all(1 <= count <= MAX_SIZE for count in counts):
             return
@@ -285,25 +285,25 @@ class AttentionDesc(OperatorDesc):
         for name, width, index in self._widths:
             if self.head_counts[index] not in told:
                 told.add(self.head_counts[index])
-                yield Breach(self.head_counts[index], str(counts[index]), f"a divisor of {width}, the last size of {name}")
+                yield Violation(self.head_counts[index], str(counts[index]), f"a divisor of {width}, the last size of {name}")
 
     @rule("a mask is given if and only if mask_type is not NONE")
-    def mask_with_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def mask_with_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.mask_tensor is None and self.mask_type is not MultiheadAttentionMaskType.NONE:
-            yield Breach("mask_tensor", "missing", "a mask", (f"mask_type is {self.mask_type}",), "mask_type=NONE is without a mask")
+            yield Violation("mask_tensor", "missing", "a mask", (f"mask_type is {self.mask_type}",), "mask_type=NONE is without a mask")
         if self.mask_tensor is not None and self.mask_type is MultiheadAttentionMaskType.NONE:
             names = [item for item in MultiheadAttentionMaskType.spellings() if item != "NONE"]
-            yield Breach("mask_type", "NONE", " or ".join(names), ("there is a mask_tensor",))
+            yield Violation("mask_type", "NONE", " or ".join(names), ("there is a mask_tensor",))
 
     @rule("past keys and past values are both given or both absent")
-    def past_pair(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def past_pair(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         absent = [name for name in ("past_key_tensor", "past_value_tensor") if getattr(self, name) is None]
         if len(absent) == 1:
             other = "past_value_tensor" if absent == ["past_key_tensor"] else "past_key_tensor"
-            yield Breach(absent[0], "missing", f"a tensor: {other} is given", ("each key has a value",))
+            yield Violation(absent[0], "missing", f"a tensor: {other} is given", ("each key has a value",))
 
     @rule("a relative position bias, and a mask of booleans, have the sizes [B, heads, S, T] of the scores, or 1 where they repeat")
-    def score_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def score_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         symbols = ("batch_size", "heads", "sequence_length", "total_sequence_length")
         names = ["relative_position_bias_tensor"]
         names += ["mask_tensor"] if self.mask_type is MultiheadAttentionMaskType.BOOLEAN else []
@@ -318,7 +318,7 @@ class AttentionDesc(OperatorDesc):
                 value = known.get(symbol, 1 if symbol == "1" else size)
                 if size > 1 and size != value:
                     why = (f"{name} is [{', '.join(terms)}]", *((known.why(symbol),) if symbol in known else ()))
-                    yield Breach(f"{name}.sizes[{axis}]", str(size), "1" if value == 1 else f"1 or {symbol} = {value}", why, remedy)
+                    yield Violation(f"{name}.sizes[{axis}]", str(size), "1" if value == 1 else f"1 or {symbol} = {value}", why, remedy)
 
 
 class MultiheadAttentionDesc(AttentionDesc, dml="MULTIHEAD_ATTENTION"):
@@ -339,7 +339,7 @@ class MultiheadAttentionDesc(AttentionDesc, dml="MULTIHEAD_ATTENTION"):
     formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head"
     head_counts = ("head_count", "head_count")
     support = (
-        Since(
+        SupportRow(
             "6_1",
             dims=(3, 5),
             dims_of={
@@ -380,7 +380,7 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head of the queries and its group's K and V"
     head_counts = ("query_head_count", "key_value_head_count")
     support = (
-        Since(
+        SupportRow(
             "6_3",
             dims=(3, 5),
             dims_of=MultiheadAttentionDesc.support[0].dims_of | {"past_sequence_lengths_tensor": (1, 5)},
@@ -415,12 +415,12 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
         return Told(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else told
 
     @rule("heads of the queries share those of keys and values in groups of equal size; stacked, there are as many")
-    def head_groups(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def head_groups(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         queries, keys = self.query_head_count, self.key_value_head_count
         if not (1 <= queries <= MAX_SIZE and 1 <= keys <= MAX_SIZE):
             return
         stacked = next((name for name, parts in _GIVES.items() if {"query", "key"} <= {*parts} and getattr(self, name) is not None), None)
         if stacked is not None and keys != queries:
-            yield Breach("key_value_head_count", str(keys), f"query_head_count = {queries}", (f"{stacked} holds query and key",))
+            yield Violation("key_value_head_count", str(keys), f"query_head_count = {queries}", (f"{stacked} holds query and key",))
         elif queries % keys:
-            yield Breach("key_value_head_count", str(keys), f"a divisor of query_head_count = {queries}")
+            yield Violation("key_value_head_count", str(keys), f"a divisor of query_head_count = {queries}")

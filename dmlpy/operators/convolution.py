@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.operators.activation import FusedFunction, unfusable_function
 from dmlpy.operators.windows import SlidingDesc, channels_first
@@ -66,11 +66,11 @@ class ConvolvingDesc(SlidingDesc):
         return Told(channels // groups, f"input_channels / group_count = {channels} / {groups}")
 
     @rule("group_count divides the channels of the input and of the output")
-    def groups_of_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def groups_of_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         told = len(self.input_tensor.sizes) <= self.rank  # which of more dimensions are the channels?
         for symbol in ("input_channels", "output_channels") if told else ("output_channels",):
             if symbol in known and self.group_count >= 1 and known[symbol] % self.group_count:
-                yield Breach("group_count", str(self.group_count), f"a divisor of {symbol} = {known[symbol]}", (known.why(symbol),))
+                yield Violation("group_count", str(self.group_count), f"a divisor of {symbol} = {known[symbol]}", (known.why(symbol),))
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         if field.name == "bias_tensor":
@@ -157,7 +157,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     c_counts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "DimensionCount": ("strides", "dilations", "start_padding", "end_padding", "output_padding")
     }
-    support = (Since("1_0", dims=(4, 5), T=FLOATS), Since("4_0", dims=(3, 5), T=FLOATS))
+    support = (SupportRow("1_0", dims=(4, 5), T=FLOATS), SupportRow("4_0", dims=(3, 5), T=FLOATS))
 
     input_tensor: Annotated[TensorDesc, In("batch input_channels *spatial"), After()]
     """The input x. The spatial dimensions are height and width, a width alone, or depth, height and width."""
@@ -256,18 +256,18 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return sizes
 
     @rule("forward: the window, spread by its dilations, fits into the padded tensor that it slides over")
-    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         return () if self.backward else super().window_fits(known, level)
 
     @rule("backward: start_padding and end_padding leave something of the output")
-    def padding_cuts(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def padding_cuts(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for axis, (value, numbers) in enumerate(self._transposed_sizes(known) if self.backward else ()):
             if value < 1:
                 name, other = ("start", "end") if self.start_padding[axis] > self.end_padding[axis] else ("end", "start")
                 given = getattr(self, f"{name}_padding")[axis]
                 expected = f"at most {given + value - 1} beside {other}_padding[{axis}]" if given + value > 0 else "less"
                 why = (f"the output's size would be {value} = {numbers}",)
-                yield Breach(f"{name}_padding[{axis}]", str(given), expected, why)
+                yield Violation(f"{name}_padding[{axis}]", str(given), expected, why)
 
     def _channels_last(self, known: Sizes) -> str | None:
         return None if self.backward else super()._channels_last(known)
@@ -285,5 +285,5 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return None
 
     @rule("the fused function is one that DirectML fuses into a convolution: element-wise, from 6_0 on CLIP")
-    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from unfusable_function("fused_activation", self.fused_activation, level, {"ELEMENT_WISE_CLIP": "6_0"})

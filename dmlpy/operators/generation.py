@@ -12,7 +12,7 @@ from dmlpy.description.enums import RandomGeneratorType
 from dmlpy.description.markers import In, Limits, Out, derived
 from dmlpy.description.member_forms import Float, Int, Scalar, Spelled, SpelledType, default
 from dmlpy.description.sizes import Derived, Sizes
-from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, Since
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import Problem
 
@@ -22,10 +22,10 @@ class DiagonalMatrixDesc(OperatorDesc, dml="DIAGONAL_MATRIX"):
 
     formula = "output[..., y, x] = value where x == y + offset, else 0"
     support = (
-        Since("2_0", dims=4, T=FLOATS),
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("4_0", dims=(2, 4), T=FLOATS_INTEGERS_TO_32),
-        Since("5_1", dims=(2, 4), T=ALL_BUT_4_BITS),
+        SupportRow("2_0", dims=4, T=FLOATS),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_0", dims=(2, 4), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("5_1", dims=(2, 4), T=ALL_BUT_4_BITS),
     )
 
     output_tensor: Annotated[TensorDesc, Out("*batch output_height output_width")]
@@ -46,7 +46,7 @@ class DiagonalMatrix1Desc(OperatorDesc, dml="DIAGONAL_MATRIX1"):
     """
 
     formula = "output[..., y, x] = value where x - y lies in the band, else input[..., y, x]"
-    support = (Since("5_1", dims=(2, 4), T=ALL_BUT_4_BITS),)
+    support = (SupportRow("5_1", dims=(2, 4), T=ALL_BUT_4_BITS),)
     scalars = {"value": "value_data_type"}
 
     input_tensor: Annotated[TensorDesc | None, In("*batch output_height output_width")] = None
@@ -73,9 +73,9 @@ class FillValueConstantDesc(OperatorDesc, dml="FILL_VALUE_CONSTANT"):
 
     formula = "output = value"
     support = (
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
     scalars = {"value": "value_data_type"}
     in_place = True
@@ -99,9 +99,9 @@ class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
 
     formula = "output[i] = value_start + i * value_delta"
     support = (
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
     )
     scalars = {"value_start": "value_data_type", "value_delta": "value_data_type"}
     in_place = True
@@ -138,7 +138,7 @@ class RandomGeneratorDesc(OperatorDesc, dml="RANDOM_GENERATOR"):
     """
 
     formula = "output[4i ... 4i + 3] = philox_4x32_10(counter + i, key), output_state = (counter + ceil(elements / 4), key)"
-    support = (Since("3_0", dims=4), Since("4_0", dims=(1, 8)))
+    support = (SupportRow("3_0", dims=4), SupportRow("4_0", dims=(1, 8)))
 
     input_state_tensor: Annotated[TensorDesc, In("*ones 6", UINT32)]
     """The state to start from."""

@@ -13,20 +13,20 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Uint
 from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, Since
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.messages.naming import plural
 from dmlpy.operators.along_axis import AlongAxisDesc
 
 FROM_3_0 = (
-    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
-    Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, I=INTEGERS_32_AND_64),
+    SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+    SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, I=INTEGERS_32_AND_64),
 )
-FROM_2_1 = (Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32), *FROM_3_0)
-FROM_1_0 = (Since("1_0", dims=4, T=FLOATS, I=UINT32), *FROM_2_1)
+FROM_2_1 = (SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32), *FROM_3_0)
+FROM_1_0 = (SupportRow("1_0", dims=4, T=FLOATS, I=UINT32), *FROM_2_1)
 
 
 def _of_rank(sizes: Sequence[int], dimension_count: int) -> tuple[int, ...]:
@@ -101,11 +101,13 @@ class PickDesc(OperatorDesc):
         return f"put ones in front: sizes {[*(1,) * (most - len(own)), *own]}"
 
     @rule("no more dimensions are actual than a tensor has")
-    def dimension_count_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def dimension_count_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for attribute, name in self.counted.items():
             value, dimension_count = getattr(self, attribute), len(getattr(self, name).sizes)
             if value > dimension_count:
-                yield Breach(attribute, str(value), f"at most {dimension_count}", (f"{name} has {plural(dimension_count, 'dimension')}",))
+                yield Violation(
+                    attribute, str(value), f"at most {dimension_count}", (f"{name} has {plural(dimension_count, 'dimension')}",)
+                )
 
     def _wrong_padding(self, attribute: str) -> list[int]:
         """A tensor's dimensions, in front of the actual ones that an attribute counts, whose size is not 1."""
@@ -115,17 +117,17 @@ class PickDesc(OperatorDesc):
         return [axis for axis, size in enumerate(sizes[: len(sizes) - value]) if size > 1]
 
     @rule("dimensions in front of the actual ones are 1")
-    def padding_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def padding_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for attribute, name in self.counted.items():
             value, sizes = getattr(self, attribute), getattr(self, name).sizes
             wrong = self._wrong_padding(attribute)
             for axis in wrong:
                 why = (f"{attribute} is {value}: dimensions before the last {value} are padding",)
                 remedy = f"with {attribute}={len(sizes) - wrong[0]} it would count"
-                yield Breach(f"{name}.sizes[{axis}]", str(sizes[axis]), "1", why, remedy)
+                yield Violation(f"{name}.sizes[{axis}]", str(sizes[axis]), "1", why, remedy)
 
     @rule("the picked blocks have no more dimensions than the tensors")
-    def picked_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def picked_dimensions(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         dimension_count, sizes = known["len(sizes)"], self.picked(known)
         too_many = self.too_many(sizes[: max(len(sizes) - dimension_count, 0)])
         if not too_many:
@@ -134,7 +136,7 @@ class PickDesc(OperatorDesc):
         value, needed = getattr(self, attribute), dimension_count + too_many
         why = (f"the picked blocks have the sizes {[size.value for size in sizes[-needed:]]}", known.why("len(sizes)"))
         remedy = f"put ones in front of the sizes of every tensor, for {needed} dimensions" if needed <= MAX_DIMENSION_COUNT else None
-        yield Breach(attribute, str(value), f"at most {value - too_many}", why, remedy)
+        yield Violation(attribute, str(value), f"at most {value - too_many}", why, remedy)
 
 
 class GatherDesc(PickDesc, dml="GATHER"):
@@ -291,14 +293,14 @@ class PickNDDesc(PickDesc):
         ]
 
     @rule("a tuple of indices has no more of them than the input has dimensions to index")
-    def tuple_size(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def tuple_size(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         dimension_count = self.common_dimension_count(known)
         of_input, _, batch = self._counts(dimension_count)
         size = self.indices_tensor.sizes[-1]
         if size > of_input - batch:
             minus = f" - {batch} of the batch" if batch else ""
             why = (f"the last dimension holds tuples, which index {plural(of_input, 'dimension')}{minus} of input_tensor",)
-            yield Breach(f"indices_tensor.sizes[{dimension_count - 1}]", str(size), f"1 to {of_input - batch}", why)
+            yield Violation(f"indices_tensor.sizes[{dimension_count - 1}]", str(size), f"1 to {of_input - batch}", why)
 
 
 class GatherNDDesc(PickNDDesc, dml="GATHER_ND"):
@@ -344,11 +346,11 @@ class GatherND1Desc(PickNDDesc, dml="GATHER_ND1"):
         return self.padded(known)
 
     @rule("the batch dimensions leave a dimension of the input to index, and one of the indices for tuples")
-    def batch_dimension_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def batch_dimension_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         least = min(self.input_dimension_count, self.indices_dimension_count)
         if self.batch_dimension_count >= least > 0:
             why = (f"input_dimension_count is {self.input_dimension_count}, indices_dimension_count {self.indices_dimension_count}",)
-            yield Breach("batch_dimension_count", str(self.batch_dimension_count), f"0 to {least - 1}", why)
+            yield Violation("batch_dimension_count", str(self.batch_dimension_count), f"0 to {least - 1}", why)
 
 
 class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
@@ -360,8 +362,8 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
 
     formula = "output_coordinates[k] = coordinates of the k-th element of input that is not 0, for k < output_count"
     support = (
-        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
-        Since("4_0", dims=(1, 8), dims_of={"output_coordinates_tensor": (2, 8)}, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_0", dims=(1, 8), dims_of={"output_coordinates_tensor": (2, 8)}, T=FLOATS_INTEGERS_TO_32),
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
@@ -396,7 +398,7 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
         return known["len(sizes)"]
 
     @rule("a row holds as many coordinates as the input has dimensions, without some or all leading ones")
-    def coordinate_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def coordinate_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         tensor, sizes = self.output_coordinates_tensor, known.run("sizes")
         effective = next((len(sizes) - axis for axis, size in enumerate(sizes) if size != 1), 0)
         least = max(effective, 1)
@@ -404,7 +406,7 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
             expected = f"{least} to {len(sizes)}" if least < len(sizes) else str(least)
             why = (f"input_tensor has {plural(len(sizes), 'dimension')}, {effective} without leading ones",)
             remedy = self._order_remedy(tensor, known)
-            yield Breach(f"output_coordinates_tensor.sizes[{len(tensor.sizes) - 1}]", str(tensor.sizes[-1]), expected, why, remedy)
+            yield Violation(f"output_coordinates_tensor.sizes[{len(tensor.sizes) - 1}]", str(tensor.sizes[-1]), expected, why, remedy)
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         tensor = self.output_coordinates_tensor
@@ -426,10 +428,10 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
 
     formula = "output[c] = values[1] where c along axis is indices[c with 0 along axis], else values[0]"
     support = (
-        Since("2_0", dims=4, T=FLOATS, I=UINT32),
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, I=INTEGERS_32_AND_64),
+        SupportRow("2_0", dims=4, T=FLOATS, I=UINT32),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, I=INTEGERS_32_AND_64),
     )
     along_axis = {"indices_tensor": "1"}
 
@@ -447,11 +449,11 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
         return self.with_along_axis(known, 1)
 
     @rule("there are two values at least: that of the other elements, then that of the index")
-    def values_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def values_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         count = math.prod(self.values_tensor.sizes)
         if count < 2:
             why = ("the first is what most elements hold, the second what the indices set",)
-            yield Breach("values_tensor.sizes", plural(count, "element"), "at least 2 elements", why)
+            yield Violation("values_tensor.sizes", plural(count, "element"), "at least 2 elements", why)
 
 
 class ScatterDesc(AlongAxisDesc, dml="SCATTER"):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MatrixTransform
-from dmlpy.description.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.markers import In, Out, TensorField, Violation, rule
 from dmlpy.description.member_forms import Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.activation import FusedFunction, unfusable_function
 
@@ -87,7 +87,7 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
     """
 
     formula = "output = f(alpha * A B + beta * C)"
-    support = (Since("1_0", dims=4, T=FLOATS), Since("4_0", dims=(2, 4), T=FLOATS))
+    support = (SupportRow("1_0", dims=4, T=FLOATS), SupportRow("4_0", dims=(2, 4), T=FLOATS))
 
     a_tensor: Annotated[TensorDesc, In("*batch m k")]
     """The matrix A. With trans_a TRANSPOSE it has k rows and m columns."""
@@ -142,13 +142,13 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
         return f"{' and '.join(changed)} {'fits' if len(changed) == 1 else 'fit'} these sizes"
 
     @rule("the fused function is one that DirectML fuses into GEMM: element-wise, from 6_0 on CLIP, from 6_1 on SOFTMAX")
-    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def fused_function(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         also = {"ELEMENT_WISE_CLIP": "6_0", "ACTIVATION_SOFTMAX": "6_1", "ACTIVATION_SOFTMAX1": "6_1"}
         yield from unfusable_function("fused_activation", self.fused_activation, level, also)
 
     @rule("the axes of a fused SOFTMAX1 are dimensions of the output")
-    def fused_axes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def fused_axes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         count = len((self.output_tensor or self.a_tensor).sizes)
         for index, axis in enumerate(getattr(self.fused_activation, "axes", ())):
             if not 0 <= axis < count:
-                yield Breach(f"fused_activation.axes[{index}]", str(axis), f"a dimension of the output, 0 to {count - 1}")
+                yield Violation(f"fused_activation.axes[{index}]", str(axis), f"a dimension of the output, 0 to {count - 1}")

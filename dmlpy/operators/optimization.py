@@ -7,7 +7,7 @@ from typing import Annotated
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
 from dmlpy.description.member_forms import Float, default
-from dmlpy.description.support import FLOATS, UINT32, Since
+from dmlpy.description.support import FLOATS, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
 
@@ -21,7 +21,7 @@ class AdamOptimizerDesc(OperatorDesc, dml="ADAM_OPTIMIZER"):
     formula = """\
 M' = beta1 * M + (1 - beta1) * G, V' = beta2 * V + (1 - beta2) * G^2
 X' = X - learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t) * M' / (sqrt(V') + epsilon)"""
-    support = (Since("3_0", dims=4, T=FLOATS),)
+    support = (SupportRow("3_0", dims=4, T=FLOATS),)
     in_place = True
 
     input_parameters_tensor: Annotated[TensorDesc, In("*sizes")]

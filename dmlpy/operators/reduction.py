@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, ReduceFunction
-from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import Sizes, Told, UnboundSymbolError
 from dmlpy.description.support import (
@@ -19,7 +19,7 @@ from dmlpy.description.support import (
     INTEGERS_32_AND_64,
     UINT32,
     UNSIGNED_32_AND_64,
-    Since,
+    SupportRow,
     TypeSet,
 )
 from dmlpy.description.tensors import TensorDesc
@@ -81,23 +81,23 @@ class ReduceDesc(ReductionDesc, dml="REDUCE"):
 
     formula = "output = function(input, over the elements that differ only along axes)"
     support = (
-        Since("1_0", dims=4, when=_INDICES, T=FLOATS, I=UINT32),
-        Since("1_0", dims=4, when=_MEANS, T=FLOATS),
-        Since("1_0", dims=4, when=_POWERS, T=FLOATS),
-        Since("1_0", dims=4, when=_EXTREMES, T=FLOATS),
-        Since("1_0", dims=4, when=_SUMS, T=FLOATS),
-        Since("2_1", dims=4, when=_INDICES, T=FLOATS_INTEGERS_TO_32, I=UINT32),
-        Since("2_1", dims=4, when=_EXTREMES, T=FLOATS_INTEGERS_OF_32),
-        Since("2_1", dims=4, when=_SUMS, T=FLOATS_INTEGERS_OF_32),
-        Since("3_0", dims=(1, 8), when=_INDICES, T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
-        Since("3_0", dims=(1, 8), when=_MEANS, T=FLOATS),
-        Since("3_0", dims=(1, 8), when=_POWERS, T=FLOATS),
-        Since("3_0", dims=(1, 8), when=_EXTREMES, T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(1, 8), when=_SUMS, T=FLOATS_INTEGERS_OF_32),
-        Since("4_1", dims=(1, 8), when=_INDICES, T=FLOATS_INTEGERS_TO_64, I=INTEGERS_32_AND_64),
-        Since("5_0", dims=(1, 8), when=_POWERS, T=FLOATS_INTEGERS_32_AND_64),
-        Since("5_0", dims=(1, 8), when=_EXTREMES, T=FLOATS_INTEGERS_TO_64),
-        Since("5_0", dims=(1, 8), when=_SUMS, T=FLOATS_INTEGERS_32_AND_64),
+        SupportRow("1_0", dims=4, when=_INDICES, T=FLOATS, I=UINT32),
+        SupportRow("1_0", dims=4, when=_MEANS, T=FLOATS),
+        SupportRow("1_0", dims=4, when=_POWERS, T=FLOATS),
+        SupportRow("1_0", dims=4, when=_EXTREMES, T=FLOATS),
+        SupportRow("1_0", dims=4, when=_SUMS, T=FLOATS),
+        SupportRow("2_1", dims=4, when=_INDICES, T=FLOATS_INTEGERS_TO_32, I=UINT32),
+        SupportRow("2_1", dims=4, when=_EXTREMES, T=FLOATS_INTEGERS_OF_32),
+        SupportRow("2_1", dims=4, when=_SUMS, T=FLOATS_INTEGERS_OF_32),
+        SupportRow("3_0", dims=(1, 8), when=_INDICES, T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+        SupportRow("3_0", dims=(1, 8), when=_MEANS, T=FLOATS),
+        SupportRow("3_0", dims=(1, 8), when=_POWERS, T=FLOATS),
+        SupportRow("3_0", dims=(1, 8), when=_EXTREMES, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(1, 8), when=_SUMS, T=FLOATS_INTEGERS_OF_32),
+        SupportRow("4_1", dims=(1, 8), when=_INDICES, T=FLOATS_INTEGERS_TO_64, I=INTEGERS_32_AND_64),
+        SupportRow("5_0", dims=(1, 8), when=_POWERS, T=FLOATS_INTEGERS_32_AND_64),
+        SupportRow("5_0", dims=(1, 8), when=_EXTREMES, T=FLOATS_INTEGERS_TO_64),
+        SupportRow("5_0", dims=(1, 8), when=_SUMS, T=FLOATS_INTEGERS_32_AND_64),
     )
 
     function: Annotated[Spelled[ReduceFunction], After()]
@@ -114,8 +114,8 @@ class IndexReductionDesc(ReductionDesc):
     """The base of ARGMIN and ARGMAX, which return the index of one element of each group."""
 
     support = (
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
-        Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, I=INTEGERS_32_AND_64),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=INTEGERS_32_AND_64),
+        SupportRow("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, I=INTEGERS_32_AND_64),
     )
 
     output_tensor: Annotated[TensorDesc | None, Out("*reduced", "I", required=True), After("input_tensor")] = None
@@ -163,7 +163,7 @@ class CumulativeDesc(OperatorDesc):
     """The order in which elements are accumulated: INCREASING starts at index 0, DECREASING at the last index."""
 
 
-_FROM_4_0 = (Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32), Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_32_AND_64))
+_FROM_4_0 = (SupportRow("4_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32), SupportRow("5_0", dims=(1, 8), T=FLOATS_INTEGERS_32_AND_64))
 
 
 class CumulativeSummationDesc(CumulativeDesc, dml="CUMULATIVE_SUMMATION"):
@@ -173,7 +173,7 @@ class CumulativeSummationDesc(CumulativeDesc, dml="CUMULATIVE_SUMMATION"):
     """
 
     formula = "output[i] = sum(input[0..i]); up to i - 1 if has_exclusive_sum; from the other end if DECREASING"
-    support = (Since("2_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
+    support = (SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
 
     has_exclusive_sum: Bool = default(False)
     """Whether an element's value is left out of its sum. The first element is then 0."""
@@ -186,16 +186,16 @@ class CumulativeProductDesc(CumulativeDesc, dml="CUMULATIVE_PRODUCT"):
     """
 
     formula = "output[i] = product(input[0..i]); up to i - 1 if has_exclusive_product; from the other end if DECREASING"
-    support = (Since("3_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
+    support = (SupportRow("3_1", dims=4, T=FLOATS_INTEGERS_OF_32), *_FROM_4_0)
 
     has_exclusive_product: Bool = default(False)
     """Whether an element's value is left out of its product. The first element is then 1."""
 
 
 _TOP_K1_ROWS = (
-    Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32),
-    Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=UINT32),
-    Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, I=UNSIGNED_32_AND_64),
+    SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, I=UINT32),
+    SupportRow("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, I=UINT32),
+    SupportRow("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, I=UNSIGNED_32_AND_64),
 )
 
 
@@ -209,7 +209,7 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
 
     formula = "output_value = the k largest of input along axis, output_index = where they were"
     since = "1_0"
-    support: ClassVar[tuple[Since, ...]] = (Since("2_0", dims=4, T=FLOATS, I=UINT32), *_TOP_K1_ROWS)
+    support: ClassVar[tuple[SupportRow, ...]] = (SupportRow("2_0", dims=4, T=FLOATS, I=UINT32), *_TOP_K1_ROWS)
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The input x."""
@@ -237,9 +237,9 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
         ]
 
     @rule("k is at most the input's size along axis")
-    def top_k_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def top_k_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if 0 <= self.axis < known["len(sizes)"] and self.k > known[symbol := f"sizes[{self.axis}]"]:
-            yield Breach("k", str(self.k), f"at most {symbol} = {known[symbol]}", (f"axis is {self.axis}", known.why(symbol)))
+            yield Violation("k", str(self.k), f"at most {symbol} = {known[symbol]}", (f"axis is {self.axis}", known.why(symbol)))
 
 
 class TopK1Desc(TopKDesc, dml="TOP_K1"):

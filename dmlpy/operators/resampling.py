@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, InterpolationMode
-from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, derived, rule
+from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Bool, Float, Floats, Spelled, default
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Told, UnboundSymbolError
-from dmlpy.description.support import FLOATS, FLOATS_BYTES, Since
+from dmlpy.description.support import FLOATS, FLOATS_BYTES, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue
 from dmlpy.messages.naming import plural
@@ -45,7 +45,7 @@ class AnySizesDesc(OperatorDesc):
 
 
 _FREE = "its sizes are free: scales tell where its elements lie in the input, not how many there are"
-_FROM_5_1 = (Since("5_1", dims=(1, 4), T=FLOATS), Since("6_2", dims=(1, 4), T=FLOATS_BYTES))
+_FROM_5_1 = (SupportRow("5_1", dims=(1, 4), T=FLOATS), SupportRow("6_2", dims=(1, 4), T=FLOATS_BYTES))
 
 
 class PixelOffsetsDesc(AnySizesDesc):
@@ -96,7 +96,7 @@ class ResampleDesc(ForwardResampleDesc, dml="RESAMPLE"):
 
     formula = "output[o] = input at (o + 0.5) / scale - 0.5, for each dimension"
     c_counts: ClassVar[Mapping[str, str]] = {"ScaleCount": "scales"}
-    support = (Since("2_0", dims=4, T=FLOATS), *_FROM_5_1)
+    support = (SupportRow("2_0", dims=4, T=FLOATS), *_FROM_5_1)
 
 
 class Resample1Desc(ForwardResampleDesc, PixelOffsetsDesc, dml="RESAMPLE1"):
@@ -107,7 +107,7 @@ class Resample1Desc(ForwardResampleDesc, PixelOffsetsDesc, dml="RESAMPLE1"):
     """
 
     formula = "output[o] = input at (o - output_pixel_offset) / scale - input_pixel_offset, for each dimension"
-    support = (Since("2_1", dims=4, T=FLOATS), *_FROM_5_1)
+    support = (SupportRow("2_1", dims=4, T=FLOATS), *_FROM_5_1)
 
 
 class Resample2Desc(ForwardResampleDesc, RoundingDirectionDesc, dml="RESAMPLE2"):
@@ -117,7 +117,7 @@ class Resample2Desc(ForwardResampleDesc, RoundingDirectionDesc, dml="RESAMPLE2")
     """
 
     formula = "output[o] = input at (o - output_pixel_offset) / scale - input_pixel_offset, for each dimension"
-    support: ClassVar[tuple[Since, ...]] = _FROM_5_1
+    support: ClassVar[tuple[SupportRow, ...]] = _FROM_5_1
 
 
 class Resample3Desc(Resample2Desc, dml="RESAMPLE3"):
@@ -126,7 +126,7 @@ class Resample3Desc(Resample2Desc, dml="RESAMPLE3"):
     The output may have any sizes: one larger than the scaled input repeats the input's edge, a smaller one crops.
     """
 
-    support = (Since("6_4", dims=(1, 4), T=FLOATS_BYTES),)
+    support = (SupportRow("6_4", dims=(1, 4), T=FLOATS_BYTES),)
 
     antialiased: Bool = default(False)
     """Whether LINEAR weighs every input element that an output one covers, where it shrinks. Microsoft's page says below half the size in
@@ -141,7 +141,7 @@ class ResampleGradDesc(ResampleGradientDesc, dml="RESAMPLE_GRAD"):
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
-    support = (Since("3_0", dims=4, T=FLOATS), Since("5_1", dims=(1, 4), T=FLOATS))
+    support = (SupportRow("3_0", dims=4, T=FLOATS), SupportRow("5_1", dims=(1, 4), T=FLOATS))
 
 
 class ResampleGrad1Desc(ResampleGradientDesc, RoundingDirectionDesc, dml="RESAMPLE_GRAD1"):
@@ -151,14 +151,14 @@ class ResampleGrad1Desc(ResampleGradientDesc, RoundingDirectionDesc, dml="RESAMP
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
-    support = (Since("5_1", dims=(1, 4), T=FLOATS),)
+    support = (SupportRow("5_1", dims=(1, 4), T=FLOATS),)
 
 
 class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
     """DML_UPSAMPLE_2D_OPERATOR_DESC: enlarges images, or volumes slice by slice, by whole factors."""
 
     formula = "output[o] = input at (o + 0.5) / scale - 0.5, for height and width"
-    support = (Since("1_0", dims=(4, 5), T=FLOATS),)
+    support = (SupportRow("1_0", dims=(4, 5), T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("batch_count channel_count *depth input_height input_width")]
     """The images or volumes."""
@@ -187,14 +187,14 @@ class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
         return Told(size * factor, f"{symbol} * {name} = {size} * {factor}")
 
     @rule("a factor is at least 1, and the scaled size at most 4294967295")
-    def upsample_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def upsample_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("width", "height"):
             factor, symbol = getattr(self.scale_size, name), f"input_{name}"
             if factor == 0:
-                yield Breach(f"scale_size.{name}", "0", "at least 1")
+                yield Violation(f"scale_size.{name}", "0", "at least 1")
             elif symbol in known and MAX_SIZE // known[symbol] < factor <= MAX_SIZE:  # a larger one exceeds UINT, which is reported too
                 most = MAX_SIZE // known[symbol]
-                yield Breach(f"scale_size.{name}", str(factor), f"at most {most} = {MAX_SIZE} // {symbol}", (known.why(symbol),))
+                yield Violation(f"scale_size.{name}", str(factor), f"at most {most} = {MAX_SIZE} // {symbol}", (known.why(symbol),))
 
 
 class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
@@ -202,7 +202,7 @@ class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
 
     formula = "output[n, c, h, w] = scale * input[n, c, h, w] + bias[c]"
     c_counts: ClassVar[Mapping[str, str]] = {"ChannelCount": "bias"}
-    support = (Since("1_0", dims=4, T=FLOATS),)
+    support = (SupportRow("1_0", dims=4, T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width")]
     """The images, of 1 or 3 channels."""
@@ -217,12 +217,12 @@ class ValueScale2DDesc(OperatorDesc, dml="VALUE_SCALE_2D"):
     """The number added to each channel's values."""
 
     @rule("there are 1 or 3 channels, and as many biases")
-    def image_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def image_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         channels, biases = known.get("channel_count"), len(self.bias)
         possible = channels in (1, 3)
         if channels is not None and not possible:
-            yield Breach("input_tensor.sizes[1]", str(channels), "1 or 3 channels", (known.why("channel_count"),))
+            yield Violation("input_tensor.sizes[1]", str(channels), "1 or 3 channels", (known.why("channel_count"),))
         if possible and biases != channels:
-            yield Breach("bias", plural(biases, "number"), f"channel_count = {channels}", (known.why("channel_count"),))
+            yield Violation("bias", plural(biases, "number"), f"channel_count = {channels}", (known.why("channel_count"),))
         elif not possible and biases not in (1, 3):
-            yield Breach("bias", plural(biases, "number"), "one for each of 1 or 3 channels")
+            yield Violation("bias", plural(biases, "number"), "one for each of 1 or 3 channels")

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, Limits, TensorField, derived, rule
+from dmlpy.description.markers import Limits, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
 from dmlpy.description.tensors import TensorDesc, packed_strides
@@ -200,7 +200,7 @@ class SlidingDesc(OperatorDesc):
         return Told(self.rank - 2, f"the {plural(self.rank, 'dimension')} of {', '.join(tensors) or 'the tensors'} less batch and channels")
 
     @rule("start_padding and end_padding have an entry each for every spatial dimension")
-    def padding_entries(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def padding_entries(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         count = known["dimension_count"]
         for name in ("start_padding", "end_padding"):
             given: tuple[int, ...] = getattr(self, name)
@@ -208,10 +208,10 @@ class SlidingDesc(OperatorDesc):
                 both = f"start_padding {list(given[:count])}, end_padding {list(given[count:])}"
                 remedy = f"if it has all starts, then all ends, that is {both}" if len(given) == 2 * count else None
                 found = "1 entry" if len(given) == 1 else f"{len(given)} entries"
-                yield Breach(name, found, str(count), (known.why("dimension_count"),), remedy)
+                yield Violation(name, found, str(count), (known.why("dimension_count"),), remedy)
 
     @rule("the window, spread by its dilations, fits into the padded tensor that it slides over")
-    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def window_fits(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for axis, window in enumerate(self.windows(known)):
             if window.positions >= 1:
                 continue
@@ -221,9 +221,9 @@ class SlidingDesc(OperatorDesc):
             remedy = self._channels_last(known)
             if window.length <= window.padded:
                 most = (window.padded - 1) // (window.length - 1)
-                yield Breach(f"dilations[{self.entry(axis)}]", str(window.dilation), f"at most {most}", tuple(why), remedy)
+                yield Violation(f"dilations[{self.entry(axis)}]", str(window.dilation), f"at most {most}", tuple(why), remedy)
             else:
-                yield Breach(self.window_place(axis), str(window.length), f"at most {window.padded}", tuple(why), remedy)
+                yield Violation(self.window_place(axis), str(window.length), f"at most {window.padded}", tuple(why), remedy)
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         tensor = self._tensor(field.name)

@@ -14,7 +14,7 @@ from dmlpy.description.markers import AttributeField, Limits, Slot
 from dmlpy.description.member_forms import brief
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
-from dmlpy.description.support import Since, TypeSet, level_for, row_at
+from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, told
@@ -227,7 +227,7 @@ def _reserve_problems(slot: Slot, tensor: TensorDesc) -> Iterator[Problem]:
 
 
 def _size_problems(
-    desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since, level: FeatureLevel, known: Sizes, reported: set[str]
+    desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: SupportRow, level: FeatureLevel, known: Sizes, reported: set[str]
 ) -> Iterator[Problem]:
     count, field = len(tensor.sizes), slot.field
     least, most = row.dims_for(field.name)
@@ -266,7 +266,7 @@ def _size_problems(
             yield Problem("size.multiple", path, str(size), f"a multiple of {term.factor}", (pattern,))
 
 
-def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: Since, level: FeatureLevel, known: Sizes) -> Problem:
+def _dims_problem(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, row: SupportRow, level: FeatureLevel, known: Sizes) -> Problem:
     """A dimension count that the level, or the operator, does not take."""
     count, name = len(tensor.sizes), slot.field.name
     least, most = row.dims_for(name)
@@ -311,7 +311,7 @@ def _ones_in_front(desc: OperatorDesc, slot: Slot, tensor: TensorDesc, count: in
     return f"put ones in front: sizes {list(padded)}{strides}" if agrees else None
 
 
-def _type_problems(desc: OperatorDesc, row: Since, level: FeatureLevel) -> Iterator[Problem]:
+def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel) -> Iterator[Problem]:
     tensors = [(slot.place, desc.type_variable(slot.field), slot.tensor) for slot in desc.slots() if slot.tensor is not None]
     for place, types, tensor in tensors:
         if isinstance(types, frozenset) and tensor.data_type not in types:

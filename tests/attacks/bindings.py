@@ -62,7 +62,7 @@ class Case:
         end = GUARD
         for name, tensor in (self.inputs | self.outputs).items():
             self.offsets[name] = end + -end % 256
-            end = self.offsets[name] + tensor.reached_bytes + GUARD
+            end = self.offsets[name] + tensor.extent_in_bytes + GUARD
         self.scratch = end + -end % 256
         self.scratch_size = op.binding_properties.temporary_resource_size
         self.size = self.scratch + self.scratch_size + GUARD
@@ -72,25 +72,25 @@ class Case:
         arena = Arena(self.op.device, self.size, fill)
         for index, (name, tensor) in enumerate(self.inputs.items()):
             kind = tensor.data_type.numpy
-            values = np.random.default_rng(index).random(tensor.reached_bytes // kind.itemsize) if kind.kind == "f" else np.zeros(1)
-            arena.put(self.offsets[name], np.resize(values, tensor.reached_bytes // kind.itemsize).astype(kind))
+            values = np.random.default_rng(index).random(tensor.extent_in_bytes // kind.itemsize) if kind.kind == "f" else np.zeros(1)
+            arena.put(self.offsets[name], np.resize(values, tensor.extent_in_bytes // kind.itemsize).astype(kind))
         return arena
 
     def buffers(self, arena: Arena, tensors: Mapping[str, dml.TensorDesc]) -> dict[str, Any]:
         """Raw memory for tensors."""
-        return {name: dml.Buffer(arena.pointer + self.offsets[name], tensor.reached_bytes) for name, tensor in tensors.items()}
+        return {name: dml.Buffer(arena.pointer + self.offsets[name], tensor.extent_in_bytes) for name, tensor in tensors.items()}
 
     def writable(self) -> Array:
         """Which bytes of the arena a dispatch may write."""
         found = np.zeros(self.size, bool)
         for name, tensor in self.outputs.items():
             item = tensor.data_type.numpy.itemsize
-            marks = np.zeros((tensor.reached_bytes // item, item), bool)
+            marks = np.zeros((tensor.extent_in_bytes // item, item), bool)
             rows = np.lib.stride_tricks.as_strided(
                 marks, (*tensor.sizes, item), (*(stride * item for stride in tensor.element_strides), 1), writeable=True
             )
             rows[...] = True
-            found[self.offsets[name] : self.offsets[name] + tensor.reached_bytes] = marks.reshape(-1)
+            found[self.offsets[name] : self.offsets[name] + tensor.extent_in_bytes] = marks.reshape(-1)
         found[self.scratch : self.scratch + self.scratch_size] = True
         return found
 
@@ -144,13 +144,13 @@ def refused(attack: Attack, device: dml.Device) -> str:
         del side[name]
     elif kind == "overlap":
         other = chance.choice([*inputs.values(), *outputs.values()])
-        last = arena.pointer + work.size - tensors[name].reached_bytes
-        side[name] = dml.Buffer(min(other.pointer + chance.choice([0, 0, 16, -16]), last - last % 16), tensors[name].reached_bytes)
+        last = arena.pointer + work.size - tensors[name].extent_in_bytes
+        side[name] = dml.Buffer(min(other.pointer + chance.choice([0, 0, 16, -16]), last - last % 16), tensors[name].extent_in_bytes)
     elif kind == "address":
         address = chance.choice([0, -1, 2**64 - 16, 2**64, 2**200, side[name].pointer + 1, side[name].pointer + 2])
-        side[name] = dml.Buffer(address, tensors[name].reached_bytes)
+        side[name] = dml.Buffer(address, tensors[name].extent_in_bytes)
     elif kind == "size":
-        side[name] = dml.Buffer(side[name].pointer, chance.choice([0, -1, tensors[name].reached_bytes - 1, 2**64, hostile.Raises()]))
+        side[name] = dml.Buffer(side[name].pointer, chance.choice([0, -1, tensors[name].extent_in_bytes - 1, 2**64, hostile.Raises()]))
     elif kind == "scratch":
         places = [0, arena.pointer + work.scratch + 1, next(iter((outputs or inputs or {"": scratch}).values())).pointer, 2**64 - 16]
         scratch = chance.choice([dml.Buffer(chance.choice(places), max(1, work.scratch_size)), hostile.value(chance)])
@@ -211,7 +211,7 @@ def accepted(attack: Attack, device: dml.Device) -> str:
     may[work.scratch :] = False
     reserves = [field.name for field in work.op.desc.outputs() if field.marker.reserve and field.name in work.outputs]
     for name in reserves:  # a reserve's bytes are for its gradient only
-        may[work.offsets[name] : work.offsets[name] + work.outputs[name].reached_bytes] = False
+        may[work.offsets[name] : work.offsets[name] + work.outputs[name].extent_in_bytes] = False
     attack.promise(np.array_equal(seen[0][may], seen[1][may]), f"{work.op.name} leaves what was there before")
     return "same"
 

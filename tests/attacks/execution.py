@@ -136,7 +136,7 @@ class Placed:
     def __init__(self, rng: np.random.Generator, desc: dml.TensorDesc) -> None:
         self.desc = desc
         alignment = max(desc.guaranteed_base_offset_alignment, desc.data_type.numpy.itemsize)
-        self.block = Guarded(desc.reached_bytes, alignment, at_end=bool(rng.random() < 0.8), fill=FILLS[0])
+        self.block = Guarded(desc.extent_in_bytes, alignment, at_end=bool(rng.random() < 0.8), fill=FILLS[0])
         self.elements = self.block.values(desc.sizes, desc.data_type.numpy, desc.numpy_strides())
         self._is_gap = np.ones(self.block.bytes.size, np.bool_)
         size = desc.data_type.numpy.itemsize

@@ -80,7 +80,7 @@ def test_a_row_fills_a_gpu_and_is_planned(name: str, dtype: Any) -> None:
     row = suite.ROWS[name]
     desc = row.desc(dtype)
     assert dml.check(desc) == dml.check(row.sampled_desc(dtype)) == []
-    given = sum(tensor.reached_bytes for tensor in (tensor.desc(dtype) for tensor in row.inputs.values()))
+    given = sum(tensor.extent_in_bytes for tensor in (tensor.desc(dtype) for tensor in row.inputs.values()))
     assert row.sets(dtype) * given >= large.CYCLED_BYTES
     assert (row.sets(dtype) - 1) * given < large.CYCLED_BYTES
     flags = "ALLOW_HALF_PRECISION_COMPUTATION" if row.half_precision else ()
@@ -172,7 +172,7 @@ def test_tensors_lie_as_they_are_described(tensor: Tensor, strides: Any) -> None
     array = tensor.array(np.random.default_rng(0), "FLOAT32")
     assert array.shape == tensor.sizes
     memory = tensor.in_memory(array)
-    assert memory.nbytes == desc.reached_bytes
+    assert memory.nbytes == desc.extent_in_bytes
     assert memory.flags.writeable
     assert (tensor.from_memory(memory) == array).all()
     place = tuple(size - 1 for size in tensor.sizes)

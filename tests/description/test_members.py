@@ -27,14 +27,14 @@ from typing import Annotated
 from dmlpy.description.markers import In
 from dmlpy.description.member_forms import After, Bool, Uint, default
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
 
 class Base(OperatorDesc):
     """What both share."""
 
-    support = (Since("1_0", dims=4, T=FLOATS),)
+    support = (SupportRow("1_0", dims=4, T=FLOATS),)
 
     first: Annotated[TensorDesc, In("a b")]
     """The first one,

@@ -476,7 +476,7 @@ def test_layers_describe_valid_operators_within_their_memory() -> None:
                 moved = [place_ for move in (*layer.loads, *layer.stores) for place_ in (move.source, move.target)]
                 for place_ in (*layer.places.values(), *moved):
                     memory = memories[place_.memory]
-                    assert place_.offset * memory.data_type.bits + place_.tensor.reached_bytes * 8 <= memory.reached_bytes * 8
+                    assert place_.offset * memory.data_type.bits + place_.tensor.extent_in_bytes * 8 <= memory.extent_in_bytes * 8
 
 
 OWN = ("drop<", "clamp_lengths<", "write_header<")

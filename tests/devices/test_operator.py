@@ -105,7 +105,7 @@ def test_bind_to_raw_memory_and_own_scratch(any_device: dml.Device) -> None:
         return array, dml.Buffer(pointer + -pointer % 16, size)
 
     def raw(name: str, array: Any) -> dml.Buffer:
-        return dml.Buffer(any_device.view(array).pointer, getattr(desc, name).reached_bytes)
+        return dml.Buffer(any_device.view(array).pointer, getattr(desc, name).extent_in_bytes)
 
     keep_persistent, persistent = memory(properties.persistent_resource_size)
     op.prepare(

@@ -47,7 +47,7 @@ def check_taken_over(device: dml.Device, owned: tuple[str, ...], given: dict[str
     assert 0 < op.binding_properties.persistent_resource_size == prepared.binding_properties.persistent_resource_size
     stream = device.current_stream()
     for name, array in taken.items():
-        size = desc.tensors()[name].reached_bytes
+        size = desc.tensors()[name].extent_in_bytes
         nan = device.upload(np.full(size, 0xFF, np.uint8), stream)
         device.copy(device.view(array).pointer, nan.pointer, size, stream)
     np.testing.assert_array_equal(device.to_host(prepared(**rest).output_tensor), expected)

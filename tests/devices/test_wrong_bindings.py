@@ -135,7 +135,7 @@ def hazard_cases() -> list[Any]:
 def test_hazards_at_bind(any_device: dml.Device, first: str, second: str, code: str | None) -> None:
     desc = rnn()
     op = dml.compile(desc, any_device)
-    sizes = {name: item.reached_bytes for name, item in desc.tensors().items()}
+    sizes = {name: item.extent_in_bytes for name, item in desc.tensors().items()}
     sizes |= {"temporary": op.binding_properties.temporary_resource_size, "persistent": op.binding_properties.persistent_resource_size}
     apart = 256 + max(sizes.values()) // 256 * 256
     block = any_device.from_host(np.zeros((len(sizes) + 1) * apart, np.uint8))

@@ -394,6 +394,6 @@ def test_what_lies_between_the_entries_of_a_new_array_is_zero(any_device: dml.De
 
         monkeypatch.setattr(any_device.seam, "allocate", used)  # type: ignore[attr-defined]
     array = any_device.empty(desc, any_device.current_stream())
-    data = any_device.read(any_device.view(array).pointer, desc.reached_bytes, any_device.current_stream())
+    data = any_device.read(any_device.view(array).pointer, desc.extent_in_bytes, any_device.current_stream())
     numbers = np.frombuffer(data, np.float32)
     assert not numbers[1::2].any()

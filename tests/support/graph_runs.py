@@ -97,7 +97,7 @@ def on_device(device: dml.Device, desc: dml.TensorDesc, array: Any) -> Any:
     flat = np.lib.stride_tricks.as_strided(array, (desc.memory.span,), (array.itemsize,))
     memory = device.from_host(flat)
     found = device.empty(desc, device.current_stream())
-    device.copy(device.view(found).pointer, device.view(memory).pointer, desc.reached_bytes, device.current_stream())
+    device.copy(device.view(found).pointer, device.view(memory).pointer, desc.extent_in_bytes, device.current_stream())
     return found
 
 
@@ -105,5 +105,5 @@ def on_host(device: dml.Device, desc: dml.TensorDesc, array: Any) -> Any:
     """What lies in the device's memory in the desc's layout; of 4-bit elements the bytes."""
     if device.memory_kind == "cpu":
         return array
-    data = device.read(device.view(array).pointer, desc.reached_bytes, device.current_stream())
+    data = device.read(device.view(array).pointer, desc.extent_in_bytes, device.current_stream())
     return np.ndarray(desc.memory.sizes, desc.memory.data_type.numpy, data, strides=desc.memory.numpy_strides())

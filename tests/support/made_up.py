@@ -9,10 +9,10 @@ import numpy as np
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, rule
+from dmlpy.description.markers import In, Limits, Out, Violation, rule
 from dmlpy.description.member_forms import Float, Uint, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.reference.registry import Array, Inputs, defines
 
@@ -21,7 +21,7 @@ class PairDistanceDesc(OperatorDesc, own="PAIR_DISTANCE"):
     """The distance of each row of A to each row of B, for each entry of a batch."""
 
     formula = "output[i, j] = scale * sum(|a[i] - b[j]| ** p) ** (1 / p)"
-    support = (Since("1_0", dims=(2, 4), T=FLOATS),)
+    support = (SupportRow("1_0", dims=(2, 4), T=FLOATS),)
 
     a_tensor: Annotated[TensorDesc, In("*batch m k")]
     """A, one point a row."""
@@ -39,9 +39,9 @@ class PairDistanceDesc(OperatorDesc, own="PAIR_DISTANCE"):
     """The factor of the distances."""
 
     @rule("the scale is not negative")
-    def positive_scale(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def positive_scale(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.scale < 0:
-            yield Breach("scale", str(self.scale), "a number that is not negative")
+            yield Violation("scale", str(self.scale), "a number that is not negative")
 
 
 @defines(PairDistanceDesc)

@@ -111,9 +111,9 @@ def poisoned(device: dml.Device, desc: dml.TensorDesc) -> Any:
     array = device.empty(desc, device.current_stream())
     pointer = device.view(array).pointer
     if device.memory_kind == "cpu":
-        ctypes.memset(pointer, 0xFF, desc.reached_bytes)
+        ctypes.memset(pointer, 0xFF, desc.extent_in_bytes)
     else:
-        device.seam.memset(pointer, 0xFF, desc.reached_bytes, device.current_stream())  # type: ignore[attr-defined]
+        device.seam.memset(pointer, 0xFF, desc.extent_in_bytes, device.current_stream())  # type: ignore[attr-defined]
     return array
 
 

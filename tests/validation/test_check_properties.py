@@ -160,8 +160,8 @@ def test_sizes_in_bytes_equal_brute_force(layout: list[tuple[int, int]], data_ty
     desc = dml.TensorDesc(data_type=data_type, sizes=[size for size, _ in layout], strides=[stride for _, stride in layout])
     last = max(offsets(layout))
     assert desc.span == last + 1
-    assert desc.reached_bytes == math.ceil((last + 1) * data_type.bits / 8)
-    assert desc.minimum_size_in_bytes == 4 * math.ceil(desc.reached_bytes / 4)
+    assert desc.extent_in_bytes == math.ceil((last + 1) * data_type.bits / 8)
+    assert desc.minimum_size_in_bytes == 4 * math.ceil(desc.extent_in_bytes / 4)
     assert desc.element_count == math.prod(size for size, _ in layout)
     assert desc.is_packed == (offsets(layout) == list(range(desc.element_count)))
     minimum = desc.minimum_size_in_bytes

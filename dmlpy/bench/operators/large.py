@@ -179,7 +179,7 @@ class LargeRow:
 
     def sets(self, dtype: DataType) -> int:
         """The number of inputs that are used in turn."""
-        stored = sum(tensor.desc(dtype).reached_bytes for tensor in self.inputs.values())
+        stored = sum(tensor.desc(dtype).extent_in_bytes for tensor in self.inputs.values())
         return math.ceil(CYCLED_BYTES / stored)
 
     def _tensors(self) -> dict[str, Tensor]:

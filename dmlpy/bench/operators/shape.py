@@ -51,7 +51,7 @@ class _RowShape(Shape):
 
     def bytes(self, which: Pass, dtype: DataType) -> int:
         """The bytes of all tensors, each once."""
-        return sum(tensor.reached_bytes for tensor in self.desc(dtype).tensors().values())
+        return sum(tensor.extent_in_bytes for tensor in self.desc(dtype).tensors().values())
 
     def descs(self, which: Pass, dtype: DataType) -> list[dml.OperatorDesc]:
         return [self.desc(dtype)]

@@ -159,7 +159,7 @@ class DmlpyRunner(Runner):
 
     def _make(self, name: str, tensor: dml.TensorDesc) -> None:
         """Allocates memory for a tensor."""
-        self._memory[name] = self._device.allocate(tensor.reached_bytes, self._stream, name)
+        self._memory[name] = self._device.allocate(tensor.extent_in_bytes, self._stream, name)
         self._sizes[name] = tensor.sizes, tensor.data_type.numpy
 
     def _buffer(self, name: str) -> dml.Buffer:

@@ -99,7 +99,7 @@ class CudaDevice(Device):
         desc = desc.memory
         array = self.seam.empty(self.ordinal, desc.sizes, desc.element_strides, desc.data_type.numpy, stream)
         if not desc.is_packed:
-            self.clear(self.view(array).pointer, desc.reached_bytes, stream)
+            self.clear(self.view(array).pointer, desc.extent_in_bytes, stream)
         return array
 
     def from_host(self, array: np.ndarray[Any, Any], stream: int | None = None) -> Any:

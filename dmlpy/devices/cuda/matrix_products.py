@@ -33,7 +33,7 @@ def headline(library: KernelLibrary, data_type: np.dtype[Any], *, tf32: bool) ->
     return f"CUDA, {library.limits.name}, {data_type} storage, float32 arithmetic{products}"
 
 
-def heeded_flags(tf32: bool) -> ExecutionFlags:
+def supported_flags(tf32: bool) -> ExecutionFlags:
     """The execution flags that affect a plan."""
     return ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if tf32 else ExecutionFlags.NONE
 

@@ -296,11 +296,11 @@ class Layout:
         for member in members:
             if member in self.wiring.tensors:
                 _, byte, tensor = self.written(member)
-                found = max(found, byte + tensor.reached_bytes)
+                found = max(found, byte + tensor.extent_in_bytes)
             for use in self.wiring.readers.get(member, ()):
                 if use[0] not in self._skipped:
                     _, byte, tensor = self.read(use)
-                    found = max(found, byte + tensor.reached_bytes)
+                    found = max(found, byte + tensor.extent_in_bytes)
         return found
 
     def _overwrite(self, source: Source, output: Source) -> None:
@@ -314,7 +314,7 @@ def _rooms(wiring: Wiring) -> dict[Source, int]:
     """The bytes of the memory that the caller binds for a value; what is no output of the graph has any number of them."""
     found: dict[Source, int] = {}
     for name, source in wiring.outputs.items():
-        found[source] = min(wiring.bound_outputs[name].reached_bytes, found.get(source, wiring.bound_outputs[name].reached_bytes))
+        found[source] = min(wiring.bound_outputs[name].extent_in_bytes, found.get(source, wiring.bound_outputs[name].extent_in_bytes))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.markers import In, Out
-from dmlpy.description.support import ALL_BUT_4_BITS, Since
+from dmlpy.description.support import ALL_BUT_4_BITS, SupportRow
 from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
 from dmlpy.devices.flops import flops, flops_of
 
@@ -31,7 +31,7 @@ class ChainDesc(OperatorDesc):
 
     c_name = "chain of element-wise operators"
     beyond_directml = True
-    support = (Since("1_0", dims=(1, 8)),)
+    support = (SupportRow("1_0", dims=(1, 8)),)
     in_place = True
 
     input_tensors: Annotated[TensorDescs, In("*sizes", ALL_BUT_4_BITS)]

@@ -309,7 +309,7 @@ class CompiledGraph:
         others = [item for item in bound if item.name not in self.prepared_inputs]
         self._dispatch(others, written, scratch, persistent, handle, repeated=False)(handle)
         for host, item in copied_back:
-            data = np.frombuffer(self.device.read(item.pointer, item.desc.reached_bytes, handle), np.uint8)
+            data = np.frombuffer(self.device.read(item.pointer, item.desc.extent_in_bytes, handle), np.uint8)
             binding.copy_back(data, item.desc, host)
         return Outputs(results)
 

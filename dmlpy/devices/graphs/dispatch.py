@@ -163,7 +163,7 @@ class GraphDispatch(Rebindable):
         return lambda stream: clear(pointer, size, stream)
 
     def _copy_launch(self, copy: Copy, bases: Mapping[Source, int], bound: Mapping[str, Bound]) -> Launch:
-        source, target, size, device = bases[copy.source], bound[copy.output].pointer, copy.desc.reached_bytes, self._device
+        source, target, size, device = bases[copy.source], bound[copy.output].pointer, copy.desc.extent_in_bytes, self._device
         if copy.operator is None:
             return lambda stream: device.copy(target, source, size, stream)
         return copy.operator._plan.bind({"input_tensor": source, "output_tensor": target}, 0, None)

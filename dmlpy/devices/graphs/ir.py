@@ -123,7 +123,7 @@ class Wiring:
         owned = {edge.graph_input_index for edge in graph.input_edges if _flagged(graph, edge.to_node_index, edge.to_node_input_index)}
         for index in sorted({edge.graph_input_index for edge in graph.input_edges}):  # there may be millions that feed no node
             if uses := self.readers.get((None, index)):
-                read = max((self.seen(use) for use in uses), key=lambda tensor: tensor.reached_bytes)
+                read = max((self.seen(use) for use in uses), key=lambda tensor: tensor.extent_in_bytes)
                 tensor = graph.input_tensors[index] if graph.input_tensors else read
                 flags = TensorFlags.OWNED_BY_DML if index in owned else TensorFlags.NONE
                 found[input_name(graph, index)] = ((None, index), tensor.replace(flags=flags) if flags else tensor)
@@ -170,7 +170,7 @@ class Wiring:
         found: dict[Source, int] = {}
         for use, source in self.reads.items():
             if source in self.tensors and not covers(self.tensors[source], self.seen(use)):
-                found[source] = max(found.get(source, 0), self.seen(use).reached_bytes)
+                found[source] = max(found.get(source, 0), self.seen(use).extent_in_bytes)
         return found
 
     def order(self) -> tuple[int, ...]:

@@ -99,7 +99,7 @@ class Packing:
     def _copies(self, bases: Mapping[Source, int], persistent: int) -> list[Launch]:
         """The launches that copy owned inputs."""
         wiring, device = self._program.wiring, self._device
-        sizes = {source: tensor.reached_bytes for source, tensor in wiring.inputs.values()}
+        sizes = {source: tensor.extent_in_bytes for source, tensor in wiring.inputs.values()}
 
         def copy(source: Source, offset: int) -> Launch:
             return lambda stream: device.copy(persistent + offset, bases[source], sizes[source], stream)

@@ -104,9 +104,9 @@ class _Export:
         """The elements of an input that is stored in the model, with size 1 along the dimensions that its strides repeat."""
         given = self.constants[name]
         if isinstance(given, bytes):
-            if len(given) >= desc.reached_bytes:
+            if len(given) >= desc.extent_in_bytes:
                 return viewed_constant(given, desc)
-            found, expected = f"{len(given)} bytes", f"at least {desc.reached_bytes}"
+            found, expected = f"{len(given)} bytes", f"at least {desc.extent_in_bytes}"
         else:
             array = np.asarray(given)
             if array.shape == desc.sizes and array.dtype == dtype_of(element_of(desc.data_type)):

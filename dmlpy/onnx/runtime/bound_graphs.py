@@ -55,7 +55,7 @@ class BoundGraph:
 
 def copied_bytes(prepared: PreparedGraph, device: Device) -> int:
     """The most bytes that a bound graph has of its own for inputs and outputs."""
-    return sum(desc.reached_bytes for desc in _copied(prepared, device).values())
+    return sum(desc.extent_in_bytes for desc in _copied(prepared, device).values())
 
 
 def _copied(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:
@@ -63,4 +63,4 @@ def _copied(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:
     if device.memory_kind != "cpu":
         return {}
     descs = {**prepared.inputs, **prepared.outputs}
-    return {name: desc for name, desc in descs.items() if desc.reached_bytes <= _MOST_COPIED and desc.memory.is_packed}
+    return {name: desc for name, desc in descs.items() if desc.extent_in_bytes <= _MOST_COPIED and desc.memory.is_packed}

@@ -116,7 +116,7 @@ def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
         found += (
             properties.temporary_resource_size + copied_bytes(call.run.prepared, device) + _LAUNCH_BYTES * len(call.run.part.graph.nodes)
         )
-        found += sum(call.run.prepared.outputs[name].reached_bytes for name in call.writes)
+        found += sum(call.run.prepared.outputs[name].extent_in_bytes for name in call.writes)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated
 
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Out, rule
+from dmlpy.description.markers import In, Out, Violation, rule
 from dmlpy.description.member_forms import Float, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import (
@@ -15,7 +15,7 @@ from dmlpy.description.support import (
     FLOATS_INTEGERS_OF_32,
     FLOATS_INTEGERS_TO_32,
     FLOATS_INTEGERS_TO_64,
-    Since,
+    SupportRow,
     row_at,
 )
 from dmlpy.description.tensors import TensorDesc
@@ -31,18 +31,18 @@ from dmlpy.operators.elementwise.common import (
 )
 
 _UP_TO_5_DIMS_AT_FIRST = (
-    Since("1_0", dims=(4, 5), T=FLOATS),
-    Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_OF_32),
-    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),
+    SupportRow("1_0", dims=(4, 5), T=FLOATS),
+    SupportRow("2_1", dims=(4, 5), T=FLOATS_INTEGERS_OF_32),
+    SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),
 )
 _INTEGERS_TO_64_FROM_5_1 = (
-    Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_32_AND_64),
-    Since("5_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+    SupportRow("4_1", dims=(1, 8), T=FLOATS_INTEGERS_32_AND_64),
+    SupportRow("5_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
 )
 _MODULUS = (
-    Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-    Since("6_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+    SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+    SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+    SupportRow("6_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
 )
 
 
@@ -57,13 +57,13 @@ class ElementWiseAdd1Desc(BinaryDesc, dml="ELEMENT_WISE_ADD1"):
     """DML_ELEMENT_WISE_ADD1_OPERATOR_DESC: the sum of floating-point numbers, and an activation of it."""
 
     formula = "y = f(a + b)"
-    support = (Since("2_0", dims=(4, 5), T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+    support = (SupportRow("2_0", dims=(4, 5), T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
 
     fused_activation: FusedActivation = default(None)
     """The activation f, an element-wise one described without tensors. If absent, the sum stays as it is."""
 
     @rule("a fused activation is an element-wise function that can be fused")
-    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from unfusable("fused_activation", self.fused_activation, "it is applied to single sums, and has no tensors")
 
 
@@ -74,7 +74,7 @@ class ElementWiseAtanYXDesc(BinaryDesc, dml="ELEMENT_WISE_ATAN_YX"):
     """
 
     formula = "y = atan2(a, b)"
-    support = (Since("3_1", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("3_1", dims=(1, 8), T=FLOATS),)
 
 
 class ElementWiseConstantPowDesc(ScaledDesc, dml="ELEMENT_WISE_CONSTANT_POW"):
@@ -94,7 +94,7 @@ class ElementWiseDifferenceSquareDesc(BinaryDesc, dml="ELEMENT_WISE_DIFFERENCE_S
     """DML_ELEMENT_WISE_DIFFERENCE_SQUARE_OPERATOR_DESC: the square of the difference."""
 
     formula = "y = (a - b) * (a - b)"
-    support = (Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),)
+    support = (SupportRow("3_1", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),)
 
 
 class ElementWiseDivideDesc(BinaryDesc, dml="ELEMENT_WISE_DIVIDE"):
@@ -106,8 +106,8 @@ class ElementWiseDivideDesc(BinaryDesc, dml="ELEMENT_WISE_DIVIDE"):
     formula = "y = a / b"
     support = (
         *INTEGERS_OF_32_FROM_2_1,
-        Since("5_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("6_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+        SupportRow("5_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("6_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
     )
 
 
@@ -173,8 +173,8 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
     formula = "y = x ^ e"
     in_place = True
     support = (
-        Since("1_0", dims=4, T=FLOATS, E=FLOATS),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, E=FLOATS_INTEGERS_TO_32),
+        SupportRow("1_0", dims=4, T=FLOATS, E=FLOATS),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, E=FLOATS_INTEGERS_TO_32),
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
@@ -192,12 +192,12 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
     """
 
     @rule("before feature level 3_0 exponent_tensor has the type of input_tensor")
-    def exponent_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def exponent_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         base, exponent = self.input_tensor.data_type, self.exponent_tensor.data_type
         row = row_at(self.support, level)
         if level < FeatureLevel.FL_3_0 and exponent is not base and base in row.types["T"] and exponent in row.types["E"]:
             why = (f"input_tensor has elements of type {base}",)
-            yield Breach("exponent_tensor.data_type", str(exponent), str(base), why, "feature level 3_0 takes exponents of another type")
+            yield Violation("exponent_tensor.data_type", str(exponent), str(base), why, "feature level 3_0 takes exponents of another type")
 
 
 class ElementWiseSubtractDesc(BinaryDesc, dml="ELEMENT_WISE_SUBTRACT"):

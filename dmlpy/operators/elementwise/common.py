@@ -10,24 +10,24 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Out, TensorField
 from dmlpy.description.member_forms import default
 from dmlpy.description.sizes import MAX_SIZE, Sizes
-from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
+from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.description.value_structs import OptionalScaleBias
 
-FLOATS_FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
-FLOATS_FROM_2_0 = (Since("2_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+FLOATS_FROM_1_0 = (SupportRow("1_0", dims=4, T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
+FLOATS_FROM_2_0 = (SupportRow("2_0", dims=4, T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
 
 INTEGERS_OF_32_FROM_2_1 = (
-    Since("1_0", dims=4, T=FLOATS),
-    Since("2_1", dims=4, T=FLOATS_INTEGERS_OF_32),
-    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),
+    SupportRow("1_0", dims=4, T=FLOATS),
+    SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_OF_32),
+    SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_OF_32),
 )
 INTEGERS_TO_32_FROM_2_1 = (
-    Since("1_0", dims=4, T=FLOATS),
-    Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+    SupportRow("1_0", dims=4, T=FLOATS),
+    SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+    SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
 )
-INTEGERS_TO_64_FROM_5_0 = (*INTEGERS_TO_32_FROM_2_1, Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64))
+INTEGERS_TO_64_FROM_5_0 = (*INTEGERS_TO_32_FROM_2_1, SupportRow("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64))
 
 _BY_STRIDES = "an input repeats by strides of 0, never by its sizes"
 

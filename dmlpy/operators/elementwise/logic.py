@@ -16,7 +16,7 @@ from dmlpy.description.support import (
     UINT32,
     UNSIGNED_TO_32,
     UNSIGNED_TO_64,
-    Since,
+    SupportRow,
     types,
 )
 from dmlpy.description.tensors import TensorDesc
@@ -25,21 +25,21 @@ from dmlpy.operators.elementwise.common import BinaryDesc, ElementWiseDesc, Unar
 TRUTHS = UINT32 | UINT8
 """The types of a truth value: 1 is true, 0 false."""
 
-_ANY_BITS_FROM_4_1 = (Since("3_0", dims=(1, 8), T=UNSIGNED_TO_32), Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS))
+_ANY_BITS_FROM_4_1 = (SupportRow("3_0", dims=(1, 8), T=UNSIGNED_TO_32), SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS))
 _SHIFTS = (
-    Since("2_1", dims=4, T=UNSIGNED_TO_32),
-    Since("3_0", dims=(1, 8), T=UNSIGNED_TO_32),
-    Since("4_1", dims=(1, 8), T=UNSIGNED_TO_64),
+    SupportRow("2_1", dims=4, T=UNSIGNED_TO_32),
+    SupportRow("3_0", dims=(1, 8), T=UNSIGNED_TO_32),
+    SupportRow("4_1", dims=(1, 8), T=UNSIGNED_TO_64),
 )
-_TRUTHS_FROM_1_0 = (Since("1_0", dims=4, T=UINT32), Since("2_0", dims=4, T=TRUTHS), Since("3_0", dims=(1, 8), T=TRUTHS))
+_TRUTHS_FROM_1_0 = (SupportRow("1_0", dims=4, T=UINT32), SupportRow("2_0", dims=4, T=TRUTHS), SupportRow("3_0", dims=(1, 8), T=TRUTHS))
 _COMPARISONS_FROM_3_0 = (
-    Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, Y=TRUTHS),
-    Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, Y=TRUTHS),
+    SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, Y=TRUTHS),
+    SupportRow("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, Y=TRUTHS),
 )
 _COMPARISONS_FROM_1_0 = (
-    Since("1_0", dims=4, T=FLOATS, Y=UINT32),
-    Since("2_0", dims=4, T=FLOATS, Y=TRUTHS),
-    Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, Y=TRUTHS),
+    SupportRow("1_0", dims=4, T=FLOATS, Y=UINT32),
+    SupportRow("2_0", dims=4, T=FLOATS, Y=TRUTHS),
+    SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, Y=TRUTHS),
     *_COMPARISONS_FROM_3_0,
 )
 
@@ -140,9 +140,9 @@ class ElementWiseIfDesc(ElementWiseDesc, dml="ELEMENT_WISE_IF"):
 
     formula = "y = a where condition != 0, else b"
     support = (
-        Since("2_0", dims=4, T=types("FLOAT16")),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("2_0", dims=4, T=types("FLOAT16")),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
 
     condition_tensor: Annotated[TensorDesc, In("*sizes", UINT8)]
@@ -163,7 +163,7 @@ class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY")
 
     formula = "y = 1 where x is an infinity that infinity_mode asks for, else 0"
     in_place = True
-    support = (Since("2_1", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+    support = (SupportRow("2_1", dims=4, T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The input x."""
@@ -179,7 +179,7 @@ class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):
     """DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC: whether each element is NaN. Infinities are not."""
 
     formula = "y = 1 where x is NaN, else 0"
-    support = (Since("2_0", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+    support = (SupportRow("2_0", dims=4, T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The input x."""

@@ -9,7 +9,7 @@ from dmlpy.description.support import (
     FLOATS_INTEGERS_TO_64,
     FLOATS_SIGNED_TO_32,
     FLOATS_SIGNED_TO_64,
-    Since,
+    SupportRow,
 )
 from dmlpy.operators.elementwise.common import FLOATS_FROM_1_0, FLOATS_FROM_2_0, ScaledDesc, UnaryDesc
 
@@ -22,10 +22,10 @@ class ElementWiseAbsDesc(ScaledDesc, dml="ELEMENT_WISE_ABS"):
 
     formula = "y = |x|"
     support = (
-        Since("1_0", dims=4, T=FLOATS),
-        Since("2_1", dims=4, T=FLOATS_SIGNED_TO_32),
-        Since("3_0", dims=(1, 8), T=FLOATS_SIGNED_TO_32),
-        Since("4_1", dims=(1, 8), T=FLOATS_SIGNED_TO_64),
+        SupportRow("1_0", dims=4, T=FLOATS),
+        SupportRow("2_1", dims=4, T=FLOATS_SIGNED_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_SIGNED_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=FLOATS_SIGNED_TO_64),
     )
 
 
@@ -121,10 +121,10 @@ class ElementWiseIdentityDesc(ScaledDesc, dml="ELEMENT_WISE_IDENTITY"):
 
     formula = "y = x"
     support = (
-        Since("1_0", dims=(4, 5), T=FLOATS),
-        Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("1_0", dims=(4, 5), T=FLOATS),
+        SupportRow("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
 
 
@@ -142,7 +142,7 @@ class ElementWiseNegateDesc(UnaryDesc, dml="ELEMENT_WISE_NEGATE"):
     """
 
     formula = "y = -x"
-    support = (Since("5_0", dims=(1, 8), T=FLOATS_SIGNED_TO_64),)
+    support = (SupportRow("5_0", dims=(1, 8), T=FLOATS_SIGNED_TO_64),)
 
 
 class ElementWiseRecipDesc(ScaledDesc, dml="ELEMENT_WISE_RECIP"):
@@ -160,10 +160,10 @@ class ElementWiseSignDesc(UnaryDesc, dml="ELEMENT_WISE_SIGN"):
 
     formula = "y = -1 where x < 0, 1 where x > 0, else 0"
     support = (
-        Since("2_0", dims=4, T=FLOATS),
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+        SupportRow("2_0", dims=4, T=FLOATS),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
     )
 
 

@@ -8,7 +8,7 @@ from dmlpy.description.descs import FusableDesc
 from dmlpy.description.enums import RoundingMode
 from dmlpy.description.markers import In, Limits, Out
 from dmlpy.description.member_forms import After, Float, Scalar, Spelled, SpelledType, default
-from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, Since
+from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.elementwise.common import (
     INTEGERS_TO_32_FROM_2_1,
@@ -52,7 +52,7 @@ class ElementWiseClip1Desc(ScaledDesc, dml="ELEMENT_WISE_CLIP1"):
     """
 
     formula = "y = x, but max where x > max, then min where that < min"
-    support = (Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),)
+    support = (SupportRow("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),)
     scalars = {"min": "input_tensor", "max": "input_tensor"}
 
     min_max_data_type: Annotated[SpelledType, Limits(type_of="output_tensor", or_unknown=True)]
@@ -85,8 +85,8 @@ class ElementWiseClipGradDesc(ClipGradientDesc, dml="ELEMENT_WISE_CLIP_GRAD"):
     """DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC: the gradient of CLIP. At the limits themselves it is 0."""
 
     support = (
-        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+        SupportRow("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
     )
 
     min: Float
@@ -99,7 +99,7 @@ class ElementWiseClipGradDesc(ClipGradientDesc, dml="ELEMENT_WISE_CLIP_GRAD"):
 class ElementWiseClipGrad1Desc(ClipGradientDesc, dml="ELEMENT_WISE_CLIP_GRAD1"):
     """DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC: the gradient of CLIP1. At the limits themselves it is 0."""
 
-    support = (Since("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),)
+    support = (SupportRow("5_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),)
     scalars = {"min": "min_max_data_type", "max": "min_max_data_type"}
 
     min_max_data_type: Annotated[SpelledType, Limits(type_of="output_gradient_tensor")]
@@ -120,7 +120,7 @@ class ElementWiseRoundDesc(UnaryDesc, dml="ELEMENT_WISE_ROUND"):
     """
 
     formula = "y = x rounded as rounding_mode says"
-    support = (Since("2_1", dims=4, T=FLOATS), Since("3_0", dims=(1, 8), T=FLOATS))
+    support = (SupportRow("2_1", dims=4, T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
 
     rounding_mode: Spelled[RoundingMode] = default(RoundingMode.HALVES_TO_NEAREST_EVEN)
     """How numbers are rounded."""

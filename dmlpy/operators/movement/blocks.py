@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DepthSpaceOrder, FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.markers import In, Limits, Out, Slot, Violation, derived, rule
 from dmlpy.description.member_forms import After, Spelled, Uint, Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
-from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.operators.windows import SlidingDesc
 
-FROM_2_1 = (Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32), Since("5_0", dims=4, T=ALL_BUT_4_BITS))
-FROM_1_0 = (Since("1_0", dims=4, T=FLOATS), *FROM_2_1)
+FROM_2_1 = (SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32), SupportRow("5_0", dims=4, T=ALL_BUT_4_BITS))
+FROM_1_0 = (SupportRow("1_0", dims=4, T=FLOATS), *FROM_2_1)
 
 INPUT_IMAGE = "batch_count input_channel_count input_height input_width"
 OUTPUT_IMAGE = "batch_count output_channel_count output_height output_width"
@@ -62,16 +62,16 @@ class BlockSizeDesc(OperatorDesc):
             raise UnboundSymbolError("block_size")
 
     @rule("sizes that are cut into blocks are multiples of the block size")
-    def whole_blocks(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def whole_blocks(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         symbols = [term.symbol for term in parse(INPUT_IMAGE)]
         for symbol, power in self.in_blocks.items() if 1 <= self.block_size <= MAX_SIZE else ():
             size, divisor = known[symbol], self.block_size**power
             if divisor > size:
                 divides = "that divides" if power == 1 else "whose square divides"
-                yield Breach("block_size", str(self.block_size), f"a number {divides} {size}", (known.why(symbol),))
+                yield Violation("block_size", str(self.block_size), f"a number {divides} {size}", (known.why(symbol),))
             elif size % divisor:
                 why = (f"block_size is {self.block_size}",)
-                yield Breach(f"input_tensor.sizes[{symbols.index(symbol)}]", str(size), f"a multiple of {divisor}", why)
+                yield Violation(f"input_tensor.sizes[{symbols.index(symbol)}]", str(size), f"a multiple of {divisor}", why)
 
 
 class DepthToSpaceBaseDesc(BlockSizeDesc):
@@ -155,7 +155,7 @@ class ColumnsDesc(SlidingDesc):
 
     c_counts = {"DimensionCount": ("window_sizes", "strides", "dilations", "start_padding", "end_padding")}
     # The reference's table of types is empty; these are those of its examples, and their half.
-    support = (Since("6_4", dims=(3, 8), T=FLOATS),)
+    support = (SupportRow("6_4", dims=(3, 8), T=FLOATS),)
 
     window_sizes: Annotated[Uints, Limits(length="dimension_count", least=1), After()]
     """The elements of a block along each spatial dimension."""

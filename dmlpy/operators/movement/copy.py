@@ -7,7 +7,7 @@ from typing import Annotated
 
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, derived, rule
+from dmlpy.description.markers import In, Limits, Out, Violation, derived, rule
 from dmlpy.description.member_forms import After, Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Told, UnboundSymbolError
 from dmlpy.description.support import (
@@ -17,7 +17,7 @@ from dmlpy.description.support import (
     FLOATS_INTEGERS_TO_64,
     UINT32,
     UNSIGNED_32_AND_64,
-    Since,
+    SupportRow,
     types,
 )
 from dmlpy.description.tensors import TensorDesc
@@ -36,10 +36,10 @@ class CastDesc(OperatorDesc, dml="CAST"):
 
     formula = "output = static_cast<type of output>(input)"
     support = (
-        Since("1_0", dims=4, T=FLOATS_INTEGERS_8_AND_16, U=FLOATS_INTEGERS_8_AND_16),
-        Since("3_0", dims=4, T=FLOATS_INTEGERS_TO_64, U=FLOATS_INTEGERS_TO_64),
-        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, U=FLOATS_INTEGERS_TO_64),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, U=ALL_BUT_4_BITS),
+        SupportRow("1_0", dims=4, T=FLOATS_INTEGERS_8_AND_16, U=FLOATS_INTEGERS_8_AND_16),
+        SupportRow("3_0", dims=4, T=FLOATS_INTEGERS_TO_64, U=FLOATS_INTEGERS_TO_64),
+        SupportRow("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64, U=FLOATS_INTEGERS_TO_64),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS, U=ALL_BUT_4_BITS),
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
@@ -55,10 +55,10 @@ class JoinDesc(AlongAxisDesc, dml="JOIN"):
     formula = "output = input[0] | input[1] | ... along axis"
     c_counts = {"InputCount": "input_tensors"}
     support = (
-        Since("1_0", dims=4, T=FLOATS_INTEGERS_16_AND_32),
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("1_0", dims=4, T=FLOATS_INTEGERS_16_AND_32),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
     along_axis = {"input_tensors": "length", "output_tensor": "joined_length"}
 
@@ -78,7 +78,7 @@ class JoinDesc(AlongAxisDesc, dml="JOIN"):
         return self.with_along_axis(known, known["joined_length"])
 
     @rule("an array of tensors holds at least one")
-    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from _empty("input_tensors", self.input_tensors)
 
 
@@ -90,10 +90,10 @@ class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
 
     formula = "output[i] = input[L - 1 - i] for i < L, else input[i], along axis, for L = min(sequence_length, size)"
     support = (
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, L=UINT32),
-        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32, L=UINT32),
-        Since("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, L=UINT32),
-        Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS, L=UNSIGNED_32_AND_64),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32, L=UINT32),
+        SupportRow("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32, L=UINT32),
+        SupportRow("4_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32, L=UINT32),
+        SupportRow("5_0", dims=(1, 8), T=ALL_BUT_4_BITS, L=UNSIGNED_32_AND_64),
     )
     along_axis = {"sequence_lengths_tensor": "1"}
 
@@ -120,10 +120,10 @@ class SplitDesc(AlongAxisDesc, dml="SPLIT"):
     formula = "output[0] | output[1] | ... along axis = input"
     c_counts = {"OutputCount": "output_tensors"}
     support = (
-        Since("1_0", dims=4, T=FLOATS_INTEGERS_16_AND_32),
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("1_0", dims=4, T=FLOATS_INTEGERS_16_AND_32),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
     along_axis = {"input_tensor": "whole_length", "output_tensors": "length"}
 
@@ -137,16 +137,16 @@ class SplitDesc(AlongAxisDesc, dml="SPLIT"):
         return ()  # they are described already, or the desc could not be built
 
     @rule("an array of tensors holds at least one")
-    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def tensor_array_empty(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         yield from _empty("output_tensors", self.output_tensors)
 
     @rule("along axis the outputs' sizes add up to the input's")
-    def split_sum(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def split_sum(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         whole, lengths = known["whole_length"], _lengths(self.output_tensors, known)
         if sum(lengths) != whole:
             found = " + ".join(map(str, lengths)) + (f" = {sum(lengths)}" if len(lengths) > 1 else "") + f" along dimension {self.axis}"
             why = (f"input_tensor.sizes[{self.axis}] is {whole}",)
-            yield Breach("output_tensors", found, str(whole), why, _last_part(lengths, whole))
+            yield Violation("output_tensors", found, str(whole), why, _last_part(lengths, whole))
 
 
 def _lengths(parts: Sequence[TensorDesc], known: Sizes) -> list[int]:
@@ -160,9 +160,9 @@ def _lengths(parts: Sequence[TensorDesc], known: Sizes) -> list[int]:
     return [known[f"length[{index}]"] for index in range(len(parts))]
 
 
-def _empty(name: str, tensors: Sequence[TensorDesc]) -> Iterable[Breach]:
+def _empty(name: str, tensors: Sequence[TensorDesc]) -> Iterable[Violation]:
     if not tensors:
-        yield Breach(name, "without a tensor", "at least one")
+        yield Violation(name, "without a tensor", "at least one")
 
 
 def _last_part(lengths: Sequence[int], whole: int) -> str | None:
@@ -179,10 +179,10 @@ class TileDesc(OperatorDesc, dml="TILE"):
     formula = "output[o] = input[o mod sizes]"
     c_counts = {"RepeatsCount": "repeats"}
     support = (
-        Since("1_0", dims=4, T=FLOATS),
-        Since("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
-        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
+        SupportRow("1_0", dims=4, T=FLOATS),
+        SupportRow("2_1", dims=4, T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_64),
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]

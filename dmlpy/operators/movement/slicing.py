@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, PaddingMode
-from dmlpy.description.markers import Breach, In, Limits, Out, Slot, derived, rule
+from dmlpy.description.markers import In, Limits, Out, Slot, Violation, derived, rule
 from dmlpy.description.member_forms import After, Float, Ints, Scalar, Spelled, SpelledType, Uints, default
 from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, Since
+from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32
 
@@ -59,10 +59,10 @@ class PaddingDesc(AnyPaddingDesc, dml="PADDING"):
     """
 
     support = (
-        Since("1_0", dims=(4, 5), T=FLOATS),
-        Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
-        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("1_0", dims=(4, 5), T=FLOATS),
+        SupportRow("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
 
     padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"SYMMETRIC": "3_0", "WRAP": "6_4"}), After("output_tensor")] = default(
@@ -83,7 +83,7 @@ class Padding1Desc(AnyPaddingDesc, dml="PADDING1"):
     the reference does not define; here it repeats the element.
     """
 
-    support = (Since("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),)
+    support = (SupportRow("5_0", dims=(1, 8), T=ALL_BUT_4_BITS),)
     scalars = {"padding_value": "padding_value_data_type"}
 
     padding_mode: Annotated[Spelled[PaddingMode], Limits(since={"WRAP": "6_4"}), After("output_tensor")] = default(PaddingMode.CONSTANT)
@@ -102,10 +102,10 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
     formula = "output[o] = input[offsets + strides * o]"
     c_counts = {"DimensionCount": ("offsets", "slice_sizes", "strides")}
     support = (
-        Since("1_0", dims=(4, 5), T=FLOATS_INTEGERS_16_AND_32),
-        Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("1_0", dims=(4, 5), T=FLOATS_INTEGERS_16_AND_32),
+        SupportRow("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
@@ -130,7 +130,7 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
         return [Told(size, f"slice_sizes[{axis}]") for axis, size in enumerate(self.slice_sizes)]
 
     @rule("a window lies within its tensor")
-    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         sizes = known.run("sizes")
         if not len(self.offsets) == len(self.slice_sizes) == len(self.strides) == len(sizes):
             return
@@ -138,11 +138,11 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
             if min(offset, stride, count - 1) < 0 or max(offset, stride, count) > MAX_SIZE:
                 continue  # already reported
             if offset >= size:
-                yield Breach(f"offsets[{axis}]", str(offset), f"0 to {size - 1}", (known.why(f"sizes[{axis}]"),))
+                yield Violation(f"offsets[{axis}]", str(offset), f"0 to {size - 1}", (known.why(f"sizes[{axis}]"),))
             elif offset + (count - 1) * stride >= size:
                 most = (size - 1 - offset) // stride + 1
                 why = (f"the last one would be element {offset} + ({count} - 1) * {stride} of {size}", known.why(f"sizes[{axis}]"))
-                yield Breach(f"slice_sizes[{axis}]", str(count), f"1 to {most}", why, self._remedy(axis, size))
+                yield Violation(f"slice_sizes[{axis}]", str(count), f"1 to {most}", why, self._remedy(axis, size))
 
     def _remedy(self, axis: int, size: int) -> str | None:
         offset, count, stride = self.offsets[axis], self.slice_sizes[axis], self.strides[axis]
@@ -189,7 +189,7 @@ class WindowDesc(OperatorDesc):
         return super().aligned(slot, dimension_count)
 
     @rule("a window lies within its tensor")
-    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         sizes = known.run("sizes")
         if not len(self.input_window_offsets) == len(self.input_window_sizes) == len(sizes):
             return
@@ -198,19 +198,19 @@ class WindowDesc(OperatorDesc):
                 continue  # already reported
             why = known.why(f"sizes[{axis}]")
             if offset >= size:
-                yield Breach(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (why,))
+                yield Violation(f"input_window_offsets[{axis}]", str(offset), f"0 to {size - 1}", (why,))
             elif offset + window > size:
                 told = f"the window would end at {offset} + {window}"
                 remedy = f"if it ends before element {window}, its size is {window - offset}" if offset < window <= size else None
-                yield Breach(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", (told, why), remedy)
+                yield Violation(f"input_window_sizes[{axis}]", str(window), f"1 to {size - offset}", (told, why), remedy)
 
     @rule("no more elements are taken than the window has in steps of the stride")
-    def slice_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def slice_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         tensor: TensorDesc | None = getattr(self, self.taken)
         most = known.run("sliced")
         for axis, size in enumerate(tensor.sizes if tensor is not None and len(tensor.sizes) == len(most) else ()):
             if size > most[axis]:
-                yield Breach(f"{self.taken}.sizes[{axis}]", str(size), f"1 to {most[axis]}", (known.why(f"sliced[{axis}]"),))
+                yield Violation(f"{self.taken}.sizes[{axis}]", str(size), f"1 to {most[axis]}", (known.why(f"sliced[{axis}]"),))
 
 
 class Slice1Desc(WindowDesc, dml="SLICE1"):
@@ -218,9 +218,9 @@ class Slice1Desc(WindowDesc, dml="SLICE1"):
 
     formula = "output[o] = input[start + stride * o], start = offset for a positive stride, offset + window - 1 for a negative one"
     support = (
-        Since("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
-        Since("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("2_1", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_0", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
     taken = "output_tensor"
 
@@ -236,9 +236,9 @@ class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
 
     formula = "output_gradient = 0, then output_gradient[start + stride * o] = input_gradient[o], start as in SLICE1"
     support = (
-        Since("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
-        Since("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
-        Since("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
+        SupportRow("3_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("3_1", dims=(1, 8), T=FLOATS_INTEGERS_TO_32),
+        SupportRow("4_1", dims=(1, 8), T=ALL_BUT_4_BITS),
     )
     taken = "input_gradient_tensor"
 

@@ -20,10 +20,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Out, rule
+from dmlpy.description.markers import In, Out, Violation, rule
 from dmlpy.description.member_forms import After, Bool, Float, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
@@ -67,7 +67,7 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
     """DML_BATCH_NORMALIZATION_OPERATOR_DESC: normalizes with given statistics."""
 
     formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
-    support = (Since("1_0", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
+    support = (SupportRow("1_0", dims=4, T=FLOATS), SupportRow("3_1", dims=(1, 8), T=FLOATS))
     statistics = ("mean_tensor", "variance_tensor", "scale_tensor", "bias_tensor")
     roles = {
         "x": "input_tensor",
@@ -97,7 +97,7 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
     """Before feature level 4_0, False forbids a mean and a variance that repeat along height and width. From 4_0 on it has no effect."""
 
     @rule("before feature level 4_0 mean and variance repeat along height and width only if spatial")
-    def spatial_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def spatial_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         dims = known["len(sizes)"]
         for name in () if self.spatial or level >= FeatureLevel.FL_4_0 else ("mean_tensor", "variance_tensor"):
             sizes = getattr(self, name).sizes
@@ -106,7 +106,7 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
                 if sizes[axis] == 1 != of_input:
                     why = (f"spatial is False, and the last two dimensions are height and width at feature level {level}",)
                     remedy = "spatial=True; feature level 4_0 ignores the member"
-                    yield Breach(f"{name}.sizes[{axis}]", "1", f"sizes[{axis}] = {of_input}", why, remedy)
+                    yield Violation(f"{name}.sizes[{axis}]", "1", f"sizes[{axis}] = {of_input}", why, remedy)
 
     def gradient(self) -> BatchNormalizationGradDesc:
         """The operator of the gradients of input, scale and bias, mean and variance being constants.
@@ -129,7 +129,7 @@ class BatchNormalizationTrainingDesc(FusingDesc, NormalizationDesc, dml="BATCH_N
     formula = """\
 mean = sum(x) / n, variance = sum((x - mean)^2) / n
 y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias + fused_add)"""
-    support = (Since("4_1", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("4_1", dims=(1, 8), T=FLOATS),)
     statistics = ("scale_tensor", "bias_tensor", "output_mean_tensor", "output_variance_tensor")
     training = True
     roles = {
@@ -226,7 +226,7 @@ class BatchNormalizationGradDesc(NormalizationGradDesc, dml="BATCH_NORMALIZATION
     formula = """\
 dx = dy * scale / sqrt(variance + epsilon)
 d_scale = sum(dy * (x - mean) / sqrt(variance + epsilon)), d_bias = sum(dy)"""
-    support = (Since("3_1", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("3_1", dims=(1, 8), T=FLOATS),)
 
 
 class BatchNormalizationTrainingGradDesc(NormalizationGradDesc, dml="BATCH_NORMALIZATION_TRAINING_GRAD"):
@@ -244,7 +244,7 @@ centred = x - mean(x), mean(v) = sum(v) / n
 dx = scale / sqrt(variance + epsilon) * (dy - mean(dy) - centred * mean(dy * centred) / (variance + epsilon))
 d_scale = sum(dy * (x - mean) / sqrt(variance + epsilon)), d_bias = sum(dy)"""
     training = True
-    support = (Since("4_1", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("4_1", dims=(1, 8), T=FLOATS),)
 
 
 def _packed(desc: TensorDesc) -> TensorDesc:

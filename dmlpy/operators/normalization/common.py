@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, rule
+from dmlpy.description.markers import Violation, rule
 from dmlpy.description.member_forms import Float, default
 from dmlpy.description.sizes import Sizes, Term, align
 from dmlpy.description.tensors import TensorDesc
@@ -22,7 +22,7 @@ class StatisticsDesc(OperatorDesc):
     """The tensors that may repeat along dimensions of the input."""
 
     @rule("each size of a statistic is 1, where it repeats, or the input's")
-    def statistics_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def statistics_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         reported: set[str | None] = set()
         of_input = self._input_terms(known)
         for name in self.statistics if of_input else ():
@@ -38,13 +38,13 @@ class StatisticsDesc(OperatorDesc):
             if dims != expected:
                 wanted = f"{plural(expected, 'dimension')}, {'with ones where it repeats' if dims < expected else 'like the input'}"
                 why = (known.why("len(sizes)"),) if "len(sizes)" in known else ()
-                yield Breach(f"{name}.sizes", f"{list(desc.sizes)}", wanted, why, remedy)
+                yield Violation(f"{name}.sizes", f"{list(desc.sizes)}", wanted, why, remedy)
                 continue
             for axis, (size, term) in enumerate(zip(desc.sizes, of_input, strict=True)):
                 value = known[term.symbol or ""]
                 if size not in (1, value):
                     wanted = "1" if value == 1 else f"1 or {term} = {value}"
-                    yield Breach(f"{name}.sizes[{axis}]", str(size), wanted, (known.why(term.symbol or ""),), remedy)
+                    yield Violation(f"{name}.sizes[{axis}]", str(size), wanted, (known.why(term.symbol or ""),), remedy)
 
     def _input_terms(self, known: Sizes) -> tuple[Term, ...]:
         """The terms of the input's dimensions; empty if no tensor determines their number."""
@@ -74,6 +74,6 @@ class FusingDesc(OperatorDesc):
     """The activation f, an element-wise one described without tensors. If absent, the result stays as it is."""
 
     @rule("a fused activation is an element-wise function that can be fused")
-    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         why = "it is applied to single elements and has no tensors"
         yield from unfusable("fused_activation", self.fused_activation, why)

@@ -16,10 +16,10 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import DataFormat, FeatureLevel
-from dmlpy.description.markers import Breach, In, Out, TensorField, rule
+from dmlpy.description.markers import In, Out, TensorField, Violation, rule
 from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
-from dmlpy.description.support import FLOAT32, FLOATS, Since
+from dmlpy.description.support import FLOAT32, FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.normalization.geometry import NormalizationGeometry, operand
 
@@ -37,7 +37,7 @@ _NO_PLACEHOLDERS = {f"reserve_space_{number}": "TensorFlow's is an empty placeho
 class FusedBatchNormDesc(SomeOutputDesc):
     """The base of FusedBatchNormV3 and its gradient."""
 
-    support = (Since("1_0", dims=(1, 5), T=FLOATS),)
+    support = (SupportRow("1_0", dims=(1, 5), T=FLOATS),)
     unused = _NO_PLACEHOLDERS
 
     roles: ClassVar[Mapping[str, str]] = {}
@@ -162,12 +162,12 @@ y = scale * (x - m) / sqrt(v + epsilon) + offset"""
         return not self.is_training or self.exponential_avg_factor != 1
 
     @rule("mean and variance are described where they are read")
-    def given_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def given_statistics(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("mean", "variance") if self.reads_statistics else ():
             if getattr(self, name) is None:
                 averages = f"exponential_avg_factor is {self.exponential_avg_factor:g}, and not 1"
                 why = averages if self.is_training else "is_training is False"
-                yield Breach(name, "missing", f"a tensor [channels = {known['channels']}] of FLOAT32", (why,))
+                yield Violation(name, "missing", f"a tensor [channels = {known['channels']}] of FLOAT32", (why,))
 
     def gradient(self, *outputs: str) -> FusedBatchNormGradV3Desc:
         """The operator of the gradients, with these outputs; all of them if none is named.

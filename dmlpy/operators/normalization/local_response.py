@@ -7,7 +7,7 @@ from typing import Annotated
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
 from dmlpy.description.member_forms import After, Bool, Float, Uint, default
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
 
@@ -41,7 +41,7 @@ class LocalResponseNormalizationDesc(LocalResponseDesc, dml="LOCAL_RESPONSE_NORM
     """
 
     formula = "y = x / (bias + alpha / local_size * sum(x^2 over the window))^beta"
-    support = (Since("1_0", dims=4, T=FLOATS),)
+    support = (SupportRow("1_0", dims=4, T=FLOATS),)
 
     output_tensor: Annotated[TensorDesc | None, Out("batch_count channel_count height width", required=True), After("input_tensor")] = None
     """The normalized result y."""
@@ -53,7 +53,7 @@ class LocalResponseNormalizationGradDesc(LocalResponseDesc, dml="LOCAL_RESPONSE_
     formula = """\
 d = bias + alpha / local_size * sum(x^2 over the window)
 dx = dy / d^beta - 2 * alpha * beta / local_size * x * sum(dy * x / d^(beta + 1), over all whose window holds the element)"""
-    support = (Since("3_1", dims=4, T=FLOATS),)
+    support = (SupportRow("3_1", dims=4, T=FLOATS),)
 
     input_gradient_tensor: Annotated[TensorDesc, In("batch_count channel_count height width"), After("input_tensor")]
     """The upstream gradient dy."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
 from dmlpy.description.member_forms import Float, Uint, default
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
 
@@ -18,7 +18,7 @@ class LPNormalizationDesc(OperatorDesc, dml="LP_NORMALIZATION"):
     """
 
     formula = "y = x / sum(|x|^p along axis)^(1 / p)"
-    support = (Since("1_0", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
+    support = (SupportRow("1_0", dims=4, T=FLOATS), SupportRow("3_1", dims=(1, 8), T=FLOATS))
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The input x."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Limits, Out, TensorField, rule
+from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, rule
 from dmlpy.description.member_forms import After, Bool, Uints, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.normalization.common import FusingDesc, StatisticsDesc
 
@@ -49,13 +49,13 @@ class PairedScaleDesc(ScaledDesc):
     """A normalization that older levels accept only with both scale and bias, or with neither."""
 
     @rule("before feature level 5_2 scale and bias are both given or both absent")
-    def scale_with_bias(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def scale_with_bias(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         absent = [name for name in self.statistics if getattr(self, name) is None]
         if len(absent) == 1 and level < FeatureLevel.FL_5_2:
             other = next(name for name in self.statistics if name not in absent)
             neutral = "a bias of zeros" if absent == ["bias_tensor"] else "a scale of ones"
             remedy = f"{neutral} changes nothing; feature level 5_2 takes {other} alone"
-            yield Breach(absent[0], "missing", f"a tensor: {other} is given", (f"feature level {level}",), remedy)
+            yield Violation(absent[0], "missing", f"a tensor: {other} is given", (f"feature level {level}",), remedy)
 
 
 class MeanVarianceNormalizationDesc(PairedScaleDesc, dml="MEAN_VARIANCE_NORMALIZATION"):
@@ -65,7 +65,7 @@ class MeanVarianceNormalizationDesc(PairedScaleDesc, dml="MEAN_VARIANCE_NORMALIZ
     """
 
     formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
-    support = (Since("1_0", dims=4, T=FLOATS),)
+    support = (SupportRow("1_0", dims=4, T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("batch_count channel_count height width"), After()]
     """The images x."""
@@ -89,19 +89,19 @@ class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_
     """
 
     formula = "y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias)"
-    support = (Since("2_1", dims=4, T=FLOATS), Since("3_1", dims=(1, 8), T=FLOATS))
+    support = (SupportRow("2_1", dims=4, T=FLOATS), SupportRow("3_1", dims=(1, 8), T=FLOATS))
 
     normalize_variance: Annotated[Bool, After("axes")] = default(True)
     """Whether to divide by the standard deviation of the group. If not, the result is x - mean."""
 
     @rule("before feature level 4_0 scale and bias do not repeat along the channels, dimension 1")
-    def scale_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def scale_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in self.statistics if level < FeatureLevel.FL_4_0 else ():
             tensor = getattr(self, name)
             # A size other than 1 does not depend on levels: statistics_sizes reports it.
             if tensor is not None and len(tensor.sizes) == known["len(sizes)"] > 1 and tensor.sizes[1] == 1 != known["sizes[1]"]:
                 why = (f"feature level {level}", known.why("sizes[1]"))
-                yield Breach(f"{name}.sizes[1]", "1", f"sizes[1] = {known['sizes[1]']}", why, "feature level 4_0 takes 1")
+                yield Violation(f"{name}.sizes[1]", "1", f"sizes[1] = {known['sizes[1]']}", why, "feature level 4_0 takes 1")
 
 
 class MeanVarianceNormalization2Desc(AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION2"):
@@ -112,7 +112,7 @@ class MeanVarianceNormalization2Desc(AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZ
     """
 
     formula = "y = f(scale * (x - m) / d + bias), m = mean if use_mean else 0, d = sqrt(variance + epsilon) if use_variance else 1"
-    support = (Since("6_3", dims=(1, 8), T=FLOATS),)
+    support = (SupportRow("6_3", dims=(1, 8), T=FLOATS),)
 
     use_mean: Annotated[Bool, After("axes")] = default(True)
     """Whether to subtract the mean."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from dmlpy.description.markers import In, Out
 from dmlpy.description.member_forms import After, Bool
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc, PoolingDesc
 
@@ -28,7 +28,7 @@ class AveragePoolingDesc(ForwardPoolingDesc, AveragingDesc, dml="AVERAGE_POOLING
     """
 
     formula = "y[o] = sum over k of x[o * strides + k - start_padding] / divisor"
-    support = (Since("1_0", dims=(4, 5), T=FLOATS),)
+    support = (SupportRow("1_0", dims=(4, 5), T=FLOATS),)
 
 
 class AveragePooling1Desc(ForwardPoolingDesc, DilatedPoolingDesc, AveragingDesc, dml="AVERAGE_POOLING1"):
@@ -39,7 +39,7 @@ class AveragePooling1Desc(ForwardPoolingDesc, DilatedPoolingDesc, AveragingDesc,
     """
 
     formula = "y[o] = sum over k of x[o * strides + k * dilations - start_padding] / divisor"
-    support = (Since("6_2", dims=(4, 5), T=FLOATS),)
+    support = (SupportRow("6_2", dims=(4, 5), T=FLOATS),)
 
 
 class AveragePoolingGradDesc(AveragingDesc, dml="AVERAGE_POOLING_GRAD"):
@@ -50,7 +50,7 @@ class AveragePoolingGradDesc(AveragingDesc, dml="AVERAGE_POOLING_GRAD"):
     """
 
     formula = "dx[i] = sum of dy[o] / divisor over the windows o that cover i"
-    support = (Since("3_0", dims=(4, 5), T=FLOATS),)
+    support = (SupportRow("3_0", dims=(4, 5), T=FLOATS),)
     ranked = ("input_gradient_tensor", "output_gradient_tensor")
     slid_over = "output_gradient_tensor"
     positioned = "input_gradient_tensor"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dmlpy.description.member_forms import Uint
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc
 
 
@@ -21,7 +21,7 @@ class LPPoolingDesc(NormPoolingDesc, dml="LP_POOLING"):
     """
 
     formula = "y[o] = (sum over k of |x[o * strides + k - start_padding]| ** P) ** (1 / P)"
-    support = (Since("1_0", dims=(4, 5), T=FLOATS),)
+    support = (SupportRow("1_0", dims=(4, 5), T=FLOATS),)
 
 
 class LPPooling1Desc(NormPoolingDesc, DilatedPoolingDesc, dml="LP_POOLING1"):
@@ -31,4 +31,4 @@ class LPPooling1Desc(NormPoolingDesc, DilatedPoolingDesc, dml="LP_POOLING1"):
     """
 
     formula = "y[o] = (sum over k of |x[o * strides + k * dilations - start_padding]| ** P) ** (1 / P)"
-    support = (Since("6_2", dims=(4, 5), T=FLOATS),)
+    support = (SupportRow("6_2", dims=(4, 5), T=FLOATS),)

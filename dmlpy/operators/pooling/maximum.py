@@ -10,7 +10,7 @@ from typing import Annotated
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Out
 from dmlpy.description.member_forms import After
-from dmlpy.description.support import FLOATS, FLOATS_BYTES, FLOATS_INTEGERS_TO_64, UINT32, UNSIGNED_32_AND_64, Since
+from dmlpy.description.support import FLOATS, FLOATS_BYTES, FLOATS_INTEGERS_TO_64, UINT32, UNSIGNED_32_AND_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc
 
@@ -25,9 +25,9 @@ class MaxPoolingDesc(ForwardPoolingDesc, dml="MAX_POOLING"):
 
     formula = "y[o] = max over k of x[o * strides + k - start_padding]"
     support = (
-        Since("1_0", dims=(4, 5), T=FLOATS),
-        Since("3_0", dims=(4, 5), T=FLOATS_BYTES),
-        Since("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64),
+        SupportRow("1_0", dims=(4, 5), T=FLOATS),
+        SupportRow("3_0", dims=(4, 5), T=FLOATS_BYTES),
+        SupportRow("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64),
     )
 
 
@@ -50,9 +50,9 @@ class MaxPooling1Desc(IndexedPoolingDesc, dml="MAX_POOLING1"):
 
     formula = "y[o] = max over k of x[o * strides + k - start_padding]"
     support = (
-        Since("2_0", dims=(4, 5), T=FLOATS, Index=UINT32),
-        Since("3_0", dims=(4, 5), T=FLOATS_BYTES, Index=UINT32),
-        Since("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64),
+        SupportRow("2_0", dims=(4, 5), T=FLOATS, Index=UINT32),
+        SupportRow("3_0", dims=(4, 5), T=FLOATS_BYTES, Index=UINT32),
+        SupportRow("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64),
     )
 
 
@@ -66,9 +66,9 @@ class MaxPooling2Desc(IndexedPoolingDesc, DilatedPoolingDesc, dml="MAX_POOLING2"
 
     formula = "y[o] = max over k of x[o * strides + k * dilations - start_padding]"
     support = (
-        Since("2_1", dims=(4, 5), T=FLOATS, Index=UINT32),
-        Since("3_0", dims=(4, 5), T=FLOATS_BYTES, Index=UINT32),
-        Since("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64),
+        SupportRow("2_1", dims=(4, 5), T=FLOATS, Index=UINT32),
+        SupportRow("3_0", dims=(4, 5), T=FLOATS_BYTES, Index=UINT32),
+        SupportRow("5_0", dims=(4, 5), T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64),
     )
 
 
@@ -80,7 +80,7 @@ class MaxPoolingGradDesc(DilatedPoolingDesc, dml="MAX_POOLING_GRAD"):
     """
 
     formula = "dx[i] = sum of dy[o] over the windows o whose maximum is x[i]"
-    support = (Since("3_0", dims=4, T=FLOATS), Since("4_0", dims=(4, 5), T=FLOATS))
+    support = (SupportRow("3_0", dims=4, T=FLOATS), SupportRow("4_0", dims=(4, 5), T=FLOATS))
     ranked = ("input_tensor", "input_gradient_tensor", "output_gradient_tensor")
     positioned = "input_gradient_tensor"
 
@@ -102,7 +102,10 @@ class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
 
     formula = "y = 0; flat(y)[indices[i]] = x[i]"
     since = "2_0"
-    support = (Since("3_0", dims=4, T=FLOATS, Index=UINT32), Since("5_0", dims=4, T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64))
+    support = (
+        SupportRow("3_0", dims=4, T=FLOATS, Index=UINT32),
+        SupportRow("5_0", dims=4, T=FLOATS_INTEGERS_TO_64, Index=UNSIGNED_32_AND_64),
+    )
 
     input_tensor: Annotated[TensorDesc, In("batch channels height width")]
     """The elements x."""

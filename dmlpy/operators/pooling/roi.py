@@ -7,10 +7,10 @@ from typing import Annotated
 
 from dmlpy.description.descs import OperatorDesc, SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, InterpolationMode, ReduceFunction
-from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError
-from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, Since
+from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue
 
@@ -68,10 +68,10 @@ class RegionsDesc(OperatorDesc):
         return super().size_remedy(field, known)
 
     @rule("minimum_samples_per_output is at most maximum_samples_per_output")
-    def sample_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def sample_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         least, most = self.minimum_samples_per_output, self.maximum_samples_per_output
         if least > most:
-            yield Breach("minimum_samples_per_output", str(least), f"at most maximum_samples_per_output = {most}")
+            yield Violation("minimum_samples_per_output", str(least), f"at most maximum_samples_per_output = {most}")
 
 
 class ForwardRegionsDesc(RegionsDesc):
@@ -120,8 +120,8 @@ class ROIAlignDesc(ForwardRegionsDesc, dml="ROI_ALIGN"):
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
     support = (
-        Since("3_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UINT32),
-        Since("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
+        SupportRow("3_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UINT32),
+        SupportRow("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
     )
 
 
@@ -136,8 +136,8 @@ class ROIAlign1Desc(PlacedRegionsDesc, ForwardRegionsDesc, dml="ROI_ALIGN1"):
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
     support = (
-        Since("4_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UINT32),
-        Since("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
+        SupportRow("4_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UINT32),
+        SupportRow("5_0", dims=4, dims_of=DIMS_OF, T=FLOATS, Index=UNSIGNED_32_AND_64),
     )
 
 
@@ -152,7 +152,7 @@ class ROIAlignGradDesc(PlacedRegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
     """
 
     formula = "output_gradient[i] = sum of weight * input_gradient[o] over the samples that read i"
-    support = (Since("4_1", dims=4, dims_of={**DIMS_OF, "output_roi_gradient_tensor": (2, 4)}, T=FLOATS, Index=UINT32),)
+    support = (SupportRow("4_1", dims=4, dims_of={**DIMS_OF, "output_roi_gradient_tensor": (2, 4)}, T=FLOATS, Index=UINT32),)
 
     input_tensor: Annotated[TensorDesc | None, In("batch channels height width"), After()] = None
     """The images of the forward operator. MAX needs them, and so does output_roi_gradient_tensor."""
@@ -170,13 +170,13 @@ class ROIAlignGradDesc(PlacedRegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
         return super().applicable_outputs() if self.input_tensor is not None else ("output_gradient_tensor",)
 
     @rule("input_tensor is given where the gradient needs the images: for that of the regions, and for MAX")
-    def images_given(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def images_given(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         reasons = {
             "output_roi_gradient_tensor is described": self.output_roi_gradient_tensor is not None,
             "reduction_function is MAX": self.reduction_function is ReduceFunction.MAX,
         }
         if self.input_tensor is None and any(reasons.values()):
-            yield Breach("input_tensor", "missing", "a tensor", tuple(text for text, holds in reasons.items() if holds))
+            yield Violation("input_tensor", "missing", "a tensor", tuple(text for text, holds in reasons.items() if holds))
 
 
 class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
@@ -189,7 +189,7 @@ class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
     """
 
     formula = "output[r, c, oy, ox] = max of input[batch, c] over the part (oy, ox) of region r"
-    support = (Since("1_0", dims=4, T=FLOATS),)
+    support = (SupportRow("1_0", dims=4, T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("batch channels height width")]
     """The images."""
@@ -225,7 +225,7 @@ class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
         return super().size_remedy(field, known)
 
     @rule("pooled_size is at least 1 by 1")
-    def pooled_size_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def pooled_size_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("width", "height"):
             if getattr(self.pooled_size, name) == 0:
-                yield Breach(f"pooled_size.{name}", "0", "at least 1")
+                yield Violation(f"pooled_size.{name}", "0", "at least 1")

@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar, Self
 
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import DataType, FeatureLevel, QuantizationType
-from dmlpy.description.markers import Breach, In, Limits, Out, Slot, TensorField, derived, rule
+from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import Spelled
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term
-from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INTEGERS_TO_32, NIBBLES, UINT8, Since, row_at, types
+from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INTEGERS_TO_32, NIBBLES, UINT8, SupportRow, row_at, types
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural
 from dmlpy.operators.elementwise.common import ElementWiseDesc
@@ -55,10 +55,10 @@ class LinearDesc(ElementWiseDesc):
     """The result y."""
 
     @rule("before feature level 6_2 there is a zero point")
-    def zero_point_level(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def zero_point_level(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.zero_point_tensor is None and level < FeatureLevel.FL_6_2:
             remedy = "describe one that holds 0; feature level 6_2 takes 0 where it is missing"
-            yield Breach("zero_point_tensor", "missing", f"a tensor at feature level {level}", remedy=remedy)
+            yield Violation("zero_point_tensor", "missing", f"a tensor at feature level {level}", remedy=remedy)
 
 
 class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEAR"):
@@ -69,11 +69,11 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
 
     formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
     support = (
-        Since("1_0", dims=4, T=FLOAT32, S=FLOAT32, Q=UINT8),
-        Since("2_1", dims=4, T=_FLOAT32_OR_INT32, S=FLOAT32, Q=BYTES),
-        Since("3_0", dims=(1, 8), T=_FLOAT32_OR_INT32, S=FLOAT32, Q=BYTES),
-        Since("6_0", dims=(1, 8), T=FLOATS | _FLOAT32_OR_INT32, S=FLOATS, Q=BYTES),
-        Since("6_2", dims=(1, 8), T=FLOATS | _FLOAT32_OR_INT32, S=FLOATS, Q=BYTES),
+        SupportRow("1_0", dims=4, T=FLOAT32, S=FLOAT32, Q=UINT8),
+        SupportRow("2_1", dims=4, T=_FLOAT32_OR_INT32, S=FLOAT32, Q=BYTES),
+        SupportRow("3_0", dims=(1, 8), T=_FLOAT32_OR_INT32, S=FLOAT32, Q=BYTES),
+        SupportRow("6_0", dims=(1, 8), T=FLOATS | _FLOAT32_OR_INT32, S=FLOATS, Q=BYTES),
+        SupportRow("6_2", dims=(1, 8), T=FLOATS | _FLOAT32_OR_INT32, S=FLOATS, Q=BYTES),
     )
 
     zero_point_tensor: Annotated[TensorDesc | None, In("*sizes", "Q")] = None
@@ -83,13 +83,13 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
     """The integers y. with_outputs makes them UINT8 if neither they nor a zero point tell the type."""
 
     @rule("scale_tensor is FLOAT32 where input_tensor is INT32, else of the type of input_tensor")
-    def quantize_scale_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def quantize_scale_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         own, row = self.scale_tensor.data_type, row_at(self.support, level)
         expected = DataType.FLOAT32 if self.input_tensor.data_type is DataType.INT32 else self.input_tensor.data_type
         # Types that the level lacks are reported elsewhere.
         if own is not expected and own in row.types["S"] and expected in row.types["S"]:
             why = (f"input_tensor has elements of type {self.input_tensor.data_type}",)
-            yield Breach("scale_tensor.data_type", str(own), str(expected), why)
+            yield Violation("scale_tensor.data_type", str(own), str(expected), why)
 
 
 class ElementWiseDequantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_DEQUANTIZE_LINEAR"):
@@ -100,11 +100,11 @@ class ElementWiseDequantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_DEQUANTIZE_L
 
     formula = "y = (x - zero_point) * scale"
     support = (
-        Since("1_0", dims=4, T=UINT8, S=FLOAT32),
-        Since("2_1", dims=4, T=INTEGERS_TO_32, S=FLOAT32),
-        Since("3_0", dims=(1, 8), T=INTEGERS_TO_32, S=FLOAT32),
-        Since("6_0", dims=(1, 8), T=INTEGERS_TO_32, S=FLOATS),
-        Since("6_2", dims=(1, 8), T=INTEGERS_TO_32, S=FLOATS),
+        SupportRow("1_0", dims=4, T=UINT8, S=FLOAT32),
+        SupportRow("2_1", dims=4, T=INTEGERS_TO_32, S=FLOAT32),
+        SupportRow("3_0", dims=(1, 8), T=INTEGERS_TO_32, S=FLOAT32),
+        SupportRow("6_0", dims=(1, 8), T=INTEGERS_TO_32, S=FLOATS),
+        SupportRow("6_2", dims=(1, 8), T=INTEGERS_TO_32, S=FLOATS),
     )
 
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "S", required=True)] = None
@@ -120,7 +120,7 @@ class ElementWiseQuantizedLinearAddDesc(ElementWiseDesc, WholeTensorDesc, dml="E
     formula = """\
 v = (a - a_zero_point) * a_scale + (b - b_zero_point) * b_scale
 y = clamp(round(v / output_scale) + output_zero_point, the range of the output's type)"""
-    support = (Since("4_0", dims=(1, 8), A=BYTES, B=BYTES, Q=BYTES),)
+    support = (SupportRow("4_0", dims=(1, 8), A=BYTES, B=BYTES, Q=BYTES),)
 
     a_tensor: Annotated[TensorDesc, In("*sizes", "A")]
     """The quantized tensor a. Strides of 0 repeat it."""
@@ -161,7 +161,7 @@ class DynamicQuantizeLinearDesc(WholeTensorDesc, dml="DYNAMIC_QUANTIZE_LINEAR"):
     formula = """\
 scale = (max(x) - min(x)) / (most - least), zero_point = least - min(x) / scale
 y = clamp(round(x / scale) + zero_point, least, most)"""
-    support = (Since("4_0", dims=(1, 8), T=FLOATS, Q=BYTES),)
+    support = (SupportRow("4_0", dims=(1, 8), T=FLOATS, Q=BYTES),)
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The input x."""
@@ -240,15 +240,15 @@ class QuantizationDesc(OperatorDesc):
         return desc.replace(output_tensor=desc.output_tensor.replace(data_type=told.data_type))
 
     @rule("there is a scale and, with SCALE_ZERO_POINT, a zero point")
-    def quantization_tensor_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def quantization_tensor_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         wanted = {QuantizationType.SCALE: (1, "the scale"), QuantizationType.SCALE_ZERO_POINT: (2, "the scale and the zero point")}
         count, roles = wanted.get(self.quantization_type, (0, ""))
         if roles and len(self.quantization_tensors) != count:
             found = plural(len(self.quantization_tensors), "tensor")
-            yield Breach("quantization_tensors", found, f"{count}, {roles}", (f"quantization_type is {self.quantization_type}",))
+            yield Violation("quantization_tensors", found, f"{count}, {roles}", (f"quantization_type is {self.quantization_type}",))
 
     @rule("each size of a scale or a zero point divides the input's: it holds for a block of elements")
-    def quantization_block(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def quantization_block(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         whole = known.run("sizes")
         for index, tensor in enumerate(self.quantization_tensors):
             if len(tensor.sizes) != len(whole):
@@ -256,10 +256,10 @@ class QuantizationDesc(OperatorDesc):
             for axis, (size, of_input) in enumerate(zip(tensor.sizes, whole, strict=True)):
                 if 1 <= size <= MAX_SIZE and of_input % size:
                     expected = f"1 or another divisor of sizes[{axis}] = {of_input}"
-                    yield Breach(f"quantization_tensors[{index}].sizes[{axis}]", str(size), expected, (known.why(f"sizes[{axis}]"),))
+                    yield Violation(f"quantization_tensors[{index}].sizes[{axis}]", str(size), expected, (known.why(f"sizes[{axis}]"),))
 
     @rule("the scale has the type of the numbers, the zero point that of the integers")
-    def quantization_tensor_types(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def quantization_tensor_types(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         roles = (("the scale", FLOATS), ("the zero point", _BYTES_NIBBLES))
         for index, (tensor, name, (role, kinds)) in enumerate(zip(self.quantization_tensors, self.typed_like, roles, strict=False)):
             like = getattr(self, name)
@@ -269,7 +269,7 @@ class QuantizationDesc(OperatorDesc):
             if tensor.data_type is not like.data_type:
                 why = (f"quantization_tensors[{index}] is {role}", f"{name} has elements of type {like.data_type}")
                 remedy = None if tensor.data_type in kinds else "the scale comes first, then the zero point"
-                yield Breach(f"quantization_tensors[{index}].data_type", str(tensor.data_type), str(like.data_type), why, remedy)
+                yield Violation(f"quantization_tensors[{index}].data_type", str(tensor.data_type), str(like.data_type), why, remedy)
 
 
 class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
@@ -280,7 +280,7 @@ class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
     """
 
     formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
-    support = (Since("6_3", dims=(1, 8), T=FLOATS, Y=_BYTES_NIBBLES),)
+    support = (SupportRow("6_3", dims=(1, 8), T=FLOATS, Y=_BYTES_NIBBLES),)
     typed_like = ("input_tensor", "output_tensor")
 
 
@@ -292,5 +292,5 @@ class DequantizeDesc(QuantizationDesc, dml="DEQUANTIZE"):
     """
 
     formula = "y = (x - zero_point) * scale"
-    support = (Since("6_3", dims=(1, 8), T=_BYTES_NIBBLES, Y=FLOATS),)
+    support = (SupportRow("6_3", dims=(1, 8), T=_BYTES_NIBBLES, Y=FLOATS),)
     typed_like = ("output_tensor", "input_tensor")

@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Out, Slot, TensorField, derived, rule
+from dmlpy.description.markers import In, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After
 from dmlpy.description.sizes import Derived, Sizes, Term, Told
-from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, Since
+from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural
 from dmlpy.operators.convolution import ConvolvingDesc
@@ -94,7 +94,7 @@ class QuantizedDesc(OperatorDesc):
         return max(counts, key=counts.count, default=None)
 
     @rule("a scale or zero point has one element, or one for each row, column or channel")
-    def quantized_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def quantized_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for field in self.tensor_fields():
             symbol, tensor = self.parameters.get(field.name), getattr(self, field.name)
             at = None if not symbol or tensor is None else self._counted(field, len(tensor.sizes))
@@ -102,14 +102,14 @@ class QuantizedDesc(OperatorDesc):
                 continue
             count, each = tensor.sizes[at], known[symbol]
             if count >= 1 and count not in (1, each):
-                yield Breach(f"{field.name}.sizes[{at}]", str(count), f"1, or {symbol} = {each}", (known.why(symbol),))
+                yield Violation(f"{field.name}.sizes[{at}]", str(count), f"1, or {symbol} = {each}", (known.why(symbol),))
 
 
 class OneRankDesc(QuantizedDesc):
     """An operator whose scales and zero points in `of_one_rank` have equal dimension counts."""
 
     @rule("scales and zero points have equal dimension counts")
-    def quantized_dims(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def quantized_dims(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         usual, fields = self._usual_rank(), [field for field in self.tensor_fields() if field.name in self.of_one_rank]
         agreeing = [name for name, tensor in self.tensors().items() if name in self.of_one_rank and len(tensor.sizes) == usual]
         for field in fields:
@@ -120,7 +120,7 @@ class OneRankDesc(QuantizedDesc):
             padded = [1] * (usual - len(tensor.sizes)) + [*tensor.sizes]
             remedy = self._spread(field, known) or (f"put ones in front: sizes {padded}" if len(padded) == usual else None)
             found = f"{plural(len(tensor.sizes), 'dimension')} {list(tensor.sizes)}"
-            yield Breach(f"{field.name}.sizes", found, plural(usual, "dimension"), (why,), remedy)
+            yield Violation(f"{field.name}.sizes", found, plural(usual, "dimension"), (why,), remedy)
 
 
 class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
@@ -172,8 +172,8 @@ class ConvolutionIntegerDesc(OneRankDesc, QuantizedConvolvingDesc, dml="CONVOLUT
     movable = ("filter_zero_point_tensor",)
     of_one_rank = tuple(parameters)
     support = (
-        Since("2_1", dims=4, X=BYTES, W=BYTES),
-        Since("4_0", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES),
+        SupportRow("2_1", dims=4, X=BYTES, W=BYTES),
+        SupportRow("4_0", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES),
     )
 
     output_tensor: Annotated[
@@ -203,8 +203,8 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
     }
     movable = ("filter_scale_tensor", "filter_zero_point_tensor")
     support = (
-        Since("2_1", dims=4, X=BYTES, W=BYTES, Y=BYTES),
-        Since(
+        SupportRow("2_1", dims=4, X=BYTES, W=BYTES, Y=BYTES),
+        SupportRow(
             "4_0",
             dims=(3, 4),
             dims_of={**dict.fromkeys(parameters, (1, 4)), "filter_scale_tensor": (3, 4)},
@@ -212,7 +212,7 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
             W=BYTES,
             Y=BYTES,
         ),
-        Since("5_2", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES, Y=BYTES),
+        SupportRow("5_2", dims=(3, 4), dims_of=dict.fromkeys(parameters, (1, 4)), X=BYTES, W=BYTES, Y=BYTES),
     )
 
     input_scale_tensor: Annotated[TensorDesc, In("1 1 1 1", FLOAT32), After("input_tensor")]
@@ -234,7 +234,7 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
     """The quantized result y."""
 
     @rule("filter_scale_tensor and filter_zero_point_tensor both have one element, or both one for each output channel")
-    def quantized_filter_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def quantized_filter_counts(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         # Not in DirectML's page. ONNX Runtime's tests of QLinearConv with a scale for each channel and one zero point fail on DirectML.
         scale, zero_point = self.filter_scale_tensor, self.filter_zero_point_tensor
         if (
@@ -246,7 +246,7 @@ class QuantizedLinearConvolutionDesc(QuantizedConvolvingDesc, dml="QUANTIZED_LIN
             found = f"{plural(zero_point.element_count, 'element')} {list(zero_point.sizes)}"
             expected = f"{plural(scale.element_count, 'element')} {list(scale.sizes)}"
             remedy = "a stride of 0 repeats one element for each channel" if zero_point.element_count == 1 else None
-            yield Breach("filter_zero_point_tensor.sizes", found, expected, (why,), remedy)
+            yield Violation("filter_zero_point_tensor.sizes", found, expected, (why,), remedy)
 
 
 class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, AveragingDesc, dml="QUANTIZED_LINEAR_AVERAGE_POOLING"):
@@ -262,7 +262,7 @@ class QuantizedLinearAveragePoolingDesc(QuantizedDesc, DilatedPoolingDesc, Avera
         ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor"), "channels"
     )
     movable = tuple(parameters)
-    support = (Since("6_2", dims=(4, 5), dims_of=dict.fromkeys(parameters, (1, 5)), X=BYTES, Y=BYTES),)
+    support = (SupportRow("6_2", dims=(4, 5), dims_of=dict.fromkeys(parameters, (1, 5)), X=BYTES, Y=BYTES),)
 
     input_tensor: Annotated[TensorDesc, In("batch channels *spatial", "X"), After()]
     """The quantized input x. The spatial dimensions are height and width, or depth, height and width."""
@@ -309,9 +309,9 @@ class MatrixMultiplyIntegerDesc(QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEG
     parameters = {"a_zero_point_tensor": "m", "b_zero_point_tensor": "n"}
     movable = ("a_zero_point_tensor",)
     support = (
-        Since("2_1", dims=4, A=BYTES, B=BYTES),
-        Since("4_0", dims=(2, 4), dims_of={"a_zero_point_tensor": (1, 4)}, A=BYTES, B=BYTES),
-        Since("5_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES),
+        SupportRow("2_1", dims=4, A=BYTES, B=BYTES),
+        SupportRow("4_0", dims=(2, 4), dims_of={"a_zero_point_tensor": (1, 4)}, A=BYTES, B=BYTES),
+        SupportRow("5_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES),
     )
 
     output_tensor: Annotated[TensorDesc | None, Out("*batch m n", INT32, required=True)] = None
@@ -329,7 +329,7 @@ class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, QuantizedProductDesc, dml="M
     parameters = {"a_scale_tensor": "m", "a_zero_point_tensor": "m", "b_scale_tensor": "n", "b_zero_point_tensor": "n"}
     movable = ("a_scale_tensor", "a_zero_point_tensor")
     of_one_rank = tuple(parameters)
-    support = (Since("6_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=INTEGERS_TO_32, B=INTEGERS_TO_32, T=FLOATS),)
+    support = (SupportRow("6_2", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=INTEGERS_TO_32, B=INTEGERS_TO_32, T=FLOATS),)
 
     a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1"), After("a_tensor")]
     """The scale of A, one element, or one for each row."""
@@ -358,8 +358,8 @@ class QuantizedLinearMatrixMultiplyDesc(OneRankDesc, QuantizedProductDesc, dml="
     }
     of_one_rank = tuple(parameters)
     support = (
-        Since("2_1", dims=4, A=BYTES, B=BYTES, Y=BYTES),
-        Since("4_0", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES, Y=BYTES),
+        SupportRow("2_1", dims=4, A=BYTES, B=BYTES, Y=BYTES),
+        SupportRow("4_0", dims=(2, 4), dims_of=dict.fromkeys(parameters, (1, 4)), A=BYTES, B=BYTES, Y=BYTES),
     )
 
     a_scale_tensor: Annotated[TensorDesc, In("1 1 a_scale_count 1", FLOAT32), After("a_tensor")]

@@ -13,7 +13,7 @@ import numpy as np
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.markers import In, Out, derived
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.support import FLOATS, Since
+from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
 
@@ -21,7 +21,7 @@ class GRUBlockDesc(SomeOutputDesc):
     """The base of the step and its gradient."""
 
     accepts_owned = False
-    support = (Since("1_0", dims=(1, 2), T=FLOATS),)
+    support = (SupportRow("1_0", dims=(1, 2), T=FLOATS),)
 
     x: Annotated[TensorDesc, In("batch_size input_size")]
     """The input of the step."""

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
-from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule, size
+from dmlpy.description.markers import In, Out, TensorField, Violation, derived, rule, size
 from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
-from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, Since
+from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, SupportRow
 from dmlpy.description.tensors import MAX_UINT32, TensorDesc
 from dmlpy.messages.problems import DescError
 from dmlpy.operators.recurrent.params import ParamsLayout
@@ -66,7 +66,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     """
 
     accepts_owned = False
-    support = (Since("1_0", dims=(1, 3), T=FLOATS),)
+    support = (SupportRow("1_0", dims=(1, 3), T=FLOATS),)
 
     input: Annotated[TensorDesc, In("seq_length batch_size input_size")]
     """The input x of every step. The batch comes first unless time_major."""
@@ -199,49 +199,49 @@ class CudnnRNNDesc(SomeOutputDesc):
         }
 
     @rule("the states hold whole layers")
-    def whole_layers(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def whole_layers(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if known["stacked_directions"] % known["num_directions"]:
             axis = 0 if self.time_major else 1
             reasons = (known.why("num_directions"),)
-            yield Breach(f"input_h.sizes[{axis}]", str(known["stacked_directions"]), "a multiple of num_directions = 2", reasons)
+            yield Violation(f"input_h.sizes[{axis}]", str(known["stacked_directions"]), "a multiple of num_directions = 2", reasons)
 
     @rule("cell states belong to LSTM alone")
-    def cell_states(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def cell_states(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         names = [
             field.name for field in self.tensor_fields() if field.name in ("input_c", "output_c", "output_c_backprop", "input_c_backprop")
         ]
         if self.rnn_mode is not RnnMode.LSTM:
             for name in names:
                 if getattr(self, name) is not None:
-                    yield Breach(name, "described", "null", (f"rnn_mode is {self.rnn_mode}: only lstm has a cell state",))
+                    yield Violation(name, "described", "null", (f"rnn_mode is {self.rnn_mode}: only lstm has a cell state",))
         elif getattr(self, names[0]) is None:
-            yield Breach(names[0], "missing", "the cell states before the first step", ("rnn_mode is lstm",))
+            yield Violation(names[0], "missing", "the cell states before the first step", ("rnn_mode is lstm",))
 
     @rule("dropout is at least 0 and below 1")
-    def dropout_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def dropout_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if not 0 <= self.dropout < 1:
-            yield Breach("dropout", f"{self.dropout:g}", "a number of at least 0, below 1")
+            yield Violation("dropout", f"{self.dropout:g}", "a number of at least 0, below 1")
 
     @rule("skip_input needs as many inputs as units")
-    def skip_input_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def skip_input_sizes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.input_mode is RnnInputMode.SKIP_INPUT and known["input_size"] != known["num_units"]:
             reasons = (known.why("input_size"), known.why("num_units"))
-            yield Breach("input_mode", "skip_input", "linear_input or auto_select", reasons, "skip_input needs input_size = num_units")
+            yield Violation("input_mode", "skip_input", "linear_input or auto_select", reasons, "skip_input needs input_size = num_units")
 
     @rule("a layer's output is no larger than a tensor may be")
-    def layer_output_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def layer_output_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         count = known["seq_length"] * known["batch_size"] * known["output_size"]
         if known["num_layers"] > 1 and count > MAX_UINT32:
             reasons = (f"{count} = seq_length * batch_size * output_size, whose elements the dropout's 32-bit counters enumerate",)
-            yield Breach("input_h", f"{count} elements between two layers", f"at most {MAX_UINT32}", reasons)
+            yield Violation("input_h", f"{count} elements between two layers", f"at most {MAX_UINT32}", reasons)
 
     @rule("num_proj is for LSTM, and below the number of units")
-    def num_proj_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def num_proj_range(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.num_proj and self.rnn_mode is not RnnMode.LSTM:
-            yield Breach("num_proj", str(self.num_proj), "0", (f"rnn_mode is {self.rnn_mode}: only lstm is projected",))
+            yield Violation("num_proj", str(self.num_proj), "0", (f"rnn_mode is {self.rnn_mode}: only lstm is projected",))
         elif self.num_proj < 0 or (self.num_proj and self.num_proj >= known["num_units"]):
             reasons = (known.why("num_units"),) if "num_units" in known else ()
-            yield Breach("num_proj", str(self.num_proj), "0, or a number below num_units", reasons)
+            yield Violation("num_proj", str(self.num_proj), "0, or a number below num_units", reasons)
 
 
 class CudnnRNNV3Desc(CudnnRNNDesc, own="CUDNN_RNN_V3"):
@@ -280,9 +280,9 @@ a deeper layer's x[t] is the h[t] of both directions of the layer below, after d
         return tuple(name for name in super().applicable_outputs() if self.is_training or name != "reserve_space")
 
     @rule("a reserve is for training")
-    def reserve_training(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def reserve_training(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if not self.is_training and self.reserve_space is not None:
-            yield Breach("reserve_space", "described", "null", ("is_training is False",))
+            yield Violation("reserve_space", "described", "null", ("is_training is False",))
 
     def gradient(self, *names: str) -> CudnnRNNBackpropV3Desc:
         """The desc of the gradient, with upstream gradients for the described output, output_h and output_c, packed.

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.markers import Breach, In, Out, TensorField, derived, rule
+from dmlpy.description.markers import In, Out, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Bool, default
 from dmlpy.description.sizes import Sizes, Term
 from dmlpy.description.support import FLOAT32, UINT8
@@ -104,10 +104,10 @@ class ReserveDesc(RecurrentDesc):
         }
 
     @rule("attributes are finite")
-    def finite_attributes(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def finite_attributes(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for path, value in _numbers(self):
             if not math.isfinite(value):
-                yield Breach(path, f"{value:g}", "a finite number", ("gradients through it would be NaN",))
+                yield Violation(path, f"{value:g}", "a finite number", ("gradients through it would be NaN",))
 
 
 def _numbers(desc: RecurrentDesc) -> Iterator[tuple[str, float]]:
@@ -258,10 +258,10 @@ dPi = sum of da_i * c[t-1]; dPf = sum of da_f * c[t-1]; dPo = sum of da_o * c[t]
         return tuple(name for name in super().applicable_outputs() if name not in absent)
 
     @rule("gradients of peepholes and projection need the tensor itself")
-    def gradient_of_absent(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def gradient_of_absent(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for name in ("peephole", "projection"):
             if getattr(self, f"{name}_gradient_tensor") is not None and getattr(self, f"{name}_tensor") is None:
-                yield Breach(f"{name}_gradient_tensor", "described", "null", (f"{name}_tensor is null",), f"describe {name}_tensor too")
+                yield Violation(f"{name}_gradient_tensor", "described", "null", (f"{name}_tensor is null",), f"describe {name}_tensor too")
 
 
 class GRUGradDesc(RecurrentGradDesc, own="GRU_GRAD"):

@@ -15,10 +15,10 @@ from typing import Annotated, ClassVar
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RecurrentDirection
 from dmlpy.description.gate_order import Cell
-from dmlpy.description.markers import Breach, In, Out, TensorField, rule, size
+from dmlpy.description.markers import In, Out, TensorField, Violation, rule, size
 from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
 from dmlpy.description.sizes import Sizes
-from dmlpy.description.support import FLOATS, UINT32, Since
+from dmlpy.description.support import FLOATS, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural
 from dmlpy.operators.activation import ActivationDesc, Activations, unfusable
@@ -101,7 +101,7 @@ class RecurrentDesc(SomeOutputDesc):
 
     c_counts: ClassVar[Mapping[str, str]] = {"ActivationDescCount": "activation_descs"}
     accepts_owned: ClassVar[bool] = False
-    support = (Since("1_0", dims=4, T=FLOATS),)
+    support = (SupportRow("1_0", dims=4, T=FLOATS),)
 
     input_tensor: Annotated[TensorDesc, In("1 seq_length batch_size input_size")]
     """The input x of every step."""
@@ -173,16 +173,16 @@ class RecurrentDesc(SomeOutputDesc):
         return self.activation_descs[direction * count : (direction + 1) * count]
 
     @rule("the activations of every direction, the forward set first")
-    def activation_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def activation_count(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         roles, directions = ", ".join(self.activation_roles), known["num_directions"]
         expected = len(self.activation_roles) * directions
         if (count := len(self.activation_descs)) != expected:
             each = f"{roles} of the forward walk, then {roles} of the backward one" if directions == 2 else roles
             found = plural(count, "activation")
-            yield Breach("activation_descs", found, f"{expected}: {each}", (known.why("num_directions"),))
+            yield Violation("activation_descs", found, f"{expected}: {each}", (known.why("num_directions"),))
 
     @rule("activations are element-wise functions that can be fused")
-    def activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         for index, activation in enumerate(self.activation_descs):
             yield from unfusable(f"activation_descs[{index}]", activation, "a cell applies it to single elements, and it has no tensors")
 
@@ -197,9 +197,9 @@ class ClippedDesc(RecurrentDesc):
     """Whether the sums that enter f and g are held between -clip_threshold and clip_threshold."""
 
     @rule("a clip threshold in use is above 0")
-    def clip_threshold_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Breach]:
+    def clip_threshold_positive(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
         if self.use_clip_threshold and not self.clip_threshold > 0:
-            yield Breach("clip_threshold", f"{self.clip_threshold:g}", "a number above 0", ("use_clip_threshold is True",))
+            yield Violation("clip_threshold", f"{self.clip_threshold:g}", "a number above 0", ("use_clip_threshold is True",))
 
 
 class LayerDesc(RecurrentDesc):

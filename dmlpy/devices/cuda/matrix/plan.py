@@ -14,7 +14,7 @@ from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded, split_terms
 from dmlpy.devices.cuda.matrix.tiles import Matrices
-from dmlpy.devices.cuda.matrix_products import FLOAT, headline, heeded_flags, workspace
+from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
 from dmlpy.devices.cuda.movement.copies import COPY
 from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
@@ -68,7 +68,7 @@ class GemmPlan(PlanWithoutConstants):
             self._narrowed = Elementwise(COPY, self._output.sizes, View.of("output_tensor", self._output), [self._result_view()])
         self._scratch = Layout(arrays, ALIGNMENT)
         self.temporary_size = self._scratch.size
-        self.heeded_flags = heeded_flags(isinstance(self._product, LibraryProduct) and self._product.tf32)
+        self.supported_flags = supported_flags(isinstance(self._product, LibraryProduct) and self._product.tf32)
         kernels = self._product.kernels if isinstance(self._product, OwnProduct) else []
         self._library.functions([*kernels, *(step.kernel() for step in (self._finish, self._narrowed) if step is not None)])
 

@@ -15,7 +15,7 @@ import numpy as np
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
-from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm, headline, heeded_flags, workspace
+from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm, headline, supported_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf32, row_stride
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.devices.flops import flops_of
@@ -105,7 +105,7 @@ class GRUBlockPlan(PlanWithoutConstants):
         self._desc, self._type = desc, self._tensors["x"].data_type.numpy
         multiplies_floats = bool(self._operands()) and self._operand_type == FLOAT
         self._tf32 = multiplies_floats and rounds_to_tf32(library.limits, self._type, tf32)
-        self.heeded_flags = heeded_flags(tf32 and multiplies_floats and self._type == FLOAT)
+        self.supported_flags = supported_flags(tf32 and multiplies_floats and self._type == FLOAT)
         if max(self._batch, self._inputs + self._units, 2 * self._units) > MOST_ROWS:
             sizes = f"B = {self._batch}, I + H = {self._inputs + self._units}, 2H = {2 * self._units}"
             raise DeviceError(f"matrices of {sizes} rows or columns: at most {MOST_ROWS} of each")

@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
-from dmlpy.devices.cuda.matrix_products import headline, heeded_flags
+from dmlpy.devices.cuda.matrix_products import headline, supported_flags
 from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan
 from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
@@ -85,8 +85,8 @@ class NetworkPlan(PlanWithoutConstants):
         self._known = desc.sizes()
         self._stack = stack_of(desc)
         self._plans = [self._layer_plan(layer, tf32, strategy) for layer in self._stack.layers]
-        self._tf32 = any(plan.heeded_flags for plan in self._plans)
-        self.heeded_flags = heeded_flags(self._tf32)
+        self._tf32 = any(plan.supported_flags for plan in self._plans)
+        self.supported_flags = supported_flags(self._tf32)
         self._shared = Layout([(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in self._stack.scratch.items()], ALIGNMENT)
         self._layouts = [_layer_layout(layer, plan) for layer, plan in zip(self._stack.layers, self._plans, strict=True)]
         self.temporary_size = self._shared.size + max((layout.size for layout in self._layouts), default=0)

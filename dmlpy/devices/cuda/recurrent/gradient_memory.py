@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT, KernelLibrary, Struct, strided
-from dmlpy.devices.cuda.matrix_products import FLOAT, heeded_flags, workspace
+from dmlpy.devices.cuda.matrix_products import FLOAT, supported_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import (
     activations_type,
     cell_type,
@@ -70,7 +70,7 @@ class GradientMemory(PlanWithoutConstants):
         self._type = storage_type(desc)
         self._halves = self._type != FLOAT
         self._tf32 = rounds_to_tf32(library.limits, self._type, tf32)
-        self.heeded_flags = heeded_flags(tf32 and not self._halves)
+        self.supported_flags = supported_flags(tf32 and not self._halves)
         self._cell = desc.cell
         last = sizes.num_directions - 1
         self._types = (cell_type(desc.cell), *(activations_type(desc.activations_of(direction)) for direction in (0, last)))

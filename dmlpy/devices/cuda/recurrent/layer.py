@@ -15,7 +15,7 @@ import numpy as np
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.machine import Machine
-from dmlpy.devices.cuda.matrix_products import FLOAT, headline, heeded_flags, workspace
+from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import (
     LAYER,
     PACK_BIAS,
@@ -156,7 +156,7 @@ class RecurrentPlan(Plan):
         self._tensors = desc.tensors()
         self._type = storage_type(desc)
         self._tf32 = tf32 and self._type == FLOAT
-        self.heeded_flags = heeded_flags(self._tf32)
+        self.supported_flags = supported_flags(self._tf32)
         check_rows(desc, sizes.gates)
         run: Pass = "Training" if _TRAINING & self._tensors.keys() else "Inference"
         forward, backward = (activations_type(desc.activations_of(direction)) for direction in (0, sizes.num_directions - 1))
