@@ -4,6 +4,8 @@ A public name is imported from its module when it is first used: describing all 
 `__init__.pyi` lists the names; `python -m dmlpy.x.stubs` writes it.
 """
 
+import os as _os
+
 from lazy_loader import attach_stub as _attach_stub
 
 from dmlpy import operators as _operators  # noqa: F401  (announces the operators)
@@ -13,3 +15,8 @@ from dmlpy.devices import numpy as _numpy  # noqa: F401
 from dmlpy.version import __version__ as __version__
 
 __getattr__, __dir__, __all__ = _attach_stub(__name__, __file__)
+
+if "DMLPY_DEBUG" in _os.environ:
+    from dmlpy.debugging import follow_environment as _follow_environment
+
+    _follow_environment()

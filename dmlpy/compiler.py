@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copyreg
+import logging
 import os
 import pickle
 import threading
 from functools import lru_cache
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, overload
 
+from dmlpy.debugging import PLANS
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, HResult
 from dmlpy.description.member_forms import brief
@@ -133,7 +136,10 @@ def _planned(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: Exe
     plan = device.plan(desc, flags)
     if plan is None:
         raise CompileError(desc.c_name, [_not_built(desc, device)], HResult.E_NOTIMPL, desc)
-    return CompiledOperator(desc, device, level, flags, with_owned_inputs(plan, desc, device))
+    operator = CompiledOperator(desc, device, level, flags, with_owned_inputs(plan, desc, device))
+    if PLANS.isEnabledFor(logging.DEBUG):
+        PLANS.debug("%s on %s\n%s", desc.c_name, device.name, indent(operator.plan, "    "))
+    return operator
 
 
 def _not_built(desc: OperatorDesc, device: Device) -> Problem:

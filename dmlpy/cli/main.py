@@ -284,17 +284,26 @@ def check(
 @app.command()
 def explain(
     operator: Annotated[
-        str | None, typer.Argument(metavar="OPERATOR", help="RNN, DML_OPERATOR_RNN, DML_RNN_OPERATOR_DESC or RNNDesc.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="OPERATOR",
+            help="RNN, DML_OPERATOR_RNN, DML_RNN_OPERATOR_DESC or RNNDesc; or a problem's code: size.equal.",
+            show_default=False,
+        ),
     ] = None,
     feature_level: LevelOption = "6_4",
 ) -> None:
-    """Show an operator's struct: members, sizes, types, rules, support. Without a name, list the operators."""
+    """Show an operator's struct (members, sizes, types, rules, support) or a problem's code. Without a name, list the operators."""
+    from dmlpy.docs.codes import explain_code, is_code
     from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
     with reported():
         if operator is None:
             show(catalog.operators_table(catalog.operators()))
+            return
+        if is_code(operator):
+            typer.echo(explain_code(operator))
             return
         found = explanations.explain(operator, feature_level)
         typer.echo(found.summary)

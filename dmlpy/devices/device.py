@@ -12,6 +12,7 @@ from itertools import count
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dmlpy.debugging import log_launch
 from dmlpy.description.enums import ExecutionFlags, HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.devices.plan import Joined
@@ -175,7 +176,7 @@ class Device(ABC):
 
     def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
         """A part of a dispatch, in the form in which the device tells its errors apart from those of other parts, if it does."""
-        return launch
+        return log_launch(launch, lambda: f"{name()} on {self.name}")
 
     def joined(self, launches: Sequence[Launch]) -> Joined:
         """The form in which these launches run one after the other."""

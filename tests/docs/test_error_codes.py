@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 import dmlpy
+import dmlpy as dml
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from dmlpy.docs import error_examples
+from dmlpy.docs.codes import explain_code, is_code
 from dmlpy.docs.error_examples import Example, examples
 from dmlpy.docs.error_examples.example import shows
 from dmlpy.docs.errors import WITHOUT_EXAMPLE, errors_page
@@ -42,7 +44,7 @@ def codes_in(path: Path) -> Iterator[str]:
 
 def emitted() -> set[str]:
     """Every code with a dot, and the names of the rules."""
-    found = {code for path in SOURCE.rglob("*.py") if "site" not in path.relative_to(SOURCE).parts for code in codes_in(path)}
+    found = {code for path in SOURCE.rglob("*.py") if "docs" not in path.relative_to(SOURCE).parts for code in codes_in(path)}
     return found | {name for kind in OPERATORS.values() for name in kind.rules()}
 
 
@@ -101,3 +103,39 @@ def test_the_sample_of_every_operator_can_be_broken(kind: type[OperatorDesc]) ->
     found = mistakes(kind)
     assert {"tensor.missing", "field.form"} & found.keys()
     assert len(found) >= 3
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("graph.unfed", "is fed by no edge, expected one edge  [graph.unfed]"),
+        ("size.equal", "expected input_size = 8  [size.equal]"),
+        ("onnx.file", "onnx.file: a file of an ONNX model that cannot be read"),
+        pytest.param("", None, id="a rule of an operator"),
+    ],
+)
+def test_a_code_is_explained(code: str, expected: str | None) -> None:
+    if expected is None:  # a rule of some operators: any of them
+        code = next(name for kind in OPERATORS.values() for name in kind.rules() if name in mistakes(kind))
+        expected = f"[{code}]"
+    assert is_code(code)
+    assert expected in explain_code(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "nearest"), [("size.equl", "size.equal"), ("graph.unreed", "graph.unread"), ("no.such_code_at_all", None)]
+)
+def test_a_code_that_does_not_exist_is_refused(code: str, nearest: str | None) -> None:
+    with pytest.raises(dml.DescError) as caught:
+        explain_code(code)
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.remedy) == ("code.unknown", nearest and f"did you mean {nearest}?")
+
+
+def test_operators_are_no_codes() -> None:
+    assert not any(map(is_code, ("RNN", "DML_OPERATOR_RNN", "RNNDesc")))
+
+
+def test_every_code_of_the_pages_is_explained() -> None:
+    for code in WITHOUT_EXAMPLE:
+        assert explain_code(code).startswith(code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LAYERS = [
-    {"files", "version"},
+    {"debugging", "files", "version"},
     {
         "description.arrays",
         "description.enums",

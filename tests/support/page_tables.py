@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from dmlpy import debugging
 from dmlpy.inspection import catalog
 from tests.support import accuracy
 from tests.support.folders import DATA
@@ -38,6 +39,11 @@ def layers() -> str:
     return f"```mermaid\nflowchart TD\n{''.join(nodes)}    {arrows}\n```\n"
 
 
+def debug_topics() -> str:
+    """The topics of `DMLPY_DEBUG`, each with what is logged."""
+    return "| topic | what is logged |\n|---|---|\n" + "".join(f"| `{topic}` | {text} |\n" for topic, text in debugging.TOPICS.items())
+
+
 def dask_scaling() -> str:
     """What the record of `dmlpy.dask.scaling` says; Dask is imported where the table is made only."""
     from dmlpy.dask import scaling
@@ -67,6 +73,7 @@ def onnx_node_tests() -> str:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
+    "debug-topics": debug_topics,
     "accuracy": accuracy.table,
     "operators": operators,
     "layers": layers,

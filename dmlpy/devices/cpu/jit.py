@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.debugging import CACHE
 from dmlpy.devices.cpu.whole_imports import imported
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.threads import apart_from_forks
@@ -115,6 +116,7 @@ class Kernel:
             function = self._kind(address)
             _functions[form] = partial(function, addressof(_RESULTS), addressof(_RESULTS) + 32)
             made.append(Made(name, time.perf_counter() - started, compiles))
+            CACHE.debug("%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)
 
     def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str, bool]:
         """The machine code of a function, its symbol, and whether it is for the processor that the settings mean."""

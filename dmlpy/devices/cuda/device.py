@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.chain import element_step
@@ -226,6 +227,7 @@ class CudaDevice(Device):
         return in_range(seam, name, dispatch)
 
     def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
+        launch = log_launch(launch, lambda: f"{name()} on {self.name}")
         return synchronous(self.seam, launch, name(), self.library.timeouts.check) if self._is_synchronous else launch
 
     def replayed(self, launch: Launch) -> Launch:

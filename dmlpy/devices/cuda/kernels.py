@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import threading
+import time
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from dmlpy.debugging import CACHE, SOURCES, log_launch
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.timeouts import Timeouts
 from dmlpy.devices.image_store import ImageStore
@@ -162,7 +165,9 @@ class KernelLibrary:
         The blocks of a `cooperative` launch run at the same time, so that they may wait for each other.
         """
         width, height, depth = (*grid, 1, 1)[:3]
-        return self.seam.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
+        launch = self.seam.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
+        size = f"grid {width}x{height}x{depth}, {threads} threads, {shared_bytes} bytes of dynamic shared memory"
+        return log_launch(launch, lambda: f"  {kernel.entry} of {kernel.file}: {size}{', cooperative' if cooperative else ''}")
 
     def launch_elements(self, kernel: Kernel, count: int, argument: Struct) -> Launch:
         """A launch of a kernel whose threads stride over the elements, so that the grid may have any size."""
@@ -187,6 +192,7 @@ class KernelLibrary:
             stored = None if store is None else store.read(keys[kernel])
             if stored is not None:
                 found[kernel] = stored
+                CACHE.debug("%s of %s: loaded from disk", kernel.entry, kernel.file)
         by_file: dict[str, list[Kernel]] = {}
         for kernel in kernels:
             if kernel not in found:
@@ -194,7 +200,11 @@ class KernelLibrary:
 
         def compile_file(file: str) -> dict[Kernel, tuple[bytes, str]]:
             same = by_file[file]
-            compiled = self.seam.compile(sources.read(file), [kernel.entry for kernel in same], architecture)
+            text, started = sources.read(file), time.perf_counter()
+            if SOURCES.isEnabledFor(logging.DEBUG):
+                sources.save_expanded(file)
+            compiled = self.seam.compile(text, [kernel.entry for kernel in same], architecture)
+            CACHE.debug("%s of %s: compiled in %.2f s", ", ".join(kernel.entry for kernel in same), file, time.perf_counter() - started)
             images = dict(zip(same, compiled, strict=True))
             self.compiled |= dict.fromkeys(same)
             if store is not None:

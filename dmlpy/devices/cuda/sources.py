@@ -6,6 +6,10 @@ import re
 from functools import cache
 from pathlib import Path
 
+from dmlpy.debugging import SOURCES
+from dmlpy.devices.image_store import cache_directory
+from dmlpy.files import write_text
+
 MACHINE_HEADER = "common/machine.cuh"
 MACHINE_BEGIN = "// begin common/machine.cuh\n"
 """The line before the expanded machine header, in every text; code that runs the kernels on another machine replaces what is between."""
@@ -36,6 +40,22 @@ def read(file: str) -> str:
     `MACHINE_BEGIN` and `MACHINE_END`.
     """
     return _expand(file, set())
+
+
+def save_expanded(file: str) -> None:
+    """Writes the text that the compiler gets to the folder of compiled kernels, and logs where: for `DMLPY_DEBUG=sources`."""
+    folder = cache_directory()
+    if folder is None:
+        SOURCES.debug("%s: not written, there is no folder of compiled kernels: set DMLPY_CACHE_DIR", file)
+        return
+    path = folder / "sources" / file
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, read(file))
+    except OSError as error:
+        SOURCES.debug("%s: not written: %s", file, error)
+    else:
+        SOURCES.debug("%s: written to %s", file, path)
 
 
 def _expand(file: str, seen: set[str]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.arrays import ArrayView, array_at
 from dmlpy.description.enums import ExecutionFlags, HResult
@@ -105,7 +106,7 @@ class NumpyDevice(Device):
         return None
 
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
-        return apart_from_forks(launch)
+        return apart_from_forks(log_launch(launch, lambda: f"{name} on {self.name}"))
 
     def replayed(self, launch: Launch) -> Launch:
         return launch

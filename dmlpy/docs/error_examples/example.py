@@ -83,11 +83,17 @@ def shows(*codes: str) -> Callable[[Wrong], Wrong]:
 @cache
 def examples() -> tuple[Example, ...]:
     """All examples, in the order of the sections."""
-    found = []
-    for section in SECTIONS:
-        module = importlib.import_module(f"dmlpy.docs.error_examples.{section}")
-        found += [Example(value.dml_codes, value) for value in vars(module).values() if hasattr(value, "dml_codes")]
-    return tuple(found)
+    return tuple(example for section in SECTIONS for example in examples_of(section))
+
+
+def examples_of(section: str) -> list[Example]:
+    """The examples of a section.
+
+    Raises:
+        ModuleNotFoundError: they need a package that is not installed.
+    """
+    module = importlib.import_module(f"dmlpy.docs.error_examples.{section}")
+    return [Example(value.dml_codes, value) for value in vars(module).values() if hasattr(value, "dml_codes")]
 
 
 def _definitions(module: ModuleType, tree: ast.AST) -> Iterator[str]:

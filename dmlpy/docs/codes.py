@@ -1,0 +1,85 @@
+"""`explain_code`: what a problem's code means, with statements that lead to it: for `dmlpy explain size.equal`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+from dmlpy.description.registry import OPERATORS
+from dmlpy.docs.error_examples.example import SECTIONS, examples_of
+from dmlpy.docs.errors import WITHOUT_EXAMPLE
+from dmlpy.docs.mistakes import Mistake, mistakes
+from dmlpy.messages.naming import did_you_mean, plural
+from dmlpy.messages.problems import DescError, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.docs.error_examples import Example
+
+
+_COMMON = 8
+"""The number of operators whose codes are candidates for a mistyped one; what few others have besides are rules, which are all known."""
+
+
+def is_code(name: str) -> bool:
+    """Returns whether a name is spelled like a code: with a dot, or as an operator's rule."""
+    return "." in name or any(name in kind.rules() for kind in OPERATORS.values())
+
+
+def explain_code(code: str) -> str:
+    """Explains a code: the rule, the operators that have it, and an example with its message, which is computed.
+
+    Raises:
+        DescError: there is no such code; the nearest one is named.
+    """
+    kinds = _kinds()
+    ruled = {kind: kind.rules()[code] for kind in kinds if code in kind.rules()}
+    example = next((example for example in _examples() if code in example.codes), None)
+    if example is not None:
+        _, message = example.message()
+        return _laid_out(code, ruled, example.code(), message)
+    for kind in ruled or kinds:
+        if mistake := mistakes(kind).get(code):
+            return _laid_out(code, ruled, _statement(kind, mistake), mistake.message)
+    if code in WITHOUT_EXAMPLE:
+        return f"{code}: {WITHOUT_EXAMPLE[code]}"
+    known = {name: name for name in _known()}
+    remedy = did_you_mean(code, known, known.__getitem__)
+    raise DescError("code", [Problem("code.unknown", "code", repr(code), "the code of a problem, such as size.equal", (), remedy)])
+
+
+def _examples() -> Iterator[Example]:
+    """The examples whose packages are installed."""
+    for section in SECTIONS:
+        try:
+            import_module(f"dmlpy.docs.error_examples.{section}")
+        except ModuleNotFoundError:  # of Dask, safetensors, ...
+            continue
+        yield from examples_of(section)
+
+
+def _kinds() -> list[type[OperatorDesc]]:
+    """All operators, those with the shortest names first: they are the best known."""
+    return sorted(OPERATORS.values(), key=lambda kind: (len(kind.short_name()), kind.short_name()))
+
+
+def _known() -> set[str]:
+    ruled = {name for kind in OPERATORS.values() for name in kind.rules()}
+    usual = {code for kind in _kinds()[:_COMMON] for code in mistakes(kind)}
+    return ruled | usual | set(WITHOUT_EXAMPLE) | {code for example in _examples() for code in example.codes}
+
+
+def _statement(kind: type[OperatorDesc], mistake: Mistake) -> str:
+    return f"# desc is the example of `dmlpy explain {kind.short_name()}`\n{mistake.statement}"
+
+
+def _laid_out(code: str, ruled: Mapping[type[OperatorDesc], str], statements: str, message: str) -> str:
+    parts = [code]
+    for text in dict.fromkeys(ruled.values()):
+        names = [kind.short_name() for kind, other in ruled.items() if other == text]
+        parts.append(f"A rule of {plural(len(names), 'operator')} ({', '.join(names)}):\n{indent(text, '    ')}")
+    parts += [f"Example\n{indent(statements, '    ')}", f"gives\n{indent(message, '    ')}"]
+    return "\n\n".join(parts)

@@ -1,0 +1,113 @@
+"""`DMLPY_DEBUG` and the loggers behind it, and the page that lists every variable of the environment."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy import debugging
+from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.device import CudaDevice
+from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.folders import ROOT
+from tests.support.tools import require
+
+X = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 4])
+DESC = dml.ElementWiseExpDesc(input_tensor=X, output_tensor=X)
+ZEROS = np.zeros((1, 1, 1, 4), np.float32)
+
+SCRIPT = """
+import dmlpy as dml
+import numpy as np
+
+x = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 4])
+dml.compile(dml.ElementWiseExpDesc(input_tensor=x, output_tensor=x), "numpy")(input_tensor=np.zeros((1, 1, 1, 4), np.float32))
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("plans", {"dmlpy.plans"}),
+        ("launches", {"dmlpy.launches"}),
+        ("Plans, launches", {"dmlpy.plans", "dmlpy.launches"}),
+        ("all", {"dmlpy.plans", "dmlpy.launches"}),
+        ("cache", set()),
+        ("", set()),
+    ],
+)
+def test_the_variable_chooses_what_is_logged(value: str, expected: set[str]) -> None:
+    environment = os.environ | {"DMLPY_DEBUG": value}
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+    assert set(re.findall(r"^(dmlpy\.\w+): DML_ELEMENT_WISE_EXP_OPERATOR_DESC on numpy$", ran.stderr, re.MULTILINE)) == expected
+    assert ran.stdout == ""
+
+
+def test_a_topic_that_does_not_exist_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DMLPY_DEBUG", "plan")
+    with pytest.warns(RuntimeWarning, match="lists 'plan', expected all or some of plans, launches, cache, sources; did you mean 'plans'"):
+        debugging.follow_environment()
+    assert not debugging.PLANS.handlers
+
+
+def test_programs_choose_loggers_themselves(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "dmlpy.launches"):
+        bound = dml.compile(DESC, "numpy").bind([ZEROS], [result := ZEROS.copy()])
+        assert not caplog.messages  # nothing ran
+        bound()
+    assert caplog.messages == ["DML_ELEMENT_WISE_EXP_OPERATOR_DESC on numpy"]
+    np.testing.assert_array_equal(result, 1)
+
+
+def test_nodes_of_a_graph_are_logged_in_order(caplog: pytest.LogCaptureFixture) -> None:
+    g = dml.GraphBuilder()
+    powers = g.add(dml.ElementWiseExpDesc, "exp", input_tensor=g.input("x", X))
+    g.output("y", g.add(dml.ElementWiseLogDesc, "log", input_tensor=powers))
+    with caplog.at_level(logging.DEBUG, "dmlpy.launches"):
+        dml.compile(g.build(), "numpy", fuse=False)(x=ZEROS)
+    nodes = [re.sub(r"node \d ", "", message) for message in caplog.messages]
+    assert [message for message in nodes if "'" in message] == ["'exp' (ELEMENT_WISE_EXP) on numpy", "'log' (ELEMENT_WISE_LOG) on numpy"]
+
+
+def test_nobody_pays_for_what_is_not_logged() -> None:
+    def launch(stream: int) -> None: ...
+
+    assert debugging.log_launch(launch, lambda: pytest.fail("the line is made")) is launch
+
+
+def test_kernels_and_sources_of_cuda(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("g++")
+    monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
+    device = CudaDevice(CpuSeam())
+    for topic in debugging.TOPICS:
+        caplog.set_level(logging.DEBUG, f"dmlpy.{topic}")
+    first = dml.compile(DESC, device)(input_tensor=device.from_host(ZEROS))
+    np.testing.assert_array_equal(device.to_host(first.output_tensor), 1)
+    found = {name.removeprefix("dmlpy."): text for name, _, text in caplog.record_tuples}
+    assert set(found) == set(debugging.TOPICS)
+    assert re.search(r"grid \d+x1x1, \d+ threads, 0 bytes of dynamic shared memory", "\n".join(caplog.messages))
+    assert re.search(r"of elementwise/\w+\.cu: compiled in \d+\.\d\d s", found["cache"])
+    (kept,) = (tmp_path / "sources" / "elementwise").iterdir()
+    assert kept.read_text("utf-8") == sources.read(f"elementwise/{kept.name}")
+    caplog.clear()
+    dml.compile(DESC, CudaDevice(CpuSeam()))
+    assert any(text.endswith(": loaded from disk") for text in caplog.messages)
+
+
+def test_the_page_lists_every_variable() -> None:
+    page = (ROOT / "dmlpy" / "DEBUGGING.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `(DMLPY_\w+)` \|", page, re.MULTILINE))
+    read = set()
+    for path in [*(ROOT / "dmlpy").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), ROOT / ".ci" / "run"]:
+        read |= set(re.findall(r"\bDMLPY_(?:CACHE_DIR|DEBUG|SYNCHRONIZE|TIMEOUT_S|REQUIRE_TOOLS|TEST_[A-Z_]+)\b", path.read_text("utf-8")))
+    internal = {"DMLPY_TEST_GPU_KERNELS", "DMLPY_TEST_HANGS"}
+    """Between a process of the tests and its children."""
+    assert listed == read - internal
