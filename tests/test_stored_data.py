@@ -1,9 +1,10 @@
-"""Stored JSON is laid out so that a case, a run or a matrix's row is a line, and whatever makes a file anew lays it out so."""
+"""Stored data is laid out so that a case, a run, a matrix's row or a wrong desc is a line; what makes a file anew does the same."""
 
 from __future__ import annotations
 
 import json
 import random
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from dmlpy.bench import predictions
 from dmlpy.bench.records import Record
 from dmlpy.messages.json_text import WIDTH, lay_out
-from tests.support import stored_data
+from tests.support import relation_layout, stored_data
 from tests.support.folders import DATA, ROOT
 
 RECORDS = sorted({*(ROOT / "dmlpy" / "bench" / "records").glob("*.json"), DATA / "bench_record.json"} - {predictions.PREDICTIONS})
@@ -26,8 +27,7 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", stored_data.stored_files(), ids=name)
 def test_every_stored_file_is_laid_out(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text == stored_data.text(path, json.loads(text)), "run: python -m tests.support.stored_data"
+    assert path.read_text(encoding="utf-8") == stored_data.lay_out_file(path), "run: python -m tests.support.stored_data"
 
 
 def test_no_file_of_stored_data_is_left_out() -> None:
@@ -37,7 +37,7 @@ def test_no_file_of_stored_data_is_left_out() -> None:
     assert [name(path) for path in left_out if not any(path.relative_to(ROOT).match(pattern) for pattern in EXCEPT)] == []
 
 
-@pytest.mark.parametrize("pattern", stored_data.ROW_DEPTHS)
+@pytest.mark.parametrize("pattern", [*stored_data.ROW_DEPTHS, stored_data.RELATIONS])
 def test_every_pattern_matches_a_file(pattern: str) -> None:
     assert list(ROOT.glob(pattern))
 
@@ -71,6 +71,57 @@ def today(path: Path) -> str:
 def test_a_file_without_a_pattern_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match=r"tests/other\.json"):
         stored_data.text(ROOT / "tests" / "other.json", {})
+
+
+# --- relations ----------------------------------------------------------------------------------------------------------------
+
+RELATION = """\
+# Of a file.
+
+[A]
+constraints = ["one"]  # kept
+wrong = [
+  {rule='one', change = { X = "FLOAT32 1" }, at = [
+   "X"] },
+# Of the second.
+    { rule = "one", of = 1, remove = ["Y"], change = { Low = -1e-9, N = [1, 2], Deep = { Is = true, Not = {} } }, at = ["AVeryLongName1",
+      "AVeryLongName2", "AVeryLongName3", "AVeryLongName4"] }
+]
+
+[[A.valid]]
+about = "as  it is"
+"""
+LAID_OUT = """\
+# Of a file.
+
+[A]
+constraints = ["one"]  # kept
+wrong = [
+    { rule = "one", change = { X = "FLOAT32 1" }, at = ["X"] },
+    # Of the second.
+    { rule = "one", of = 1, remove = ["Y"], change = { Low = -1e-09, N = [1, 2], Deep = { Is = true, Not = {} } }, at = [
+        "AVeryLongName1", "AVeryLongName2", "AVeryLongName3", "AVeryLongName4"] },
+]
+
+[[A.valid]]
+about = "as  it is"
+"""
+
+
+def test_wrong_descs_are_rows_and_comments_are_kept() -> None:
+    assert relation_layout.lay_out(RELATION) == LAID_OUT
+    assert tomllib.loads(LAID_OUT) == tomllib.loads(RELATION)
+    assert relation_layout.lay_out(LAID_OUT) == LAID_OUT
+
+
+def test_a_comment_inside_a_wrong_desc_is_refused() -> None:
+    with pytest.raises(tomllib.TOMLDecodeError):
+        relation_layout.lay_out('wrong = [\n{ rule = "one", at = [\n# lost\n"X"] },\n]\n')
+
+
+def test_all_wrong_descs_are_rows() -> None:
+    """A wrong desc in a table of its own would be read, and escape the layout."""
+    assert [path.name for path in ROOT.glob(stored_data.RELATIONS) if ".wrong" in path.read_text(encoding="utf-8")] == []
 
 
 # --- the layout ---------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The layout of stored JSON: `python -m tests.support.stored_data` lays out anew what was edited by hand.
+"""The layout of stored data: `python -m tests.support.stored_data` lays out anew what was edited by hand.
 
 What makes such a file writes it with `write`, so that making it again gives a diff of what has changed and of nothing else.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dmlpy.messages.json_text import lay_out
+from tests.support import relation_layout
 from tests.support.folders import ROOT
 
 ROW_DEPTHS: dict[str, int | None] = {
@@ -26,16 +27,23 @@ ROW_DEPTHS: dict[str, int | None] = {
     "tests/facts/enums.json": None,
     "tests/facts/operators/*.json": None,
 }
-"""The `row_depth` of files by pattern; the first pattern that matches holds. The schemas have a command of their own."""
+"""The `row_depth` of JSON by pattern; the first pattern that matches holds. The schemas have a command of their own."""
+RELATIONS = "tests/facts/relations/*.toml"
 
 
 def stored_files() -> list[Path]:
     """All files that the patterns match."""
-    return sorted({path for pattern in ROW_DEPTHS for path in ROOT.glob(pattern)})
+    return sorted({path for pattern in [*ROW_DEPTHS, RELATIONS] for path in ROOT.glob(pattern)})
+
+
+def lay_out_file(path: Path) -> str:
+    """The text that a stored file should have."""
+    stored = path.read_text(encoding="utf-8")
+    return relation_layout.lay_out(stored) if path.suffix == ".toml" else text(path, json.loads(stored))
 
 
 def text(path: Path, data: Any) -> str:
-    """The text of a file that holds the data.
+    """The text of a file of JSON that holds the data.
 
     Raises:
         KeyError: no pattern matches the file.
@@ -52,4 +60,4 @@ def write(path: Path, data: Any) -> None:
 
 if __name__ == "__main__":
     for file in stored_files():
-        write(file, json.loads(file.read_text(encoding="utf-8")))
+        file.write_text(lay_out_file(file), encoding="utf-8", newline="\n")
