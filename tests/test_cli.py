@@ -509,7 +509,19 @@ def test_schemas_are_written_and_compared(tmp_path: Path) -> None:
     status, _, err = dmlpy("schemas", "--check", "--folder", folder)
     assert status == 1
     assert "DML_RNN_OPERATOR_DESC.json" in err
-    assert "dmlpy schemas" in err
+    assert "run: dmlpy schemas\n" in err
+
+
+def test_schemas_are_bundled(tmp_path: Path) -> None:
+    assert dmlpy("schemas", "--folder", tmp_path)[0] == 0
+    status, _, err = dmlpy("schemas", "--bundle", "--check", "--folder", tmp_path)
+    assert status == 1
+    assert "run: dmlpy schemas --bundle\n" in err
+    status, out, _ = dmlpy("schemas", "--bundle", "--folder", tmp_path)
+    assert status == 0
+    assert "definitions.json" not in out
+    assert "definitions.json" not in (tmp_path / "DML_RNN_OPERATOR_DESC.json").read_text(encoding="utf-8")
+    assert dmlpy("schemas", "--bundle", "--check", "--folder", tmp_path)[0] == 0
 
 
 def test_docs_tells_warnings_and_fails_for_them_when_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from dmlpy.bench.shapes import SHAPES, DataType, Pass, Recurrent
 from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, Plans, choose
 from dmlpy.devices.cuda.seam import Limits
+from dmlpy.messages.json_text import lay_out
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
         return int(now != recorded.models[-1].predictions)
     title = given.add or recorded.models.pop().title
     recorded.models.append(Model(title=title, date=datetime.now(UTC).date().isoformat(), predictions=now))
-    PREDICTIONS.write_text(recorded.model_dump_json(indent=1) + "\n", "utf-8", newline="\n")
+    PREDICTIONS.write_text(lay_out(recorded.model_dump()), "utf-8", newline="\n")
     return 0
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dmlpy.files import write_text
+from dmlpy.messages.json_text import lay_out
 from dmlpy.messages.problems import DmlError
 
 if TYPE_CHECKING:
@@ -137,9 +139,11 @@ class Record(_Part):
         return self.device["name"] if self.device.get("kind") == "cuda" else self.host.processor
 
     def save(self, path: Path) -> None:
-        """Writes the file, replacing an older one atomically."""
+        """Writes the file, a line for each run and without the figures that it does not have, replacing an older one atomically."""
         try:
-            write_text(path, self.model_dump_json(indent=1, by_alias=True) + "\n")
+            # As JSON first, where what is no number is null.
+            data = json.loads(self.model_dump_json(by_alias=True, exclude_none=True))
+            write_text(path, lay_out(data, row_depth=2))
         except OSError as error:
             raise DmlError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -533,6 +533,7 @@ def docs(
 @app.command()
 def schemas(
     check: Annotated[bool, typer.Option("--check", help="Write nothing; the exit status is 1 if a file is out of date.")] = False,
+    bundle: Annotated[bool, typer.Option("--bundle", help="Put all definitions into each schema, for tools that take one file.")] = False,
     folder: Annotated[Path, typer.Option("--folder", file_okay=False, help="Where the files are.")] = Path("schemas"),
 ) -> None:
     """Write the JSON Schemas and support tables that follow from the classes."""
@@ -540,8 +541,8 @@ def schemas(
 
     with reported():
         if not check:
-            for path in generator.write(folder):
+            for path in generator.write(folder, bundle=bundle):
                 typer.echo(path)
-        elif stale := generator.stale(folder):
-            warn("\n".join([*stale, "run: dmlpy schemas"]))
+        elif stale := generator.stale(folder, bundle=bundle):
+            warn("\n".join([*stale, f"run: dmlpy schemas{' --bundle' if bundle else ''}"]))
             raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`schemas/`: a JSON Schema for each struct and the support tables, generated from the classes.
+"""`schemas/`: a JSON Schema for each struct, what they share, and the support tables, generated from the classes.
 
 The schemas describe the C-spelled JSON form that `OperatorDesc.to_dict` writes and DxDispatch models hold. They tell form only; what
 relates members to each other is in their `x-dml` block, for people and other tools: levels, types, size patterns, rules.
@@ -6,7 +6,6 @@ relates members to each other is in their `x-dml` block, for people and other to
 
 from __future__ import annotations
 
-import json
 import re
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_origin
@@ -17,6 +16,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.files import write_bytes
+from dmlpy.messages.json_text import lay_out
 from dmlpy.messages.naming import c_member
 from dmlpy.messages.problems import DmlError
 from dmlpy.operators.activation import ActivationDesc
@@ -29,20 +29,25 @@ if TYPE_CHECKING:
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 COMMAND = "dmlpy schemas"
+DEFINITIONS = "definitions.json"
+"""The file of the definitions that the schemas share."""
 
-_LINE = 120
 _FLOAT = {"anyOf": [{"type": "number"}, {"enum": ["inf", "-inf", "nan"]}]}
 _UINT32 = {"type": "integer", "minimum": 0, "maximum": MAX_UINT32}
 _INT32 = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
 
 
-def write(folder: Path) -> list[Path]:
+def write(folder: Path, *, bundle: bool = False) -> list[Path]:
     """Writes every generated file into a folder, and removes schemas of structs that no longer exist.
+
+    Args:
+        folder: where the files are.
+        bundle: whether each schema holds all its definitions itself, in place of references to the file of shared ones.
 
     Returns:
         The files, in alphabetic order.
     """
-    files = _files()
+    files = _files(bundle)
     try:
         for name, content in files.items():
             write_bytes(folder / name, content)
@@ -53,20 +58,19 @@ def write(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(files)]
 
 
-def stale(folder: Path) -> list[str]:
+def stale(folder: Path, *, bundle: bool = False) -> list[str]:
     """The names of files that differ from what `write` would write, including missing and leftover ones; empty if all are current."""
-    files = _files()
+    files = _files(bundle)
     differing = [name for name, content in files.items() if not (folder / name).is_file() or (folder / name).read_bytes() != content]
     return sorted([*differing, *_leftovers(folder, files)])
 
 
 def schema(kind: type[OperatorDesc]) -> dict[str, Any]:
-    """The JSON Schema of an operator's desc: `{"Type": ..., "Desc": {...}}`, or flat with the members beside `Type`."""
+    """The JSON Schema of an operator's desc with all its definitions: `{"Type": ..., "Desc": {...}}`, or the members beside `Type`."""
     definitions: dict[str, Any] = {}
     body = _operator(kind, definitions, fused=False)
     return {
         "$schema": DIALECT,
-        "$id": f"{kind.c_name}.json",
         "title": kind.c_name,
         "description": _summary(kind),
         **body,
@@ -93,37 +97,49 @@ def support_table(kind: type[OperatorDesc]) -> list[dict[str, Any]]:
     ]
 
 
-def _files() -> dict[str, bytes]:
+def _files(bundle: bool) -> dict[str, bytes]:
     kinds = sorted(OPERATORS.values(), key=lambda kind: kind.c_name)
     tables = {kind.type_name: support_table(kind) for kind in sorted(kinds, key=lambda kind: kind.type_name)}
-    files = {f"{kind.c_name}.json": _json(schema(kind)) for kind in kinds}
-    return files | {"support.json": _json(tables), "README.md": _readme(kinds).encode()}
+    found = {f"{kind.c_name}.json": schema(kind) for kind in kinds}
+    if not bundle:
+        found = _apart(found)
+    files = {name: lay_out(data).encode() for name, data in (found | {"support.json": tables}).items()}
+    return files | {"README.md": _readme(kinds, bundle).encode()}
 
 
 def _leftovers(folder: Path, files: Mapping[str, bytes]) -> list[str]:
-    return [path.name for path in sorted(folder.glob("DML*_OPERATOR_DESC.json")) if path.name not in files]
+    found = [*sorted(folder.glob("DML*_OPERATOR_DESC.json")), *folder.glob(DEFINITIONS)]
+    return [path.name for path in found if path.name not in files]
 
 
-def _json(data: Mapping[str, Any]) -> bytes:
-    return (_lay_out(data, 0) + "\n").encode()
+def _apart(schemas: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The schemas with their own structs only, and the file of all other definitions, to which they refer."""
+    shared: dict[str, Any] = {}
+    found: dict[str, Any] = {}
+    for name, whole in schemas.items():
+        own = whole["title"]
+        for key, definition in whole["$defs"].items():
+            if key != own and shared.setdefault(key, definition) != definition:
+                raise ValueError(f"{name} defines {key} otherwise than another schema")
+        found[name] = _referring({**whole, "$defs": {own: whole["$defs"][own]}}, own)
+    about = {"$schema": DIALECT, "title": "Definitions", "description": "What the schemas of operators' descs share."}
+    return found | {DEFINITIONS: about | {"$defs": dict(sorted(shared.items()))}}
 
 
-def _lay_out(value: Any, indent: int) -> str:
-    """Formats JSON text so that whatever fits a line stands on one line."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    if len(text) + indent <= _LINE or not isinstance(value, dict | list) or not value:
-        return text
-    inner = " " * (indent + 2)
-    if isinstance(value, dict):
-        items = [f"{json.dumps(key, ensure_ascii=False)}: {_lay_out(item, indent + 2)}" for key, item in value.items()]
-    else:
-        items = [_lay_out(item, indent + 2) for item in value]
-    first, last = "{}" if isinstance(value, dict) else "[]"
-    return f"{first}\n{inner}" + f",\n{inner}".join(items) + f"\n{' ' * indent}{last}"
+def _referring(form: Any, own: str) -> Any:
+    """A part of a schema, whose references to all definitions but its own struct lead to the file of shared ones."""
+    if isinstance(form, list):
+        return [_referring(item, own) for item in form]
+    if not isinstance(form, dict):
+        return form
+    return {
+        key: f"{DEFINITIONS}{item}" if key == "$ref" and item != f"#/$defs/{own}" else _referring(item, own) for key, item in form.items()
+    }
 
 
 def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bool) -> dict[str, Any]:
     # Both forms share the members; "unevaluatedProperties" refuses unknown ones across the reference, as "additionalProperties" could not.
+    # Beside other properties the reference stands in "allOf": editors let a keyword hide the same one of what is referred to.
     name = kind.short_name() if fused else kind.c_name
     definitions[name] = _members(kind, definitions, fused=fused)
     members = {"$ref": f"#/$defs/{name}"}
@@ -136,7 +152,7 @@ def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: b
     }
     if "type" in kind.model_fields:
         return nested  # beside a member of that name the operator's type has no place
-    flat = {"type": "object", **members, "properties": {"Type": of_type}, "required": ["Type"], "unevaluatedProperties": False}
+    flat = {"type": "object", "allOf": [members], "properties": {"Type": of_type}, "required": ["Type"], "unevaluatedProperties": False}
     return {"oneOf": [nested, flat]}
 
 
@@ -246,7 +262,7 @@ def _tensor(definitions: dict[str, Any]) -> dict[str, Any]:
             "required": ["Desc"],
             "additionalProperties": False,
         }
-        flat = {"type": "object", **members, "properties": {"Type": of_type}, "unevaluatedProperties": False}
+        flat = {"type": "object", "allOf": [members], "properties": {"Type": of_type}, "unevaluatedProperties": False}
         definitions["DML_TENSOR_DESC"] = {"oneOf": [flat, nested]}
     return {"$ref": "#/$defs/DML_TENSOR_DESC"}
 
@@ -302,22 +318,52 @@ def in_c(kind: type[Any], text: str) -> str:
     return re.sub(r"\bNone\b", "null", spelled)
 
 
-def _readme(kinds: list[type[OperatorDesc]]) -> str:
+_SHARED = f"""\
+Definitions that several schemas need, as that of a tensor, are in `{DEFINITIONS}`, to which the schemas refer: keep the files together.
+An editor follows such references by itself. In Visual Studio Code:
+
+```json
+"json.schemas": [{{"fileMatch": ["*.gemm.json"], "url": "./schemas/DML_GEMM_OPERATOR_DESC.json"}}]
+```
+
+In Python, jsonschema is given the file:
+
+```python
+import json
+from pathlib import Path
+
+import jsonschema
+from referencing import Registry, Resource
+
+folder = Path("schemas")
+shared = Resource.from_contents(json.loads((folder / "{DEFINITIONS}").read_text()))
+schema = json.loads((folder / "DML_GEMM_OPERATOR_DESC.json").read_text())
+check = jsonschema.Draft202012Validator(schema, registry=Registry().with_resource("{DEFINITIONS}", shared))
+```
+
+For a tool that takes a single file, `{COMMAND} --bundle --folder FOLDER` writes schemas that hold all their definitions."""
+_BUNDLED = f"Each schema holds all its definitions. Without `--bundle`, `{COMMAND}` writes what they share once, into `{DEFINITIONS}`."
+
+
+def _readme(kinds: list[type[OperatorDesc]], bundle: bool) -> str:
     rows = []
     for kind in kinds:
         computes = _summary(kind).replace("|", r"\|")
         since = "dmlpy's own" if kind.beyond_directml else str(kind.introduced())
         rows.append(f"| [`{kind.c_name}`]({kind.c_name}.json) | `dmlpy.{kind.__name__}` | {since} | {computes} |\n")
+    command = f"{COMMAND} --bundle" if bundle else COMMAND
     return f"""\
 # Schemas
 
-Generated from dmlpy's classes by `{COMMAND}`: edit the classes, not these files. `{COMMAND} --check` fails where they differ.
+Generated from dmlpy's classes by `{command}`: edit the classes, not these files. `{command} --check` fails where they differ.
 
 Each `DML_..._OPERATOR_DESC.json` is a JSON Schema (draft 2020-12) of one operator's desc (`DMLPY_...` of an operator that DirectML does
 not have), as DxDispatch models and
 `OperatorDesc.to_dict` write it: `{{"Type": ..., "Desc": {{...}}}}`, or the members beside `Type`. Enumerations are known by their
 names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema tells form only. What relates members to each other
 stands under `x-dml`: size patterns of the tensors, rules, formula, and the support table. `dmlpy check` judges it all.
+
+{_BUNDLED if bundle else _SHARED}
 
 `support.json` holds all support tables: for each operator the feature levels from which a row holds, and for each tensor the
 least and most dimensions and the element types.

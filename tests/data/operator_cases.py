@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.support import stored_data
+
 FOLDER = Path(__file__).parent / "operators"
 LIMIT = 1e-6
 """The difference, relative to numbers of at least 0.01, above which a script fails: versions of a system sum in different orders."""
@@ -74,8 +76,7 @@ class Cases:
         if write:
             FOLDER.mkdir(exist_ok=True)
             np.savez_compressed(arrays, **numbers)
-            lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in self.entries)
-            index.write_text(f'{{"system": {json.dumps(self.system)}, "cases": [\n{lines}\n]}}\n')
+            stored_data.write(index, {"system": self.system, "cases": self.entries})
             print(f"{len(self.entries)} cases written, {arrays.stat().st_size + index.stat().st_size:,} bytes")
             return
         if json.loads(index.read_text())["cases"] != json.loads(json.dumps(self.entries)):

@@ -27,6 +27,7 @@ from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.lowering import host
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.support import stored_data
 from tests.support.onnx_node_cases import array_of, difference, node_cases
 
 IGNORES = {
@@ -40,7 +41,6 @@ IGNORES = {
     "RoiAlign": "coordinates below 0",
 }
 """What ONNX's tests do not look at, and the reference implementation leaves out: DirectML's operators run these."""
-TABLE = Path(__file__).parents[2] / "dmlpy" / "onnx" / "host_operators.json"
 
 
 def versions(op_type: str) -> list[int]:
@@ -183,11 +183,9 @@ def main() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         table = compared()
-    rows = ",\n".join(f'  "{name}": {versions}' for name, versions in table.items())
-    text = "{\n" + rows + "\n}\n"
     if write:
-        TABLE.write_text(text, "utf-8")
-    elif TABLE.read_text("utf-8") != text:
+        stored_data.write(host.TABLE, table)
+    elif host.TABLE.read_text("utf-8") != stored_data.text(host.TABLE, table):
         raise SystemExit("the stored table differs")
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped, unused-ignore]
 import pytest
+from referencing import Registry, Resource
 
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
@@ -26,10 +29,26 @@ FOLDER = ROOT / "schemas"
 
 
 @functools.cache
+def stored(name: str) -> Any:
+    """A generated file, which has no number that JSON does not know."""
+    data = json.loads((FOLDER / name).read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    if name != "support.json":
+        jsonschema.Draft202012Validator.check_schema(data)
+    return data
+
+
+@functools.cache
 def validator(operator: str) -> Any:
-    schema = json.loads((FOLDER / f"{OPERATORS[operator].c_name}.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+    shared = Registry().with_resource(schemas.DEFINITIONS, Resource.from_contents(stored(schemas.DEFINITIONS)))
+    return jsonschema.Draft202012Validator(stored(f"{OPERATORS[operator].c_name}.json"), registry=shared)
+
+
+def references(form: Any) -> Iterator[dict[str, Any]]:
+    """The objects of a schema that have a `$ref`."""
+    if isinstance(form, dict) and "$ref" in form:
+        yield form
+    for item in form.values() if isinstance(form, dict) else form if isinstance(form, list) else ():
+        yield from references(item)
 
 
 def example(operator: str) -> dict[str, Any]:
@@ -48,7 +67,7 @@ def test_writing_is_repeatable_and_staleness_is_seen(tmp_path: Path) -> None:
     written = schemas.write(tmp_path / "schemas")
     folder = tmp_path / "schemas"
     assert sorted(path.name for path in folder.iterdir()) == [path.name for path in written]
-    assert len(written) == len(OPERATORS) + 2
+    assert len(written) == len(OPERATORS) + 3
     before = {path: path.read_bytes() for path in written}
     (folder / "DML_GONE_OPERATOR_DESC.json").write_text("{}")
     (folder / "notes.txt").write_text("not generated, not touched")
@@ -59,6 +78,73 @@ def test_writing_is_repeatable_and_staleness_is_seen(tmp_path: Path) -> None:
     assert schemas.stale(folder) == []
     assert {path: path.read_bytes() for path in written} == before
     assert (folder / "notes.txt").exists()
+
+
+def test_the_page_tells_how_to_validate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    code = re.search(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert code
+    scope: dict[str, Any] = {}
+    exec(compile(code[1], "README.md", "exec"), scope)
+    desc = example("DML_OPERATOR_GEMM")
+    scope["check"].validate(desc)
+    desc["Desc"]["ATensor"]["DataType"] = "FLOAT31"
+    assert not scope["check"].is_valid(desc)
+
+
+def test_a_bundle_has_no_file_of_definitions(tmp_path: Path) -> None:
+    schemas.write(tmp_path)
+    assert schemas.DEFINITIONS in schemas.stale(tmp_path, bundle=True)
+    written = schemas.write(tmp_path, bundle=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in written]
+    assert schemas.stale(tmp_path, bundle=True) == []
+    assert len(schemas.stale(tmp_path)) == len(OPERATORS) + 2  # all but the support tables
+    for operator, kind in OPERATORS.items():
+        assert json.loads((tmp_path / f"{kind.c_name}.json").read_text(encoding="utf-8")) == schemas.schema(kind), operator
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_schema_and_the_shared_definitions_are_its_bundle(operator: str) -> None:
+    kind = OPERATORS[operator]
+    whole = schemas.schema(kind)
+    apart, shared = copy.deepcopy(stored(f"{kind.c_name}.json")), stored(schemas.DEFINITIONS)["$defs"]
+    assert list(apart["$defs"]) == [kind.c_name]
+    assert not {reference["$ref"] for reference in references(whole)} - {f"#/$defs/{name}" for name in whole["$defs"]}
+    for reference in references(apart):
+        reference["$ref"] = reference["$ref"].removeprefix(schemas.DEFINITIONS)
+    apart["$defs"] |= {name: shared[name] for name in whole["$defs"] if name != kind.c_name}
+    assert apart == whole
+
+
+def test_definitions_refer_to_each_other_alone() -> None:
+    shared = stored(schemas.DEFINITIONS)
+    found = {reference["$ref"] for reference in references(shared)}
+    assert found < {f"#/$defs/{name}" for name in shared["$defs"]}
+    used = {reference["$ref"] for kind in OPERATORS.values() for reference in references(stored(f"{kind.c_name}.json"))} | found
+    assert {name for name in shared["$defs"] if not used & {f"#/$defs/{name}", f"{schemas.DEFINITIONS}#/$defs/{name}"}} == set()
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_nothing_beside_a_reference_hides_what_it_refers_to(operator: str) -> None:
+    """Editors merge both and keep the keyword that stands beside the reference."""
+    whole = schemas.schema(OPERATORS[operator])
+    for reference in references(whole):
+        target = whole["$defs"][reference["$ref"].rpartition("/")[2]]
+        assert not target.keys() & (reference.keys() - {"$ref", "description"}), reference
+
+
+def test_a_definition_that_schemas_give_differently_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    whole = schemas.schema
+
+    def differing(kind: type[dml.OperatorDesc]) -> dict[str, Any]:
+        found = whole(kind)
+        if kind is dml.GEMMDesc:
+            found["$defs"]["FLOAT"] = {"type": "number"}
+        return found
+
+    monkeypatch.setattr(schemas, "schema", differing)
+    with pytest.raises(ValueError, match="FLOAT otherwise"):
+        schemas.write(tmp_path)
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -132,9 +218,9 @@ def test_floats(value: Any) -> None:
 
 def test_annotations_tell_what_the_classes_tell() -> None:
     # The classes are held to the facts elsewhere.
-    support = json.loads((FOLDER / "support.json").read_text(encoding="utf-8"))
+    support = stored("support.json")
     for operator, kind in OPERATORS.items():
-        told = json.loads((FOLDER / f"{kind.c_name}.json").read_text(encoding="utf-8"))["x-dml"]
+        told = stored(f"{kind.c_name}.json")["x-dml"]
         assert told["type"] == operator
         assert told["introduced"] == (None if kind.beyond_directml else str(kind.introduced()))
         assert told["in_place"] == kind.in_place
@@ -154,7 +240,7 @@ def test_annotations_tell_what_the_classes_tell() -> None:
                 item = ours["tensors"][c_member(field.name)]
                 assert tuple(item["dims"]) == row.dims_for(field.name)
                 assert sorted(item["types"]) == sorted(map(str, kind.types_in(row, field)))
-    assert "at least 1" in json.loads((FOLDER / "DML_CONVOLUTION_OPERATOR_DESC.json").read_text())["x-dml"]["attributes"]["Strides"]
+    assert "at least 1" in stored("DML_CONVOLUTION_OPERATOR_DESC.json")["x-dml"]["attributes"]["Strides"]
 
 
 def test_every_member_is_described() -> None:

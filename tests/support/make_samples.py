@@ -5,7 +5,6 @@ DirectML's operators have the first of the valid descs in `facts/relations` that
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import dmlpy
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from tests.support import facts_reader as facts
-from tests.support import own_descs, relation_descs
+from tests.support import own_descs, relation_descs, stored_data
 
 FILE = Path(dmlpy.__file__).parent / "inspection" / "samples.json"
 
@@ -29,12 +28,6 @@ def samples() -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-def text() -> str:
-    """The file's text: one operator a line."""
-    lines = (f"{json.dumps(name)}: {json.dumps(members)}" for name, members in samples().items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
 if __name__ == "__main__":
     assert set(samples()) == set(OPERATORS)
-    FILE.write_text(text(), encoding="utf-8")
+    stored_data.write(FILE, samples())

@@ -26,6 +26,7 @@ from onnx import TensorProto, numpy_helper
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.onnx.lowering.lower import NodeRecord
+from tests.support import stored_data
 from tests.support.folders import DATA
 
 TABLE = DATA / "onnx_node_cases.json"
@@ -212,7 +213,7 @@ def main() -> None:
     arguments = parser.parse_args()
     found = list(outcomes(arguments.pattern, arguments.device))
     if arguments.write:
-        TABLE.write_text(json.dumps(table(found), indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+        stored_data.write(TABLE, table(found))
     for one in found:
         if one.status != "pass" or arguments.all:
             print(f"{one.status:8}{one.name}: {one.detail[:300]}")

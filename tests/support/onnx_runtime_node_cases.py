@@ -5,13 +5,13 @@ The limits and comparison are those that dmlpy's own results are held to. ONNX R
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import onnxruntime
 
+from tests.support import stored_data
 from tests.support.folders import DATA
 from tests.support.onnx_node_cases import array_of, difference, node_cases
 
@@ -52,7 +52,7 @@ def table() -> Mapping[str, Any]:
 def main() -> None:
     """Writes the table and prints how many cases have each outcome."""
     made = table()
-    TABLE.write_text(json.dumps(made, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    stored_data.write(TABLE, made)
     print(dict(Counter(kind for _, kind, _ in made["cases"].values())))
 
 
