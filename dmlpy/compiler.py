@@ -10,12 +10,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import ExecutionFlags, FeatureLevel, HResult
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.description.member_forms import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem
 from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.arrays import Buffer
-from dmlpy.description.enums import FeatureLevel, HResult
+from dmlpy.description.enums import FeatureLevel
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
 from dmlpy.devices.graphs import CompiledGraph, GraphDispatch
@@ -26,6 +26,7 @@ from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.timing import Timings
 from dmlpy.files import write_bytes
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_path
 from dmlpy.messages.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 from dmlpy.validation.checking import LATEST

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.enums import HResult
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_path, plural
 
 if TYPE_CHECKING:

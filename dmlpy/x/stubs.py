@@ -62,6 +62,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         "params_to_weights_and_biases",
         "weights_and_biases_to_params",
     ),
+    "dmlpy.messages.hresult": ("HResult",),
     "dmlpy.messages.problems": (
         "BindError",
         "CompileError",
