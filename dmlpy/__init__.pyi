@@ -42,12 +42,12 @@ from .devices.device import device as device
 from .devices.device import list_devices as list_devices
 from .devices.dispatch import Dispatch as Dispatch
 from .devices.graphs.compiled import CompiledGraph as CompiledGraph
-from .devices.graphs.prepared import PreparedGraph as PreparedGraph
+from .devices.graphs.compiled import PreparedGraph as PreparedGraph
 from .devices.graphs.report import GraphReport as GraphReport
 from .devices.initializer import OperatorInitializer as OperatorInitializer
 from .devices.operator import CompiledOperator as CompiledOperator
-from .devices.prepared import BindingProperties as BindingProperties
-from .devices.prepared import PreparedOperator as PreparedOperator
+from .devices.operator import PreparedOperator as PreparedOperator
+from .devices.plan import BindingProperties as BindingProperties
 from .devices.report import PlanReport as PlanReport
 from .devices.reserve import Reserve as Reserve
 from .graphs.builder import GraphBuilder as GraphBuilder

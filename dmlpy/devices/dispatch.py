@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -17,9 +17,12 @@ from dmlpy.devices.reserve import Reserve
 from dmlpy.messages.problems import BindError, DispatchError, PickleError, Problem
 
 if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.devices.binding import Bound, KnownLayouts
-    from dmlpy.devices.operator import CompiledOperator
-    from dmlpy.devices.plan import Launch
+    from dmlpy.devices.binding_table import OperatorTables
+    from dmlpy.devices.plan import BindingProperties, Launch, Plan
+    from dmlpy.devices.report import PlanReport
 
 
 @dataclass(frozen=True)
@@ -296,6 +299,45 @@ def _may_share(changed: Iterable[str], spans: Mapping[str, Span], areas: Iterabl
     return False
 
 
+class DispatchedOperator(Protocol):
+    """What a dispatch knows of its operator, which is a `CompiledOperator`."""
+
+    @property
+    def desc(self) -> OperatorDesc: ...
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def feature_level(self) -> FeatureLevel: ...
+
+    @property
+    def flags(self) -> ExecutionFlags: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def plan(self) -> str: ...
+
+    @property
+    def binding_properties(self) -> BindingProperties: ...
+
+    def explain_plan(self) -> PlanReport: ...
+
+    @property
+    def _plan(self) -> Plan: ...
+
+    @property
+    def _tables(self) -> OperatorTables: ...
+
+    def _host_limits(self, bound: Sequence[Bound]) -> Limits:
+        """The limits on values of bound tensors that lie in host memory."""
+
+    def _replaced(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
+        """The memory of a reserve that takes the place of a bound tensor's, and the problems with it."""
+
+
 class Dispatch(Rebindable):
     """One operator with all its memory: calling it launches and does nothing else.
 
@@ -315,7 +357,7 @@ class Dispatch(Rebindable):
 
     def __init__(
         self,
-        operator: CompiledOperator,
+        operator: DispatchedOperator,
         bound: Sequence[Bound],
         launched: Callable[[Sequence[Bound]], Launch],
         areas: Mapping[str, Area],

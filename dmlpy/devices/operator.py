@@ -1,4 +1,4 @@
-"""`CompiledOperator`: called, prepared, or bound to memory."""
+"""`CompiledOperator`: called, prepared, or bound to memory; and `PreparedOperator`, which has its constants packed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dmlpy.devices.binding import Bound
 from dmlpy.devices.binding_table import OperatorTables
 from dmlpy.devices.device import Device, Memory, no_memory
 from dmlpy.devices.dispatch import Dispatch, Limit, Limits
-from dmlpy.devices.pickling import host_bytes
-from dmlpy.devices.plan import ArrayPlan, Launch, Plan
-from dmlpy.devices.prepared import BindingProperties, PreparedOperator, described
+from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
+from dmlpy.devices.plan import ArrayPlan, BindingProperties, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
-from dmlpy.messages.problems import BindError, Problem
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import BindError, PickleError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -390,7 +390,9 @@ class CompiledOperator:
         return problems
 
     def _repr_html_(self) -> str:
-        return described(self)
+        from dmlpy.devices.notebook import operator_html
+
+        return operator_html(self.desc, f"{self!r}\n{self.plan}")
 
     def __copy__(self) -> CompiledOperator:
         return self
@@ -400,6 +402,102 @@ class CompiledOperator:
 
     def __repr__(self) -> str:
         return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}>"
+
+
+class PreparedOperator:
+    """A compiled operator with its constants packed. Called and bound like the operator, without the constants. Immutable.
+
+    A pickle holds the operator's and, if it was prepared with `portable=True`, the constants, which are packed anew where it is loaded.
+    Else it holds the packed bytes, and loading it raises `PickleError` where the plan packs in another layout.
+
+    Attributes:
+        operator: the compiled operator.
+        binding_properties: bytes of scratch for a dispatch with packed constants, and of the constants.
+    """
+
+    def __init__(self, operator: CompiledOperator, memory: Memory, constants: Mapping[str, Bytes] | None = None) -> None:
+        self.operator = operator
+        self._memory, self._constants = memory, constants
+        count = len(operator._fields)
+        self.binding_properties = BindingProperties(count, operator._plan.prepared_temporary_size, operator._plan.persistent_size)
+
+    @property
+    def desc(self) -> OperatorDesc:
+        return self.operator.desc
+
+    @property
+    def device(self) -> Device:
+        return self.operator.device
+
+    @property
+    def plan(self) -> str:
+        return self.operator.plan
+
+    def explain_plan(self) -> PlanReport:
+        """Reports what `CompiledOperator.explain_plan` reports: packing constants changes nothing."""
+        return self.operator.explain_plan()
+
+    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:
+        """Runs once, as `CompiledOperator.__call__` does, without the constant inputs."""
+        return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate, temporary=temporary)
+
+    def bind(
+        self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any], temporary: Any = None
+    ) -> Dispatch:
+        """Binds memory for many dispatches, as `CompiledOperator.bind` does; in a list the constant inputs are None."""
+        return self.operator._bind(inputs, outputs, temporary, self._memory)
+
+    def _repr_html_(self) -> str:
+        from dmlpy.devices.notebook import operator_html
+
+        return operator_html(self.desc, f"{self!r}\n{self.plan}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        operator = self.operator
+        if self._constants is not None:
+            return _pack_again, (operator, self._constants)
+        packed = packed_bytes(operator.device, self._memory, operator._plan.persistent_size)
+        return _restore_prepared, (operator, packed, layout_fingerprint(operator))
+
+    def __copy__(self) -> PreparedOperator:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PreparedOperator:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{self.operator.name} prepared for {self.device.name}>"
+
+
+def _restore_prepared(operator: CompiledOperator | Refused, packed: Bytes, fingerprint: bytes) -> PreparedOperator | Refused:
+    """Restores a prepared operator from a pickle with packed constants."""
+    if isinstance(operator, Refused):
+        return operator
+    return PreparedOperator(operator, packed_memory(operator, packed, fingerprint))
+
+
+def _pack_again(operator: CompiledOperator | Refused, constants: Mapping[str, Bytes]) -> PreparedOperator | Refused:
+    """Restores a prepared operator from a pickle with its constants.
+
+    Raises:
+        PickleError: the plan here packs other inputs.
+    """
+    if isinstance(operator, Refused):
+        return operator
+    operator = operator.standing
+    device, plan, purpose = operator.device, operator._plan, f"packed constants of {operator.name}"
+    if set(plan.constants) != set(constants):
+        raise PickleError(
+            f"a pickle of a prepared {operator.name} holds {listed(list(constants))}, and the plan here packs {listed(plan.constants)}: "
+            "pickle the compiled operator and the constants, and call prepare here"
+        )
+    handle = device.current_stream()
+    sources = {name: device.upload(data, handle) for name, data in constants.items()}
+    memory = device.allocate(plan.persistent_size, handle, purpose)
+    pack = plan.pack({name: source.pointer for name, source in sources.items()}, memory.pointer)
+    device.dispatched(pack, f"{operator.name} prepare", [memory, *sources.values()])(handle)
+    device.synchronize(handle)  # dispatches may go into other streams
+    return PreparedOperator(operator, memory, constants)
 
 
 def _pointers(bound: Sequence[Bound]) -> dict[str, int]:

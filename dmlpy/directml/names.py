@@ -8,7 +8,7 @@ from dmlpy.description.enums import DmlEnum, DmlFlags
 from dmlpy.description.registry import ALIASES, C_PREFIX, OPERATORS
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ScaleBias, Size2D
-from dmlpy.devices.prepared import BindingProperties
+from dmlpy.devices.plan import BindingProperties
 from dmlpy.directml import header
 from dmlpy.graphs import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.validation.features import (

@@ -12,7 +12,6 @@ import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.arrays import Buffer
-from dmlpy.description.enums import FeatureLevel
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
 from dmlpy.devices.graphs import CompiledGraph, GraphDispatch
@@ -34,6 +33,7 @@ from dmlpy.validation.checking import LATEST
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.dxdispatch.model import Model
     from dmlpy.dxdispatch.resources import Resource

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 from dmlpy.devices.graphs.activation_fusion import fused
 from dmlpy.devices.graphs.buffers import Layout
-from dmlpy.devices.graphs.compiled import CompiledGraph
+from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.elementwise_fusion import chained
 from dmlpy.devices.graphs.ir import Wiring
 from dmlpy.devices.graphs.normalization_fusion import normalized
-from dmlpy.devices.graphs.prepared import PreparedGraph
 from dmlpy.devices.graphs.program import program_of
 
 if TYPE_CHECKING:

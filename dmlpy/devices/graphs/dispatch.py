@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.device import Memory, no_memory
@@ -18,10 +18,34 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from dmlpy.devices.binding import Bound
-    from dmlpy.devices.graphs.compiled import CompiledGraph
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.devices.binding import Bound, KnownLayouts
+    from dmlpy.devices.device import Device
     from dmlpy.devices.graphs.ir import Source
-    from dmlpy.devices.graphs.program import Copy, Step
+    from dmlpy.devices.graphs.program import Copy, Program, Step
+    from dmlpy.devices.graphs.report import GraphReport
+    from dmlpy.devices.plan import BindingProperties
+    from dmlpy.graphs import Graph
+
+
+class DispatchedGraph(Protocol):
+    """What a dispatch knows of its graph, which is a `CompiledGraph`."""
+
+    graph: Graph
+    device: Device
+    feature_level: FeatureLevel
+    flags: ExecutionFlags
+    name: str
+    _program: Program
+    _layouts: dict[str, KnownLayouts]
+
+    @property
+    def prepared_inputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def binding_properties(self) -> BindingProperties: ...
+
+    def explain_plan(self) -> GraphReport: ...
 
 
 class GraphDispatch(Rebindable):
@@ -45,7 +69,7 @@ class GraphDispatch(Rebindable):
 
     def __init__(
         self,
-        graph: CompiledGraph,
+        graph: DispatchedGraph,
         inputs: Sequence[Bound],
         outputs: Sequence[Bound],
         constants: Mapping[Source, Memory],
