@@ -12,8 +12,8 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.graphs import views
 from dmlpy.graphs.builder import constant_of
-from dmlpy.graphs.views import Viewed, broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import check
@@ -77,24 +77,8 @@ def input_end(name: str, tensor: TensorDesc) -> End:
     return End(InputSource(name=name, origin=caller(), tensor=tensor), 0, tensor)
 
 
-class _View(Operand, Viewed):
-    """A tensor in the making of a call: its views are the ends of edges."""
-
-    @property
-    def tensor(self) -> TensorDesc:  # type: ignore[override]
-        return self._end.tensor
-
-    def viewed(self, tensor: TensorDesc) -> _View:
-        return _View(End(self._end.source, self._end.index, tensor))
-
-    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> _View:
-        types = {} if data_type is None else {"output_data_type": data_type}
-        (end,) = call(operator, input_tensor=self, **types, **members)
-        assert end is not None
-        return _View(end)
-
-    def _array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return array
+def _broadcast(end: End, sizes: Sequence[int]) -> End:
+    return End(end.source, end.index, views.broadcast(end.tensor, sizes))
 
 
 class _Call:
@@ -166,13 +150,13 @@ class _Call:
         self._type_numbers(shared)
         if len(shared) > 1:
             given = {field.name: self.ends[field.name].tensor.sizes for field in shared}
-            sizes = broadcast_sizes(*given.values())
+            sizes = views.broadcast_sizes(*given.values())
             if sizes is None:
                 found = " and ".join(f"{name} {listed(own)}" for name, own in given.items())
                 why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
                 raise DescError(self.name, [Problem("expression.sizes", "sizes", found, "sizes that broadcast to each other", (why,))])
             for field in shared:
-                self.ends[field.name] = _View(self.ends[field.name]).broadcast(*sizes)._end
+                self.ends[field.name] = _broadcast(self.ends[field.name], sizes)
         return self._by_member()
 
     def _with_repeated_addend(self, tensors: dict[str, Any], members: dict[str, Any]) -> dict[str, Any]:
@@ -183,8 +167,8 @@ class _Call:
             product = self.kind(**members, **{**tensors, "c_tensor": None}).with_outputs().tensors()["output_tensor"].sizes
         except DescError:
             return tensors  # the check of the whole tells what is wrong
-        if broadcast_sizes(tensors["c_tensor"].sizes, product) == product:
-            self.ends["c_tensor"] = _View(self.ends["c_tensor"]).broadcast(*product)._end
+        if views.broadcast_sizes(tensors["c_tensor"].sizes, product) == product:
+            self.ends["c_tensor"] = _broadcast(self.ends["c_tensor"], product)
         return self._by_member()
 
     def _by_member(self) -> dict[str, Any]:

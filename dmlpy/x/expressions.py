@@ -11,7 +11,7 @@ import numpy as np
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.member_forms import as_uint, brief
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.graphs.views import Sliced, broadcast_sizes
+from dmlpy.graphs import views
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x import calls, composition
@@ -20,7 +20,7 @@ from dmlpy.x.policies import current_policy
 from dmlpy.x.sources import Operand
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import graphviz
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Expression(Operand, Sliced):
+class Expression(Operand):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
@@ -47,7 +47,7 @@ class Expression(Operand, Sliced):
     __array_ufunc__ = None  # an array on the left leaves the operation to the expression
 
     @property
-    def tensor(self) -> TensorDesc:  # type: ignore[override]
+    def tensor(self) -> TensorDesc:
         """The tensor's desc."""
         return self._end.tensor
 
@@ -65,12 +65,68 @@ class Expression(Operand, Sliced):
         """Views the same bytes under another desc, which may also have another data type."""
         return type(self)(replace(self._end, tensor=tensor))
 
-    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> Self:
-        types = {} if data_type is None else {"output_data_type": data_type}
-        return self._of(one(operator, input_tensor=self, **types, **members))
+    def packed(self) -> Self:
+        """The elements in packed order: the expression itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+        return self if self.tensor.is_packed else self._copied_by(views.copying_nodes(self.tensor))
 
-    def _array(self, array: Array) -> Array:
-        return array
+    def reshape(self, *sizes: int) -> Self:
+        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
+
+        Raises:
+            DescError: the sizes hold another number of elements.
+        """
+        view = views.reshape(self.tensor, sizes)
+        return self.packed().reshape(*sizes) if view is None else self.viewed(view)
+
+    def transpose(self, *axes: int) -> Self:
+        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
+
+        Raises:
+            DescError: the axes are not each dimension once.
+        """
+        return self.viewed(views.transpose(self.tensor, axes))
+
+    def broadcast(self, *sizes: int) -> Self:
+        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
+
+        Raises:
+            DescError: the tensor does not broadcast to the sizes.
+        """
+        return self.viewed(views.broadcast(self.tensor, sizes))
+
+    def with_leading_ones(self, dimension_count: int) -> Self:
+        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
+
+        Raises:
+            DescError: the tensor has more dimensions, or no tensor has so many.
+        """
+        return self.viewed(views.add_leading_ones(self.tensor, dimension_count))
+
+    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
+        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
+
+        Args:
+            offsets: the first element of the window along each dimension.
+            sizes: the elements of the window along each dimension.
+            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
+
+        Raises:
+            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
+        """
+        window = views.slice_window(self.tensor, offsets, sizes, strides)
+        return self.viewed(window) if isinstance(window, TensorDesc) else self._copied_by(window)
+
+    def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Self:
+        """The output of the last of some nodes, of which each reads the one before."""
+        found = self
+        for node in nodes:
+            given: dict[str, Any] = dict(node.members)
+            if node.quantization_tensors:
+                given["quantization_tensors"] = list(node.quantization_tensors)
+            if node.data_type is not None:
+                given["output_data_type"] = node.data_type
+            found = self._of(one(node.operator, input_tensor=found, **given))
+        return found
 
     def _of(self, other: Expression) -> Self:
         """The other expression in this one's class."""
@@ -276,7 +332,7 @@ def several(operator: str, /, **members: Any) -> tuple[Any, ...]:
 def _product(a: Expression, b: Expression) -> Expression:
     """The matrix product as NumPy's `@`: leading dimensions are broadcast, and vectors get a dimension that the result loses."""
     left, right = a if len(a.sizes) > 1 else a.reshape(1, -1), b if len(b.sizes) > 1 else b.reshape(-1, 1)
-    batch = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
+    batch = views.broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
     if batch is None or left.sizes[-1] != right.sizes[-2]:
         why = "the last dimension of a is the one before the last of b, and the dimensions before those broadcast"
         raise DescError(
