@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.binding import Bound
+    from dmlpy.devices.binding import BoundTensor
 
 
-def bound_table(name: str, bound: Iterable[Bound]) -> Table:
+def bound_table(name: str, bound: Iterable[BoundTensor]) -> Table:
     """A table with one row per bound tensor: place, direction and layout."""
     rows = ((item.name, "output" if item.output else "input", item.desc.summary()) for item in bound)
     return Table(name, ("tensor", "direction", "memory"), tuple(rows))
