@@ -15,9 +15,9 @@ from dmlpy.graphs import views
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x import calls, composition
-from dmlpy.x.origins import caller
 from dmlpy.x.policies import current_policy
-from dmlpy.x.sources import Operand
+from dmlpy.x.producers import TensorOperand
+from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Expression(Operand):
+class Expression(TensorOperand):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
@@ -49,7 +49,7 @@ class Expression(Operand):
     @property
     def tensor(self) -> TensorDesc:
         """The tensor's desc."""
-        return self._end.tensor
+        return self._ref.tensor
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -63,7 +63,7 @@ class Expression(Operand):
 
     def viewed(self, tensor: TensorDesc) -> Self:
         """Views the same bytes under another desc, which may also have another data type."""
-        return type(self)(replace(self._end, tensor=tensor))
+        return type(self)(replace(self._ref, tensor=tensor))
 
     def packed(self) -> Self:
         """The elements in packed order: the expression itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
@@ -130,7 +130,7 @@ class Expression(Operand):
 
     def _of(self, other: Expression) -> Self:
         """The other expression in this one's class."""
-        return type(self)(other._end)
+        return type(self)(other._ref)
 
     # In one call
 
@@ -158,8 +158,8 @@ class Expression(Operand):
         return self.graph()._repr_html_()
 
     def __repr__(self) -> str:
-        source = self._end.source
-        return f"<expression {self.tensor.summary()} of {source.name}{f' {source.origin}' if source.origin else ''}>"
+        producer = self._ref.producer
+        return f"<expression {self.tensor.summary()} of {producer.name}{f' {producer.origin}' if producer.origin else ''}>"
 
     # Operators
 
@@ -229,10 +229,10 @@ class Expression(Operand):
         return self._of(one("ELEMENT_WISE_LOGICAL_NOT", input_tensor=self._binary("LOGICAL_EQUALS", self, other)))
 
     def __matmul__(self, other: Expression | Array) -> Self:
-        return self._of(_product(self, Expression(calls.end_of(other))))
+        return self._of(_product(self, Expression(calls.ref_of(other))))
 
     def __rmatmul__(self, other: Array) -> Self:
-        return self._of(_product(Expression(calls.end_of(other)), self))
+        return self._of(_product(Expression(calls.ref_of(other)), self))
 
     def __getitem__(self, key: Any) -> Self:
         """The elements that NumPy's basic indexing takes: integers, slices with steps of either sign, `...` and `None`.
@@ -250,7 +250,7 @@ class Expression(Operand):
         problem = Problem(
             "expression.bool", "expression", repr(self), "no condition: it has no values before the graph runs", remedy=remedy
         )
-        raise DescError(f"Expression {caller()}", [problem])
+        raise DescError(f"Expression {caller_location()}", [problem])
 
     def _binary(self, name: str, a: Any, b: Any) -> Self:
         return self._of(one(f"ELEMENT_WISE_{name}", a_tensor=a, b_tensor=b))
@@ -285,8 +285,8 @@ def input(
         flags = TensorFlags.OWNED_BY_DML if owned_by_dml else TensorFlags.NONE
         tensor = current_policy().laid_out(TensorDesc(data_type=data_type, sizes=tensor, flags=flags))
     if problems := tensor.problems(output=False):
-        raise DescError(f"input {name!r} {caller()}", problems)
-    return Expression(calls.input_end(name, tensor))
+        raise DescError(f"input {name!r} {caller_location()}", problems)
+    return Expression(calls.input_ref(name, tensor))
 
 
 def constant(array: Array) -> Expression:
@@ -298,7 +298,7 @@ def constant(array: Array) -> Expression:
     Raises:
         DescError: no array, or of another type.
     """
-    return Expression(calls.end_of(array))
+    return Expression(calls.ref_of(array))
 
 
 def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tuple[Any, ...]:
@@ -314,19 +314,19 @@ def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tupl
     Raises:
         DescError: every broken rule, with the caller's line.
     """
-    return tuple(None if end is None else Expression(end) for end in calls.call(kind, **members))
+    return tuple(None if ref is None else Expression(ref) for ref in calls.call(kind, **members))
 
 
 def one(operator: str, /, **members: Any) -> Expression:
     """The only output of an operator; see `dmlpy.x.calls.call`."""
-    (end,) = calls.call(operator, **members)
-    assert end is not None
-    return Expression(end)
+    (ref,) = calls.call(operator, **members)
+    assert ref is not None
+    return Expression(ref)
 
 
 def several(operator: str, /, **members: Any) -> tuple[Any, ...]:
     """The outputs of an operator in the struct's order; None for those that it does not have with these members."""
-    return tuple(None if end is None else Expression(end) for end in calls.call(operator, **members))
+    return tuple(None if ref is None else Expression(ref) for ref in calls.call(operator, **members))
 
 
 def _product(a: Expression, b: Expression) -> Expression:
@@ -336,7 +336,7 @@ def _product(a: Expression, b: Expression) -> Expression:
     if batch is None or left.sizes[-1] != right.sizes[-2]:
         why = "the last dimension of a is the one before the last of b, and the dimensions before those broadcast"
         raise DescError(
-            f"@ {caller()}", [Problem("expression.sizes", "b", listed(b.sizes), f"the right side of {listed(a.sizes)}", (why,))]
+            f"@ {caller_location()}", [Problem("expression.sizes", "b", listed(b.sizes), f"the right side of {listed(a.sizes)}", (why,))]
         )
     (m, k), n = left.sizes[-2:], right.sizes[-1]
     folded = batch if len(batch) <= 2 else (math.prod(batch[:-1]), batch[-1])  # GEMM takes 4 dimensions
@@ -392,4 +392,4 @@ def _taken(part: Any, size: int, axis: int) -> tuple[int, int, int]:
 
 
 def _bad_index(path: str, found: str, expected: str) -> DescError:
-    return DescError(f"index {caller()}", [Problem("expression.index", path, found, expected)])
+    return DescError(f"index {caller_location()}", [Problem("expression.index", path, found, expected)])

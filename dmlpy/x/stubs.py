@@ -82,7 +82,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
 X: Mapping[str, tuple[str, ...]] = {
     "dmlpy.x.composition": ("compile", "graph"),
     "dmlpy.x.expressions": ("Expression", "constant", "input", "operator"),
-    "dmlpy.x.origins": ("name_scope",),
+    "dmlpy.x.source_locations": ("name_scope",),
     "dmlpy.x.policies": ("TensorPolicy", "tensor_policy"),
 }
 """The public names of `dmlpy.x` beside the operators' functions, by module."""
