@@ -16,7 +16,6 @@ from .description.enums import Feature as Feature
 from .description.enums import FeatureLevel as FeatureLevel
 from .description.enums import GraphEdgeType as GraphEdgeType
 from .description.enums import GraphNodeType as GraphNodeType
-from .description.enums import HResult as HResult
 from .description.enums import InterpolationMode as InterpolationMode
 from .description.enums import IsInfinityMode as IsInfinityMode
 from .description.enums import MatrixTransform as MatrixTransform
@@ -43,12 +42,12 @@ from .devices.device import device as device
 from .devices.device import list_devices as list_devices
 from .devices.dispatch import Dispatch as Dispatch
 from .devices.graphs.compiled import CompiledGraph as CompiledGraph
-from .devices.graphs.prepared import PreparedGraph as PreparedGraph
+from .devices.graphs.compiled import PreparedGraph as PreparedGraph
 from .devices.graphs.report import GraphReport as GraphReport
 from .devices.initializer import OperatorInitializer as OperatorInitializer
 from .devices.operator import CompiledOperator as CompiledOperator
-from .devices.prepared import BindingProperties as BindingProperties
-from .devices.prepared import PreparedOperator as PreparedOperator
+from .devices.operator import PreparedOperator as PreparedOperator
+from .devices.plan import BindingProperties as BindingProperties
 from .devices.report import PlanReport as PlanReport
 from .devices.reserve import Reserve as Reserve
 from .graphs.builder import GraphBuilder as GraphBuilder
@@ -60,6 +59,7 @@ from .graphs.nodes import OperatorNode as OperatorNode
 from .graphs.nodes import OutputEdge as OutputEdge
 from .graphs.serialized import load_serialized as load_serialized
 from .graphs.serialized import read_serialized as read_serialized
+from .messages.hresult import HResult as HResult
 from .messages.problems import BindError as BindError
 from .messages.problems import CompileError as CompileError
 from .messages.problems import DescError as DescError

@@ -11,7 +11,7 @@ from dmlpy.compiler import compile as compiled_for
 from dmlpy.description.arrays import Buffer
 from dmlpy.description.enums import DataType
 from dmlpy.devices import Device, binding
-from dmlpy.devices.graphs.ir import Wiring
+from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.reference.evaluation import reference
 
@@ -108,13 +108,13 @@ def compare(
     if len(devices) != 2:
         raise BindError("compare", [Problem("bind.count", "devices", f"{len(devices)} given", "two")])
     (first, left), (second, right) = (_traced(graph, inputs, device) for device in devices)
-    wiring = Wiring.of(graph)
-    order = {index: step for step, index in enumerate(wiring.order())}
-    sources = sorted(wiring.tensors, key=lambda source: (order[source[0] or 0], source[1]))
+    ir = GraphIR.of(graph)
+    order = {index: step for step, index in enumerate(ir.order())}
+    sources = sorted(ir.tensors, key=lambda source: (order[source[0] or 0], source[1]))
     nodes = []
-    for (index, at), label in zip(sources, wiring.labels(sources), strict=True):
-        desc = wiring.operators[index or 0]
-        data_type = wiring.tensors[index, at].memory.data_type
+    for (index, at), label in zip(sources, ir.labels(sources), strict=True):
+        desc = ir.operators[index or 0]
+        data_type = ir.tensors[index, at].memory.data_type
         allowed = 0.0
         if data_type.numpy.kind == "f":
             allowed = TOLERANCES[data_type.numpy.name] if tolerance is None else tolerance
@@ -127,9 +127,9 @@ def _traced(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tu
     if device == REFERENCE:
         compiled = compiled_for(graph, "numpy")
         compiled.trace(inputs)  # refuses what does not fit
-        wiring = Wiring.of(graph)
-        values = _by_definition(wiring, {name: np.asarray(inputs[name]) for name in compiled.inputs})
-        return REFERENCE, dict(zip(wiring.labels(list(values)), values.values(), strict=True))
+        ir = GraphIR.of(graph)
+        values = _by_definition(ir, {name: np.asarray(inputs[name]) for name in compiled.inputs})
+        return REFERENCE, dict(zip(ir.labels(list(values)), values.values(), strict=True))
     compiled = compiled_for(graph, device)
     stream = compiled.device.current_stream()
     given: dict[str, Any] = dict(inputs)
@@ -150,27 +150,27 @@ def defined(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         graph: a graph without problems.
         inputs: arrays of all inputs, owned ones too, by name.
     """
-    wiring = Wiring.of(graph)
-    values = _by_definition(wiring, inputs)
-    return {name: values[source] for name, source in wiring.outputs.items()}
+    ir = GraphIR.of(graph)
+    values = _by_definition(ir, inputs)
+    return {name: values[source] for name, source in ir.outputs.items()}
 
 
-def _by_definition(wiring: Wiring, inputs: Mapping[str, Array]) -> dict[Source, Array]:
+def _by_definition(ir: GraphIR, inputs: Mapping[str, Array]) -> dict[Source, Array]:
     """What each node gives by its definition, where FLOAT16 and FLOAT32 are not rounded in between.
 
     Each value is a row of elements of its memory, float64 for these types, so that readers may view it with other sizes and strides.
     """
     memory: dict[Source, tuple[Array, TensorDesc]] = {}
-    for name, (source, desc) in wiring.inputs.items():
+    for name, (source, desc) in ir.inputs.items():
         memory[source] = _row(desc, inputs[name]), desc.memory
     found: dict[Source, Array] = {}
-    for index in wiring.order():
-        operator = wiring.operators[index]
+    for index in ir.order():
+        operator = ir.operators[index]
         given = {}
         for slot in operator.input_slots():
             if slot.tensor is not None:
-                source = wiring.reads[index, slot.place]
-                node = wiring.constant(source)
+                source = ir.reads[index, slot.place]
+                node = ir.constant(source)
                 if node is not None:
                     raw = np.frombuffer(node.data, np.uint8)
                     given[slot.place] = _viewed(raw, slot.tensor.memory)

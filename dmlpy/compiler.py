@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.debugging import PLANS
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import ExecutionFlags, FeatureLevel, HResult
+from dmlpy.description.enums import ExecutionFlags, FeatureLevel
 from dmlpy.description.member_forms import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
 from dmlpy.devices.pickling import Refused, version_refused, written_by
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, PickleError, Problem
 from dmlpy.validation.checking import LATEST, Checkable, check, parse_level
 
@@ -153,13 +154,13 @@ def _not_built(desc: OperatorDesc, device: Device) -> Problem:
 def _compile_graph(
     graph: Graph, device: Device, level: FeatureLevel, flags: ExecutionFlags, *, fuse: bool, apart: bool = False
 ) -> CompiledGraph:
-    from dmlpy.devices.graphs import CompiledGraph, Wiring, compile_wiring
+    from dmlpy.devices.graphs import CompiledGraph, GraphIR, compile_ir
 
     problems = [problem for problem in graph.check(level, lenient=True) if not (apart and problem.code == "level.graph")]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems)
-    wiring = Wiring.of(graph)
-    for index, desc in wiring.operators.items():
+    ir = GraphIR.of(graph)
+    for index, desc in ir.operators.items():
         try:
             _planned(desc, device, level, flags)
         except CompileError as error:
@@ -167,7 +168,7 @@ def _compile_graph(
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
     copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled, fuse=compiled.fuse))
-    return compile_wiring(wiring, device, level, flags, lambda desc: _planned(desc, device, level, flags).standing, fuse=fuse)
+    return compile_ir(ir, device, level, flags, lambda desc: _planned(desc, device, level, flags).standing, fuse=fuse)
 
 
 # pickles

@@ -33,7 +33,7 @@ class Operators:
 
     @classmethod
     def of(cls, kinds: Iterable[type[OperatorDesc]]) -> Operators:
-        own = [kind.beyond_directml for kind in kinds]
+        own = [kind.is_extension for kind in kinds]
         return cls(len(own) - sum(own), sum(own))
 
 

@@ -492,9 +492,9 @@ def test_info() -> None:
     for line in (f"dmlpy: {dml.__version__}", "feature levels: 1_0 to 6_4 (DirectML 1.0.0 to 1.15.0)", "device numpy"):
         assert line in out.splitlines(), line
     kinds, numpy = OPERATORS.values(), dml.device("numpy")
-    own = sum(kind.beyond_directml for kind in kinds)
+    own = sum(kind.is_extension for kind in kinds)
     assert f"operators described: {len(OPERATORS) - own} of DirectML, {own} of dmlpy's own" in out.splitlines()
-    run, own_run = (sum(numpy.runs(kind) for kind in kinds if kind.beyond_directml == own) for own in (False, True))
+    run, own_run = (sum(numpy.runs(kind) for kind in kinds if kind.is_extension == own) for own in (False, True))
     assert f"  runs {run} of DirectML's operators and {own_run} of dmlpy's own (dmlpy ops lists them)" in out.splitlines()
 
 

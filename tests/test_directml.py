@@ -33,7 +33,7 @@ def matrix_product() -> dml.GEMMDesc:
 
 
 def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
-    expected: dict[str, object] = {kind.c_name: kind for kind in OPERATORS.values() if not kind.beyond_directml}
+    expected: dict[str, object] = {kind.c_name: kind for kind in OPERATORS.values() if not kind.is_extension}
     for kind in (dml.TensorDesc, dml.ScaleBias, dml.Size2D, dml.FeatureQueryFeatureLevels, dml.FeatureDataFeatureLevels):
         expected[kind.c_name] = kind
     for query in (dml.FeatureQueryTensorDataTypeSupport, dml.FeatureDataTensorDataTypeSupport):
@@ -46,7 +46,7 @@ def test_every_struct_and_enumeration_member_has_its_c_name() -> None:
         expected |= {flags.prefix() + name: member for name, member in flags.__members__.items()}
     for part in (dml.Graph, dml.OperatorNode, dml.ConstantNode, dml.InputEdge, dml.OutputEdge, dml.IntermediateEdge):
         expected[part.c_name] = part
-    expected |= {kind.type_name: kind.type_name for kind in OPERATORS.values() if not kind.beyond_directml}
+    expected |= {kind.type_name: kind.type_name for kind in OPERATORS.values() if not kind.is_extension}
     expected["DML_OPERATOR_SCATTER_ELEMENTS"] = "DML_OPERATOR_SCATTER"
     expected["DML_BINDING_PROPERTIES"] = dml.compile(matrix_product(), "numpy").binding_properties.__class__
     expected |= {name: getattr(header, name) for name in OF_THE_HEADER}

@@ -18,12 +18,13 @@ from dmlpy.dask.resizing import tensors_of
 from dmlpy.dask.tasks import Tasks
 from dmlpy.dask.work import Order, Work, chunk_problems
 from dmlpy.description.descs import OperatorDesc
-from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.graphs import Graph
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem
 from dmlpy.validation.checking import LATEST, check, parse_level
 from dmlpy.validation.tensor_arguments import TensorArguments, named

@@ -15,13 +15,13 @@ import numpy as np
 from dmlpy import compiler
 from dmlpy.dask.chunking import Chunk, Group, resized_to
 from dmlpy.description.array_problems import value_problems
-from dmlpy.description.enums import HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device
 from dmlpy.devices.device import no_memory
 from dmlpy.devices.pickling import WrittenBy
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, DeviceError, DmlError, Problem
 
 if TYPE_CHECKING:

@@ -14,19 +14,19 @@ from functools import cache, cached_property
 from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
-from dmlpy.description import members as of_members
+from dmlpy.description import member_docs
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.json_objects import plain, read_json, unwrap
 from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
+from dmlpy.description.member_docs import MemberInfo, TypesSince
 from dmlpy.description.member_forms import Signed, brief, entries, half_of_bits, read_by
-from dmlpy.description.members import MemberInfo, TypesSince
-from dmlpy.description.registry import C_PREFIX, OPERATORS, OWN_PREFIX, family_of, operator_class, short_name
+from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.description.support import SupportRow, TypeSet, row_at
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import c_member, did_you_mean, listed, plural
-from dmlpy.messages.problems import MAX_TOLD, DescError, Problem
+from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.messages.tables import Table
@@ -38,7 +38,7 @@ class OperatorDesc(Struct):
     type_name: ClassVar[str] = ""
     """The operator's type in directml.h: `DML_OPERATOR_RNN`; of an operator that only dmlpy has, `DMLPY_OPERATOR_RNN_GRAD`."""
 
-    beyond_directml: ClassVar[bool] = False
+    is_extension: ClassVar[bool] = False
     """Whether DirectML lacks the operator, so that directml.h does not declare it and no feature level limits it."""
 
     support: ClassVar[tuple[SupportRow, ...]] = ()
@@ -60,23 +60,23 @@ class OperatorDesc(Struct):
     """The formula that the operator computes, for documentation."""
 
     @classmethod
-    def __pydantic_init_subclass__(cls, dml: str | None = None, own: str | None = None, **kwargs: Any) -> None:
+    def __pydantic_init_subclass__(cls, dml: str | None = None, extension: str | None = None, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
-        if dml is not None or own is not None:
-            cls.beyond_directml = own is not None
-            cls.type_name = (OWN_PREFIX if cls.beyond_directml else C_PREFIX) + (dml or own or "")
-            cls.c_name = f"DMLPY_{own}_OPERATOR_DESC" if cls.beyond_directml else f"DML_{dml}_OPERATOR_DESC"
+        if dml is not None or extension is not None:
+            cls.is_extension = extension is not None
+            cls.type_name = (EXTENSION_PREFIX if cls.is_extension else C_PREFIX) + (dml or extension or "")
+            cls.c_name = f"DMLPY_{extension}_OPERATOR_DESC" if cls.is_extension else f"DML_{dml}_OPERATOR_DESC"
             OPERATORS.add(cls.type_name, cls)
 
     if not TYPE_CHECKING:
 
-        def __init_subclass__(cls, dml: str | None = None, own: str | None = None, **kwargs: Any) -> None:
+        def __init_subclass__(cls, dml: str | None = None, extension: str | None = None, **kwargs: Any) -> None:
             super().__init_subclass__(**kwargs)
 
     @classmethod
     def documentation(cls) -> str:
         symbols = {symbol: f"given by {because}" for symbol, because in cls.size_methods().items()} | dict(cls.derived_sizes())
-        return of_members.page(cls.description(), cls.formula, cls.members(), symbols)
+        return member_docs.page(cls.description(), cls.formula, cls.members(), symbols)
 
     @classmethod
     def _member(cls, name: str, text: str) -> MemberInfo:
@@ -100,7 +100,7 @@ class OperatorDesc(Struct):
     def _types_of(cls, field: TensorField) -> Iterator[TypesSince]:
         rows = sorted(cls.support, key=lambda row: row.level)
         for row in rows:
-            level = None if cls.beyond_directml else row.level
+            level = None if cls.is_extension else row.level
             yield TypesSince(level, row.when, row.dims_for(field.name), cls.types_in(row, field))
 
     @classmethod
@@ -224,7 +224,7 @@ class OperatorDesc(Struct):
                 tensors.append(cls._read_tensor(item))
             except DescError as error:
                 problems += [problem.under(f"[{index}]") for problem in error.problems]
-            if len(problems) >= MAX_TOLD:
+            if len(problems) >= MAX_REPORTED:
                 break
         if problems:
             raise DescError(cls.c_name, problems)
@@ -316,24 +316,24 @@ class OperatorDesc(Struct):
         known = Sizes()
         for symbol, because in self.size_methods().items():
             value = getattr(self, because)
-            known.settle(symbol, getattr(self, symbol)(), f"{because} is {value}")
+            known.fix(symbol, getattr(self, symbol)(), f"{because} is {value}")
         for slot in self.slots():
             if slot.tensor is None:
                 continue
             sizes, pattern = slot.tensor.sizes, self.terms(slot.field)
             least, most = self._possible_dims(slot.field.name)
-            # A tensor of a rank that no level takes is wrong itself, so it does not vote on the others' sizes.
+            # A tensor of a rank that no level takes is wrong itself, so it is no evidence for the others' sizes.
             terms = self.aligned(slot, len(sizes)) if least <= len(sizes) <= most else None
             if terms is not None and (run := run_of(pattern, len(sizes))):
-                known.vote(*run, f"{slot.place}.sizes")
+                known.add_evidence(*run, f"{slot.place}.sizes")
             for axis, term in enumerate(terms or ()):
-                known.vote(term, sizes[axis], f"{slot.place}.sizes[{axis}]")
+                known.add_evidence(term, sizes[axis], f"{slot.place}.sizes[{axis}]")
             if terms is None:
                 # Missing or extra leading ones are the usual mistake: the last dimensions still show what is meant.
                 for term, length in zip(reversed(pattern), reversed(sizes), strict=False):
                     if term.run:
                         break
-                    known.hint(term, length)
+                    known.add_fallback(term, length)
         for symbol, formula in self.derived_sizes().items():
             with suppress(UnboundSymbolError):
                 known.derive(symbol, getattr(self, symbol), formula)
@@ -447,8 +447,8 @@ class OperatorDesc(Struct):
         held = [slot.tensor.data_type for slot in inputs or same if slot.tensor is not None]
         allowed = row_at(self.rows() or self.support, max(FeatureLevel)).types[variable]
         # If none of their types is allowed, the output takes the same wrong type: another would look like a suggestion.
-        votes = [data_type for data_type in held if data_type in allowed] or held or [min(allowed)]
-        return max(votes, key=votes.count)
+        candidates = [data_type for data_type in held if data_type in allowed] or held or [min(allowed)]
+        return max(candidates, key=candidates.count)
 
     def to_dict(self, *, flat: bool = False) -> dict[str, Any]:
         """The desc as JSON data in the C spelling, in the form of DxDispatch models.

@@ -187,7 +187,7 @@ DerivedMethod = Callable[[Any, Sizes], Derived | Sequence[Derived]]
 def derived(text: str) -> Callable[[DerivedMethod], DerivedMethod]:
     """Marks a method that computes the symbol of its name from attributes and other symbols; `text` is the formula.
 
-    A sequence as the result is a run of dimensions: `*out` of the pattern `"batch channels *out"`. A value may be a `Told` with a
+    A sequence as the result is a run of dimensions: `*out` of the pattern `"batch channels *out"`. A value may be an `Explained` with a
     separate reason, such as the formula with numbers filled in. An unbound symbol, or an `UnboundSymbolError` that the method raises
     where attributes make no sense, leaves the derived one unbound too. Methods run in the order of definition.
     """

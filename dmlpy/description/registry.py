@@ -12,7 +12,7 @@ from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 
 C_PREFIX = "DML_OPERATOR_"
-OWN_PREFIX = "DMLPY_OPERATOR_"
+EXTENSION_PREFIX = "DMLPY_OPERATOR_"
 """The prefix of the type names of operators that DirectML lacks."""
 
 
@@ -79,7 +79,7 @@ OPERATORS = Registry()
 
 def short_name(type_name: str) -> str:
     """An operator's type name without its prefix: `RNN` of `DML_OPERATOR_RNN`."""
-    return type_name.removeprefix(C_PREFIX).removeprefix(OWN_PREFIX)
+    return type_name.removeprefix(C_PREFIX).removeprefix(EXTENSION_PREFIX)
 
 
 def family_of(kind: type) -> str | None:
@@ -97,7 +97,7 @@ def operator_class(type_name: Any) -> type[Any]:
     if isinstance(type_name, str):
         alias = ALIASES.get(short_name(type_name))
         type_name = C_PREFIX + alias if alias else type_name
-        for spelling in (type_name, C_PREFIX + type_name, OWN_PREFIX + type_name):
+        for spelling in (type_name, C_PREFIX + type_name, EXTENSION_PREFIX + type_name):
             if spelling in OPERATORS:
                 return OPERATORS[spelling]
     full_names = {short_name(known): known for known in OPERATORS}

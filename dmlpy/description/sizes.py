@@ -1,7 +1,7 @@
 """The pattern language for sizes: `"1 num_directions 4*hidden_size input_size"`.
 
 A pattern has one term for each dimension: an integer, a symbol, `k*symbol`, or once `*symbol` for a run of dimensions.
-Symbols are bound by vote: every tensor says what it holds, the value that most places hold wins, and who disagrees is blamed.
+Symbols are bound by the evidence of all tensors: the value that most places hold wins, and those that hold another are wrong.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def _aligned(terms: tuple[Term, ...], dimension_count: int) -> tuple[Term, ...] 
 
 
 @dataclass
-class _Vote:
+class _Evidence:
+    """The places that hold one value of a symbol."""
+
     value: int
     places: list[str] = field(default_factory=list)
 
@@ -87,117 +89,117 @@ class UnboundSymbolError(KeyError):
 
 
 @dataclass(frozen=True)
-class Told:
-    """A derived value with a separate reason: `Told(13, "(28 + 0 + 0 - 3) // 2 + 1")`."""
+class Explained:
+    """A derived value with a separate reason: `Explained(13, "(28 + 0 + 0 - 3) // 2 + 1")`."""
 
     value: int
     reason: str
 
 
-Derived = int | Told
+Derived = int | Explained
 
 
 class Sizes(Mapping[str, int]):
     """The symbols of a desc bound to numbers, each with the reason for its value."""
 
     def __init__(self) -> None:
-        self._settled: dict[str, tuple[int, str]] = {}
-        self._votes: dict[str, dict[int, _Vote]] = {}
-        self._winners: dict[str, _Vote] = {}
-        self._hints: dict[str, int] = {}
-        self._asked: list[str] | None = None
-        """The symbols that a formula has asked for; None where none does: many may read at the same time."""
+        self._fixed: dict[str, tuple[int, str]] = {}
+        self._evidence: dict[str, dict[int, _Evidence]] = {}
+        self._winners: dict[str, _Evidence] = {}
+        self._fallbacks: dict[str, int] = {}
+        self._read_symbols: list[str] | None = None
+        """The symbols that a formula has read; None where none is computed: many threads may read at the same time."""
 
-    def settle(self, symbol: str, value: int, reason: str) -> None:
+    def fix(self, symbol: str, value: int, reason: str) -> None:
         """Binds a symbol by an attribute, which outranks every tensor."""
-        self._settled[symbol] = (value, reason)
+        self._fixed[symbol] = (value, reason)
 
     def derive(self, symbol: str, compute: Callable[[Sizes], Derived | Sequence[Derived]], formula: str) -> None:
         """Binds a symbol, or a run of dimensions, by others.
 
-        The reason names the symbols that were read, with the place if only one holds the value; a `Told` value brings its reason.
+        The reason names the symbols that were read, with the place if only one holds the value; an `Explained` value brings its reason.
 
         Raises:
             UnboundSymbolError: one of the others is unbound.
         """
-        asked: list[str] = []
-        self._asked = asked
+        read: list[str] = []
+        self._read_symbols = read
         try:
             value = compute(self)
         finally:
-            self._asked = None
-        told = []
-        for other in dict.fromkeys(asked):
-            winner = None if other in self._settled else self._winner(other)
-            told.append(f"{other} = {self[other]}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
-        reason = f"{formula}, for {', '.join(told)}" if told else formula
+            self._read_symbols = None
+        terms = []
+        for other in dict.fromkeys(read):
+            winner = None if other in self._fixed else self._winner(other)
+            terms.append(f"{other} = {self[other]}" + (f" ({winner.places[0]})" if winner and len(winner.places) == 1 else ""))
+        reason = f"{formula}, for {', '.join(terms)}" if terms else formula
         if isinstance(value, Sequence):
-            self.settle(f"len({symbol})", len(value), reason)
+            self.fix(f"len({symbol})", len(value), reason)
             for index, item in enumerate(value):
-                self._settle_derived(f"{symbol}[{index}]", item, formula)
+                self._fix_derived(f"{symbol}[{index}]", item, formula)
         else:
-            self._settle_derived(symbol, value, reason)
+            self._fix_derived(symbol, value, reason)
 
-    def _settle_derived(self, symbol: str, value: Derived, reason: str) -> None:
-        self.settle(symbol, *((value.value, value.reason) if isinstance(value, Told) else (value, reason)))
+    def _fix_derived(self, symbol: str, value: Derived, reason: str) -> None:
+        self.fix(symbol, *((value.value, value.reason) if isinstance(value, Explained) else (value, reason)))
 
-    def vote(self, term: Term, size: int, place: str) -> None:
-        """Counts one dimension of a tensor as a vote for its symbol, unless the size is illegal or no value of the symbol explains it."""
+    def add_evidence(self, term: Term, size: int, place: str) -> None:
+        """Counts one dimension of a tensor as evidence for its symbol, unless the size is illegal or no value of the symbol explains it."""
         least = 0 if term.symbol is not None and term.symbol.startswith("len(") else 1  # a run may cover no dimension
         if term.symbol is None or not least <= size <= MAX_SIZE or size % term.factor:
             return
         value = size // term.factor
-        vote = self._votes.setdefault(term.symbol, {}).setdefault(value, _Vote(value))
-        vote.places.append(place)
+        evidence = self._evidence.setdefault(term.symbol, {}).setdefault(value, _Evidence(value))
+        evidence.places.append(place)
         self._winners.pop(term.symbol, None)
 
-    def hint(self, term: Term, size: int) -> None:
-        """Takes a hint from a tensor with a wrong dimension count, used only if nothing else binds the symbol."""
+    def add_fallback(self, term: Term, size: int) -> None:
+        """Adds the value by a tensor with a wrong dimension count, which counts only if nothing else binds the symbol."""
         if term.symbol is not None and 1 <= size <= MAX_SIZE and size % term.factor == 0:
-            self._hints.setdefault(term.symbol, size // term.factor)
+            self._fallbacks.setdefault(term.symbol, size // term.factor)
 
-    def _winner(self, symbol: str) -> _Vote | None:
-        if symbol not in self._votes:
+    def _winner(self, symbol: str) -> _Evidence | None:
+        if symbol not in self._evidence:
             return None
         if symbol not in self._winners:
             # max() keeps the first of equals, so a tie goes to the value of the earliest field.
-            self._winners[symbol] = max(self._votes[symbol].values(), key=lambda vote: len(vote.places))
+            self._winners[symbol] = max(self._evidence[symbol].values(), key=lambda evidence: len(evidence.places))
         return self._winners[symbol]
 
     def __getitem__(self, symbol: str) -> int:
-        if self._asked is not None:
-            self._asked.append(symbol)
-        if symbol in self._settled:
-            return self._settled[symbol][0]
+        if self._read_symbols is not None:
+            self._read_symbols.append(symbol)
+        if symbol in self._fixed:
+            return self._fixed[symbol][0]
         winner = self._winner(symbol)
         if winner is not None:
             return winner.value
-        if symbol not in self._hints:
+        if symbol not in self._fallbacks:
             raise UnboundSymbolError(symbol)
-        return self._hints[symbol]
+        return self._fallbacks[symbol]
 
     def run(self, symbol: str) -> tuple[int, ...]:
         """The sizes that a run covers: those of `*sizes` are `known.run("sizes")`.
 
         Raises:
-            UnboundSymbolError: no tensor tells them.
+            UnboundSymbolError: no tensor has them.
         """
         return tuple(self[f"{symbol}[{index}]"] for index in range(self[f"len({symbol})"]))
 
     def __iter__(self) -> Iterator[str]:
-        yield from {**self._settled, **self._votes, **self._hints}
+        yield from {**self._fixed, **self._evidence, **self._fallbacks}
 
     def __len__(self) -> int:
-        return len({**self._settled, **self._votes, **self._hints})
+        return len({**self._fixed, **self._evidence, **self._fallbacks})
 
     def why(self, symbol: str) -> str:
         """One line: the value, and the attribute or the places (three at most) that hold it.
 
         Raises:
-            UnboundSymbolError: nothing tells the symbol's value.
+            UnboundSymbolError: nothing binds the symbol.
         """
-        if symbol in self._settled:
-            value, reason = self._settled[symbol]
+        if symbol in self._fixed:
+            value, reason = self._fixed[symbol]
             return f"{symbol} = {value}: {reason}"
         winner = self._winner(symbol)
         if winner is None:
@@ -213,7 +215,7 @@ class Sizes(Mapping[str, int]):
         return term.factor * self[term.symbol] if term.symbol in self else None
 
     def __contains__(self, symbol: object) -> bool:
-        return symbol in self._settled or symbol in self._votes or symbol in self._hints
+        return symbol in self._fixed or symbol in self._evidence or symbol in self._fallbacks
 
     def infer(self, terms: Sequence[Term]) -> tuple[int, ...] | None:
         """The sizes of a pattern; None while any symbol is unbound."""

@@ -24,9 +24,10 @@ from pydantic import (
     model_validator,
 )
 
-from dmlpy.description import members as of_members
+from dmlpy.description import member_docs
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.json_objects import MAX_MEMBERS
+from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.member_forms import (
     After,
     Signed,
@@ -34,10 +35,9 @@ from dmlpy.description.member_forms import (
     brief,
     unreadable,
 )
-from dmlpy.description.members import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style
-from dmlpy.messages.problems import MAX_TOLD, DescError, Problem, unnamed
+from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
 
 if TYPE_CHECKING:
     # Type checkers infer the constructor's arguments from the fields of classes with exactly this metaclass.
@@ -53,7 +53,7 @@ else:
             parameters = []
             for name, info in self.model_fields.items():
                 given = inspect.Parameter.empty if info.is_required() else info.default
-                annotation = of_members.accepted(info.annotation)
+                annotation = member_docs.accepted(info.annotation)
                 parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=annotation))
             return inspect.Signature(parameters)
 
@@ -299,17 +299,17 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     def documentation(cls) -> str:
         """The text that `help` shows: the struct's purpose and its members."""
-        return of_members.page(cls.description(), "", cls.members(), {})
+        return member_docs.page(cls.description(), "", cls.members(), {})
 
     @classmethod
     @cache
     def members(cls) -> tuple[MemberInfo, ...]:
         """The documentation of each member, in the C struct's order, and of the counts that precede some of them."""
-        texts, counts = of_members.texts(cls), cls.counts_before()
+        texts, counts = member_docs.texts(cls), cls.counts_before()
         found = []
         for name in cls.model_fields:
             if name in counts:
-                found.append(of_members.count(counts[name], name))
+                found.append(member_docs.count(counts[name], name))
             found.append(cls._member(name, texts.get(name, "")))
         return tuple(found)
 
@@ -324,10 +324,10 @@ class Struct(BaseModel, metaclass=StructType):
             c_name=c_member(name),
             kind="attribute",
             required=info.is_required(),
-            form=of_members.form_of(info.annotation, signed=signed),
+            form=member_docs.form_of(info.annotation, signed=signed),
             text=text,
             default=f"{info.default:g}" if told and isinstance(info.default, float) else str(info.default) if told else "",
-            annotation=of_members.accepted(info.annotation),
+            annotation=member_docs.accepted(info.annotation),
         )
 
     @classmethod
@@ -343,7 +343,7 @@ class Struct(BaseModel, metaclass=StructType):
                 twice[spelling] = f"{name} or {c_member(name)}"
             elif name is not None:
                 values[name] = value
-            elif spelling not in cls.c_counts and len(problems) > MAX_TOLD:
+            elif spelling not in cls.c_counts and len(problems) > MAX_REPORTED:
                 continue
             elif spelling not in cls.c_counts:
                 in_c = is_c_style(spelling, (other for other in members if cls.member_named(other)))
@@ -353,7 +353,7 @@ class Struct(BaseModel, metaclass=StructType):
                 if remedy is None:
                     remedy = did_you_mean(spelling, [*names, *(cls.c_counts if in_c else ())])
                 problem = Problem("field.unknown", spelling, "not a member of this struct", expected, remedy=remedy)
-                problems.append(problem if len(problems) < MAX_TOLD else unnamed(problem))
+                problems.append(problem if len(problems) < MAX_REPORTED else and_more(problem))
         if twice:
             first, *others = twice
             found = f"given twice, as {'is' if len(others) == 1 else 'are'} {', '.join(others)}" if others else "given twice"

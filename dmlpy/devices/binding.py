@@ -33,7 +33,7 @@ Layout = tuple[str, np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]
 """An array's address, type, sizes, strides in bytes, and whether it is an output that cannot be written."""
 
 
-class Bound:
+class BoundTensor:
     """One tensor with its memory.
 
     Attributes:
@@ -61,7 +61,7 @@ class Bound:
         self._pointer = pointer
 
     @classmethod
-    def of_array(cls, name: str, desc: TensorDesc, output: bool, array: np.ndarray[Any, Any]) -> Bound:
+    def of_array(cls, name: str, desc: TensorDesc, output: bool, array: np.ndarray[Any, Any]) -> BoundTensor:
         """Binds a NumPy array of the desc's layout. The view is kept, so later changes of the array's shape do no harm."""
         return cls(name, desc, output, None, array, array[...])
 
@@ -111,17 +111,17 @@ class KnownLayouts:
             self._known.add(layout)
 
 
-def place(
+def bind_tensor(
     device: Device, name: str, desc: TensorDesc, value: Any, *, output: bool, known: KnownLayouts | None = None
-) -> tuple[Bound | None, list[Problem]]:
+) -> tuple[BoundTensor | None, list[Problem]]:
     """The memory of one value, or the problems with it. For an array of a known layout only the address is read."""
     if type(value) is np.ndarray and known is not None and device.memory_kind == "cpu":
         flags = value.flags
         layout = "cpu", value.dtype, value.shape, value.strides, output and not flags.writeable
         if layout in known and flags.aligned and desc.required_alignment <= value.dtype.alignment:
-            return Bound.of_array(name, desc, output, value), []
+            return BoundTensor.of_array(name, desc, output, value), []
     if isinstance(value, Buffer):
-        return _place_buffer(device, name, desc, value, output=output)
+        return _bind_buffer(device, name, desc, value, output=output)
     try:
         seen = device.view(value)
     except TypeError as error:
@@ -137,10 +137,10 @@ def place(
         problems = []
     if not problems:
         problems = _alignment_problems(name, desc, pointer)
-    return (None, problems) if problems else (Bound(name, desc, output, pointer, owner, None, producer), [])
+    return (None, problems) if problems else (BoundTensor(name, desc, output, pointer, owner, None, producer), [])
 
 
-def order_after_producers(device: Device, bound: Sequence[Bound], stream: int, producers: Sequence[int] = ()) -> None:
+def order_after_producers(device: Device, bound: Sequence[BoundTensor], stream: int, producers: Sequence[int] = ()) -> None:
     """Makes a stream wait for the work, on other streams, that fills the bound memory, and for that of other producers."""
     for item in bound:
         if item.producer is not None:
@@ -150,27 +150,27 @@ def order_after_producers(device: Device, bound: Sequence[Bound], stream: int, p
         device.order(producer, stream)
 
 
-def placed(device: Device, name: str, desc: TensorDesc, array: Any) -> Bound:
+def bind_allocated(device: Device, name: str, desc: TensorDesc, array: Any) -> BoundTensor:
     """The memory of an output that the device has allocated for the desc."""
     if type(array) is np.ndarray:
-        return Bound.of_array(name, desc, True, array)
+        return BoundTensor.of_array(name, desc, True, array)
     seen = device.view(array)
-    return Bound(name, desc, True, seen.pointer, seen.owner)
+    return BoundTensor(name, desc, True, seen.pointer, seen.owner)
 
 
-def _place_buffer(device: Device, name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) -> tuple[Bound | None, list[Problem]]:
+def _bind_buffer(device: Device, name: str, desc: TensorDesc, buffer: Buffer, *, output: bool) -> tuple[BoundTensor | None, list[Problem]]:
     pointer, size, problems = _buffer_range(name, buffer)
     if not problems:
         if (where := device.place_of(pointer)) is not None:
-            problems.append(_misplaced(device, name, where, "a buffer"))
+            problems.append(_foreign_memory_problem(device, name, where, "a buffer"))
         if size < desc.extent_in_bytes:
             why = f"{desc.summary()} reaches {desc.extent_in_bytes} bytes"
             problems.append(Problem("buffer.size", name, f"a buffer of {size} bytes", f"at least {desc.extent_in_bytes} bytes", (why,)))
     problems = problems or _alignment_problems(name, desc, pointer)
-    return (None, problems) if problems else (Bound(name, desc, output, pointer, buffer), [])
+    return (None, problems) if problems else (BoundTensor(name, desc, output, pointer, buffer), [])
 
 
-def _misplaced(device: Device, name: str, where: str, what: str) -> Problem:
+def _foreign_memory_problem(device: Device, name: str, where: str, what: str) -> Problem:
     """The problem of memory in a place that the device cannot use."""
     expected, why = f"memory of {device.name}", f"the operator was compiled for {device.name}"
     if where == "cpu":
@@ -227,7 +227,7 @@ def _array_problems(device: Device, name: str, desc: TensorDesc, seen: ArrayView
             found, remedy = "an array in GPU memory", "copy it to the host (array.get()), or compile with device='cuda'"
             problems.append(Problem("array.device", name, found, f"memory of {device.name}", remedy=remedy))
         else:
-            problems.append(_misplaced(device, name, seen.device, "an array"))
+            problems.append(_foreign_memory_problem(device, name, seen.device, "an array"))
     problems += value_form_problems(name, desc, seen, output=output)
     itemsize, held = seen.dtype.itemsize, desc.memory
     if seen.dtype != held.data_type.numpy or seen.shape != held.sizes:
@@ -287,7 +287,7 @@ _MOST_SHARING = 1000
 """Pairs of tensors in one memory that are compared: a SPLIT may have thousands of outputs, all bound to one buffer."""
 
 
-def _sharing(bound: Sequence[Bound]) -> dict[int, list[int]]:
+def _sharing(bound: Sequence[BoundTensor]) -> dict[int, list[int]]:
     """Maps the index of each output to the indices of all tensors that share memory with it, in time that grows with their number."""
     found: dict[int, list[int]] = defaultdict(list)
     active: dict[bool, list[tuple[int, int]]] = {False: [], True: []}  # heaps of ends and indices: inputs, outputs
@@ -313,7 +313,7 @@ def _sharing(bound: Sequence[Bound]) -> dict[int, list[int]]:
 
 def hazards(
     desc: OperatorDesc,
-    bound: Sequence[Bound],
+    bound: Sequence[BoundTensor],
     temporary: tuple[int, int] | None,
     persistent: tuple[int, int] | None,
     *,

@@ -13,9 +13,10 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.debugging import log_launch
-from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief
 from dmlpy.devices.plan import Joined
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import nearest
 from dmlpy.messages.problems import DeviceError, RenamedWarning
 

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -17,29 +17,38 @@ from dmlpy.devices.reserve import Reserve
 from dmlpy.messages.problems import BindError, DispatchError, PickleError, Problem
 
 if TYPE_CHECKING:
-    from dmlpy.devices.binding import Bound, KnownLayouts
-    from dmlpy.devices.operator import CompiledOperator
-    from dmlpy.devices.plan import Launch
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.devices.binding import BoundTensor, KnownLayouts
+    from dmlpy.devices.binding_table import OperatorTables
+    from dmlpy.devices.plan import BindingProperties, Launch, Plan
+    from dmlpy.devices.report import PlanReport
 
 
 @dataclass(frozen=True)
-class Limit:
-    """An upper limit on the values of an input."""
+class ValueBound:
+    """An upper bound on the values of an input, whose lower bound is 0.
+
+    Attributes:
+        name: the input.
+        most: the largest value.
+        symbol: the symbol of the sizes that has this value.
+    """
 
     name: str
-    limit: int
+    most: int
     symbol: str
 
 
-Limits = Sequence[tuple[Limit, np.ndarray[Any, Any]]]
-"""Limits, and the values in host memory that they are for."""
+BoundedValues = Sequence[tuple[ValueBound, np.ndarray[Any, Any]]]
+"""Bounds, and the values in host memory that they are for."""
 
 
-def check_limits(name: str, limits: Limits) -> None:
+def check_value_bounds(name: str, bounded: BoundedValues) -> None:
     """Raises BindError if any value is out of its range; `name` is the operator's or graph's."""
-    for limit, values in limits:
-        if values.max() > limit.limit or values.min() < 0:
-            raise BindError(name, value_problems(limit.name, values, limit.limit, limit.symbol))
+    for value_bound, values in bounded:
+        if values.max() > value_bound.most or values.min() < 0:
+            raise BindError(name, value_problems(value_bound.name, values, value_bound.most, value_bound.symbol))
 
 
 _forks = 0
@@ -78,12 +87,12 @@ class BoundWork(ABC):
             DeviceError: the launch failed, or there was no memory for its temporaries.
             DispatchError: another call is under way, on another thread or further up the stack.
         """
-        self._alone(self._enqueue_on, stream)
+        self._run_exclusively(self._enqueue_on, stream)
 
     def _enqueue_on(self, stream: Any) -> None:
         self._enqueue(self._stream_handle(stream))
 
-    def _alone(self, work: Callable[[Any], None], argument: Any) -> None:
+    def _run_exclusively(self, work: Callable[[Any], None], argument: Any) -> None:
         """Does work that no other call of this object may overlap."""
         under_way, process = self._under_way, _forks
         call: object = []
@@ -127,15 +136,16 @@ Span = tuple[int, int, bool]
 """The first address and the end of a tensor's memory, and whether it is written."""
 
 
-MOST_KEPT = 4
+MAX_CACHED_LAUNCHES = 4
 """The sets of memory whose launches a dispatch keeps on a GPU: engines take turns with two or three."""
 
 
 class Rebindable(BoundWork):
     """Bound work that keeps what is bound by name, so that one binding can be replaced without the others.
 
-    On a GPU the launches for the last `MOST_KEPT` sets of memory are kept: they refer to addresses only. Work that is replayed as a CUDA
-    graph is captured when it is bound; for other memory its launches are issued one by one the first time, and captured if it comes again.
+    On a GPU the launches for the last `MAX_CACHED_LAUNCHES` sets of memory are kept: they refer to addresses only. Work that is replayed as
+    a CUDA graph is captured when it is bound; for other memory its launches are issued one by one the first time, and captured if it comes
+    again.
 
     Args:
         name: the operator's or graph's.
@@ -152,7 +162,7 @@ class Rebindable(BoundWork):
         self,
         name: str,
         device: Device,
-        bound: Iterable[Bound],
+        bound: Iterable[BoundTensor],
         layouts: Mapping[str, KnownLayouts],
         areas: Mapping[str, Area],
         memories: Sequence[Memory],
@@ -169,33 +179,33 @@ class Rebindable(BoundWork):
         self._waits: dict[str | int, Callable[[int], bool]] = dict(enumerate(map(device.wait_for, producers)))
         """What the next call has to wait for: by the name of the tensor, of scratch and constants by number."""
         self._waits |= {name: device.wait_for(item.producer) for name, item in self._bound.items() if item.producer is not None}
-        self._kept: dict[tuple[int, ...], tuple[Launch, Launch | None]] = {}
+        self._cached_launches: dict[tuple[int, ...], tuple[Launch, Launch | None]] = {}
         """Launches, and their form that is replayed, by the addresses that they are for; those that were used last come last."""
 
     @abstractmethod
-    def _made(self) -> Launch:
+    def _build_launch(self) -> Launch:
         """Makes the launches for what is bound now."""
 
-    def _make(self) -> None:
+    def _build_first_launch(self) -> None:
         """Makes the launches that are repeated, for what is bound first."""
-        launch = self._made()
-        self._launch = self._repeated(launch)
+        launch = self._build_launch()
+        self._launch = self._make_repeatable(launch)
         if self._device.replays:
-            self._kept[self._addresses()] = launch, self._launch
+            self._cached_launches[self._addresses()] = launch, self._launch
 
-    def _ready(self) -> Launch:
+    def _rebuild_launch(self) -> Launch:
         """The launches for what is bound after `rebind`."""
         if not self._device.replays:
-            self._launch = launch = self._repeated(self._made())
+            self._launch = launch = self._make_repeatable(self._build_launch())
             return launch
         key = self._addresses()
-        kept = self._kept.pop(key, None)
-        launch, repeated = (self._made(), None) if kept is None else kept
+        kept = self._cached_launches.pop(key, None)
+        launch, repeated = (self._build_launch(), None) if kept is None else kept
         if repeated is None and (kept is not None or not self._is_replayed):
-            repeated = self._repeated(launch)
-        self._kept[key] = launch, repeated
-        if len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+            repeated = self._make_repeatable(launch)
+        self._cached_launches[key] = launch, repeated
+        if len(self._cached_launches) > MAX_CACHED_LAUNCHES:
+            del self._cached_launches[next(iter(self._cached_launches))]
         if repeated is None:
             return self._device.dispatched(launch, self._name, self._memories)
         self._launch = repeated
@@ -208,7 +218,7 @@ class Rebindable(BoundWork):
     def _addresses(self) -> tuple[int, ...]:
         return tuple([item.pointer for item in self._bound.values()])
 
-    def _repeated(self, launch: Launch) -> Launch:
+    def _make_repeatable(self, launch: Launch) -> Launch:
         whole = self._device.replayed(launch) if self._is_replayed else launch
         return self._device.dispatched(whole, self._name, self._memories)
 
@@ -227,21 +237,21 @@ class Rebindable(BoundWork):
             BindError: memory that does not fit or is used twice; all stays as it was.
             DispatchError: a call is under way.
         """
-        self._alone(self._rebind, tensors)
+        self._run_exclusively(self._rebind, tensors)
 
     def _rebind(self, tensors: Mapping[str, Any]) -> None:
         known = self._bound
         problems: list[Problem] = []
         if not tensors.keys() <= known.keys():
             tensors, problems = self._by_place(tensors)
-        changed: dict[str, Bound] = {}
+        changed: dict[str, BoundTensor] = {}
         producers: dict[str, int] = {}
         for name, value in tensors.items():
-            place, wrong = self._placed(known[name], value)
-            if place is not None:
-                changed[name] = place
-                if place.producer is not None:
-                    producers[name] = place.producer
+            item, wrong = self._bind_replacement(known[name], value)
+            if item is not None:
+                changed[name] = item
+                if item.producer is not None:
+                    producers[name] = item.producer
             if wrong:
                 problems += wrong
         bound = {**known, **changed}
@@ -257,29 +267,29 @@ class Rebindable(BoundWork):
         # From here on nothing fails. After an interrupt the next call makes everything from what is bound then.
         self._spans = {}
         self._launch = None
-        self._change_limits(bound)
+        self._update_value_bounds(bound)
         self._bound = bound
         self._spans = spans
         self._waits = waits
 
-    def _placed(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
+    def _bind_replacement(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:
         """The memory of a value that takes the place of another one."""
-        return binding.place(self._device, old.name, old.desc, value, output=old.output, known=self._layouts[old.name])
+        return binding.bind_tensor(self._device, old.name, old.desc, value, output=old.output, known=self._layouts[old.name])
 
     @abstractmethod
     def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         """Values by the names in `_bound`, and the problems of those that belong to none."""
 
     @abstractmethod
-    def _hazards(self, bound: Mapping[str, Bound]) -> list[Problem]:
+    def _hazards(self, bound: Mapping[str, BoundTensor]) -> list[Problem]:
         """The problems with memory that is bound twice."""
 
     @abstractmethod
-    def _change_limits(self, bound: Mapping[str, Bound]) -> None:
-        """Finds the values anew that have limits."""
+    def _update_value_bounds(self, bound: Mapping[str, BoundTensor]) -> None:
+        """Finds anew the values that have bounds."""
 
 
-def _spans(bound: Mapping[str, Bound]) -> dict[str, Span]:
+def _spans(bound: Mapping[str, BoundTensor]) -> dict[str, Span]:
     return {name: (item.pointer, item.end, item.output) for name, item in bound.items()}
 
 
@@ -294,6 +304,45 @@ def _may_share(changed: Iterable[str], spans: Mapping[str, Span], areas: Iterabl
             if start < last and first < end and (output or written) and other != name:
                 return True
     return False
+
+
+class DispatchedOperator(Protocol):
+    """What a dispatch knows of its operator, which is a `CompiledOperator`."""
+
+    @property
+    def desc(self) -> OperatorDesc: ...
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def feature_level(self) -> FeatureLevel: ...
+
+    @property
+    def flags(self) -> ExecutionFlags: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def plan(self) -> str: ...
+
+    @property
+    def binding_properties(self) -> BindingProperties: ...
+
+    def explain_plan(self) -> PlanReport: ...
+
+    @property
+    def _plan(self) -> Plan: ...
+
+    @property
+    def _tables(self) -> OperatorTables: ...
+
+    def _host_bounded_values(self, bound: Sequence[BoundTensor]) -> BoundedValues:
+        """The values of bound tensors in host memory that have bounds, with these."""
+
+    def _bind_reserve(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:
+        """The memory of a reserve that takes the place of a bound tensor's, and the problems with it."""
 
 
 class Dispatch(Rebindable):
@@ -315,9 +364,9 @@ class Dispatch(Rebindable):
 
     def __init__(
         self,
-        operator: CompiledOperator,
-        bound: Sequence[Bound],
-        launched: Callable[[Sequence[Bound]], Launch],
+        operator: DispatchedOperator,
+        bound: Sequence[BoundTensor],
+        launched: Callable[[Sequence[BoundTensor]], Launch],
         areas: Mapping[str, Area],
         memories: Sequence[Memory],
         keep: tuple[Any, ...],
@@ -328,16 +377,16 @@ class Dispatch(Rebindable):
         self.operator = operator
         self._launched = launched
         self._keep = keep
-        self._limits = operator._host_limits(bound)
-        self._make()
+        self._value_bounds = operator._host_bounded_values(bound)
+        self._build_first_launch()
 
     def _enqueue(self, stream: int) -> None:
-        if self._limits:
-            check_limits(self._name, self._limits)
+        if self._value_bounds:
+            check_value_bounds(self._name, self._value_bounds)
         if self._waits:
             self._wait(stream)
         try:
-            (self._launch or self._ready())(stream)
+            (self._launch or self._rebuild_launch())(stream)
         except MemoryError as error:
             raise no_memory(self._name, error) from None
 
@@ -351,19 +400,19 @@ class Dispatch(Rebindable):
         ]
         return values, problems
 
-    def _placed(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
-        return self.operator._replaced(old, value) if type(value) is Reserve else super()._placed(old, value)
+    def _bind_replacement(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:
+        return self.operator._bind_reserve(old, value) if type(value) is Reserve else super()._bind_replacement(old, value)
 
-    def _hazards(self, bound: Mapping[str, Bound]) -> list[Problem]:
+    def _hazards(self, bound: Mapping[str, BoundTensor]) -> list[Problem]:
         areas = self._areas
         return binding.hazards(self.operator.desc, tuple(bound.values()), areas.get("temporary"), areas.get("persistent"))
 
-    def _made(self) -> Launch:
+    def _build_launch(self) -> Launch:
         return self._launched(tuple(self._bound.values()))
 
-    def _change_limits(self, bound: Mapping[str, Bound]) -> None:
-        if self._limits:
-            self._limits = self.operator._host_limits(tuple(bound.values()))
+    def _update_value_bounds(self, bound: Mapping[str, BoundTensor]) -> None:
+        if self._value_bounds:
+            self._value_bounds = self.operator._host_bounded_values(tuple(bound.values()))
 
     def _repr_html_(self) -> str:
         from dmlpy.devices.notebook import bound_table

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.member_forms import brief
 from dmlpy.devices import binding
-from dmlpy.devices.graphs.compiled import CompiledGraph
-from dmlpy.devices.graphs.prepared import PreparedGraph
-from dmlpy.devices.operator import CompiledOperator
-from dmlpy.devices.prepared import BindingProperties, PreparedOperator
+from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
+from dmlpy.devices.operator import CompiledOperator, PreparedOperator
+from dmlpy.devices.plan import BindingProperties
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import BindError, Problem
 

@@ -1,18 +1,24 @@
-"""Bound memory as a table, for notebooks."""
+"""What notebooks show of operators and of bound memory."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.messages.tables import Table
+from dmlpy.messages.tables import Table, paragraph_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dmlpy.devices.binding import Bound
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.binding import BoundTensor
 
 
-def bound_table(name: str, bound: Iterable[Bound]) -> Table:
+def bound_table(name: str, bound: Iterable[BoundTensor]) -> Table:
     """A table with one row per bound tensor: place, direction and layout."""
     rows = ((item.name, "output" if item.output else "input", item.desc.summary()) for item in bound)
     return Table(name, ("tensor", "direction", "memory"), tuple(rows))
+
+
+def operator_html(desc: OperatorDesc, text: str) -> str:
+    """The desc's table with what is said of its compiled operator, such as its plan, below it."""
+    return desc.table().to_html() + paragraph_html(text)

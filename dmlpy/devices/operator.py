@@ -1,4 +1,4 @@
-"""`CompiledOperator`: called, prepared, or bound to memory."""
+"""`CompiledOperator`: called, prepared, or bound to memory; and `PreparedOperator`, which has its constants packed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from dmlpy.description.array_problems import value_problems
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
-from dmlpy.devices.binding import Bound
+from dmlpy.devices.binding import BoundTensor
 from dmlpy.devices.binding_table import OperatorTables
 from dmlpy.devices.device import Device, Memory, no_memory
-from dmlpy.devices.dispatch import Dispatch, Limit, Limits
-from dmlpy.devices.pickling import host_bytes
-from dmlpy.devices.plan import ArrayPlan, Launch, Plan
-from dmlpy.devices.prepared import BindingProperties, PreparedOperator, described
+from dmlpy.devices.dispatch import BoundedValues, Dispatch, ValueBound
+from dmlpy.devices.pickling import Bytes, Refused, host_bytes, layout_fingerprint, packed_bytes, packed_memory
+from dmlpy.devices.plan import ArrayPlan, BindingProperties, Launch, Plan
 from dmlpy.devices.reserve import Reserve, configuration, foreign_problems
-from dmlpy.messages.problems import BindError, Problem
+from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import BindError, PickleError, Problem
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -83,10 +83,10 @@ class CompiledOperator:
         return OperatorTables(self.desc, self._fields, self._plan.constants)
 
     @cached_property
-    def _limits(self) -> tuple[Limit, ...]:
+    def _value_bounds(self) -> tuple[ValueBound, ...]:
         known = self.desc.sizes()
         return tuple(
-            Limit(field.name, known[field.marker.at_most], field.marker.at_most)
+            ValueBound(field.name, known[field.marker.at_most], field.marker.at_most)
             for field in self._fields
             if field.marker.at_most is not None and field.name in self._descs
         )
@@ -256,7 +256,7 @@ class CompiledOperator:
         used = [memory, *([persistent] if isinstance(persistent, Memory) else [])]
         pointer = memory.pointer
 
-        def launched(bound: Sequence[Bound]) -> Launch:
+        def launched(bound: Sequence[BoundTensor]) -> Launch:
             return self._launch(bound, pointer, None if ready is None else ready[0])
 
         areas = {"temporary": memory.area} | ({} if ready is None else {"persistent": ready})
@@ -270,14 +270,14 @@ class CompiledOperator:
         handle = device.stream_handle(stream)
         values, problems = tables.all[prepared].by_place(tensors)
         problems += tables.inputs[prepared].missing(values)
-        bound: list[Bound] = []
-        copied_back: list[tuple[np.ndarray[Any, Any], Bound]] = []
+        bound: list[BoundTensor] = []
+        copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         for field in tables.all[prepared].fields:
             if (value := values.get(field.name)) is not None:
-                place, wrong = self._place(field, value, handle, copy=copy, copied_back=copied_back)
+                item, wrong = self._bind_tensor(field, value, handle, copy=copy, copied_back=copied_back)
                 problems += wrong
-                if place is not None:
-                    bound.append(place)
+                if item is not None:
+                    bound.append(item)
         needed = self._plan.prepared_temporary_size if prepared else self._plan.temporary_size
         producers: list[int] = []
         area, scratch = self._area("temporary", temporary, needed, problems, producers)
@@ -294,7 +294,7 @@ class CompiledOperator:
         if absent:
             made = device.outputs(absent, handle, purpose)
             values.update(made)
-            bound += [binding.placed(device, name, absent[name], array) for name, array in made.items()]
+            bound += [binding.bind_allocated(device, name, absent[name], array) for name, array in made.items()]
         memory = scratch or device.allocate(needed, handle, f"scratch of {self.name}")
         launch = self._launch(bound, memory.pointer, None if persistent is None else persistent.pointer)
         device.dispatched(launch, self.name, [memory] if persistent is None else [memory, persistent])(handle)
@@ -305,34 +305,34 @@ class CompiledOperator:
             values[name] = Reserve.of(values[name], self._reserve_configuration)
         return Outputs(tables.gathered_outputs(values))
 
-    def _launch(self, bound: Sequence[Bound], temporary: int, persistent: int | None) -> Launch:
+    def _launch(self, bound: Sequence[BoundTensor], temporary: int, persistent: int | None) -> Launch:
         if isinstance(self._plan, ArrayPlan):
             return self._plan.bind_arrays({item.name: item.values() for item in bound})
         return self._plan.bind(_pointers(bound), temporary, persistent)
 
     def _resolve(
         self, values: Mapping[str, Any] | Sequence[Any], table: TensorArguments, handle: int, *, copy: bool = False
-    ) -> tuple[list[Bound], list[Problem]]:
+    ) -> tuple[list[BoundTensor], list[Problem]]:
         given, problems = table.by_place(values)
         problems += table.missing(given)
         bound = []
         for field in table.fields:
             if field.name in given:
-                place, wrong = self._place(field, given[field.name], handle, copy=copy)
+                item, wrong = self._bind_tensor(field, given[field.name], handle, copy=copy)
                 problems += wrong
-                if place is not None:
-                    bound.append(place)
+                if item is not None:
+                    bound.append(item)
         return bound, problems
 
-    def _place(
+    def _bind_tensor(
         self,
         field: TensorField,
         value: Any,
         handle: int,
         *,
         copy: bool,
-        copied_back: list[tuple[np.ndarray[Any, Any], Bound]] | None = None,
-    ) -> tuple[Bound | None, list[Problem]]:
+        copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] | None = None,
+    ) -> tuple[BoundTensor | None, list[Problem]]:
         """The memory of a value; in a call, which has a list for the outputs that are copied back, it may be a copy of its own accord."""
         name, desc, output = field.name, self._descs[field.name], field.marker.output
         if isinstance(value, Reserve):
@@ -344,15 +344,17 @@ class CompiledOperator:
         if host is None and copied_back is not None and desc.data_type.bits == 4:
             host = binding.int4_array(self.device, value)
         if host is None:
-            return binding.place(self.device, name, desc, value, output=output, known=self._tables.layouts[name])
+            return binding.bind_tensor(self.device, name, desc, value, output=output, known=self._tables.layouts[name])
         problems = binding.value_form_problems(name, desc, host, output=output, copied=True)
         if not problems and not output:
-            problems = [problem for limit in self._limits if limit.name == name for problem in _checked(limit, host)]
+            problems = [
+                problem for value_bound in self._value_bounds if value_bound.name == name for problem in _value_problems(value_bound, host)
+            ]
         if problems:
             return None, problems
         # A host array is copied; in the device's memory its values take the compiled layout.
         memory = self.device.upload(binding.staged(desc, None if output else host), handle)
-        bound = Bound(name, desc, output, memory.pointer, memory)
+        bound = BoundTensor(name, desc, output, memory.pointer, memory)
         if output and copied_back is not None:
             copied_back.append((host, bound))
         return bound, []
@@ -366,31 +368,33 @@ class CompiledOperator:
         problems += wrong
         return area, binding.memory_of(value, area)
 
-    def _replaced(self, old: Bound, value: Any) -> tuple[Bound | None, list[Problem]]:
+    def _bind_reserve(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:
         """The memory of a value that takes the place of another one."""
         field = next(field for field in self._fields if field.name == old.name)
-        return self._place(field, value, self.device.current_stream(), copy=False)
+        return self._bind_tensor(field, value, self.device.current_stream(), copy=False)
 
-    def _host_limits(self, bound: Sequence[Bound]) -> Limits:
-        if not self._limits or self.device.memory_kind != "cpu":
+    def _host_bounded_values(self, bound: Sequence[BoundTensor]) -> BoundedValues:
+        if not self._value_bounds or self.device.memory_kind != "cpu":
             return []
         places = {item.name: item for item in bound}
-        return [(limit, places[limit.name].values()) for limit in self._limits if limit.name in places]
+        return [(value_bound, places[value_bound.name].values()) for value_bound in self._value_bounds if value_bound.name in places]
 
-    def _length_problems(self, bound: list[Bound], handle: int, *, validate: bool) -> list[Problem]:
-        if not self._limits:
+    def _length_problems(self, bound: list[BoundTensor], handle: int, *, validate: bool) -> list[Problem]:
+        if not self._value_bounds:
             return []
-        problems = [problem for limit, values in self._host_limits(bound) for problem in _checked(limit, values)]
+        problems = [problem for value_bound, values in self._host_bounded_values(bound) for problem in _value_problems(value_bound, values)]
         if validate and self.device.memory_kind != "cpu":
             places = {item.name: item for item in bound}
-            for limit in self._limits:
-                if (item := places.get(limit.name)) is not None:
+            for value_bound in self._value_bounds:
+                if (item := places.get(value_bound.name)) is not None:
                     data = self.device.read(item.pointer, item.desc.extent_in_bytes, handle)
-                    problems += _checked(limit, binding.strided(np.frombuffer(data, np.uint8), item.desc))
+                    problems += _value_problems(value_bound, binding.strided(np.frombuffer(data, np.uint8), item.desc))
         return problems
 
     def _repr_html_(self) -> str:
-        return described(self)
+        from dmlpy.devices.notebook import operator_html
+
+        return operator_html(self.desc, f"{self!r}\n{self.plan}")
 
     def __copy__(self) -> CompiledOperator:
         return self
@@ -402,9 +406,105 @@ class CompiledOperator:
         return f"<{self.name} compiled for {self.device.name} at feature level {self.feature_level}>"
 
 
-def _pointers(bound: Sequence[Bound]) -> dict[str, int]:
+class PreparedOperator:
+    """A compiled operator with its constants packed. Called and bound like the operator, without the constants. Immutable.
+
+    A pickle holds the operator's and, if it was prepared with `portable=True`, the constants, which are packed anew where it is loaded.
+    Else it holds the packed bytes, and loading it raises `PickleError` where the plan packs in another layout.
+
+    Attributes:
+        operator: the compiled operator.
+        binding_properties: bytes of scratch for a dispatch with packed constants, and of the constants.
+    """
+
+    def __init__(self, operator: CompiledOperator, memory: Memory, constants: Mapping[str, Bytes] | None = None) -> None:
+        self.operator = operator
+        self._memory, self._constants = memory, constants
+        count = len(operator._fields)
+        self.binding_properties = BindingProperties(count, operator._plan.prepared_temporary_size, operator._plan.persistent_size)
+
+    @property
+    def desc(self) -> OperatorDesc:
+        return self.operator.desc
+
+    @property
+    def device(self) -> Device:
+        return self.operator.device
+
+    @property
+    def plan(self) -> str:
+        return self.operator.plan
+
+    def explain_plan(self) -> PlanReport:
+        """Reports what `CompiledOperator.explain_plan` reports: packing constants changes nothing."""
+        return self.operator.explain_plan()
+
+    def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:
+        """Runs once, as `CompiledOperator.__call__` does, without the constant inputs."""
+        return self.operator._run(tensors, self._memory, stream, copy=copy, validate=validate, temporary=temporary)
+
+    def bind(
+        self, inputs: Mapping[str, Any] | Sequence[Any], outputs: Mapping[str, Any] | Sequence[Any], temporary: Any = None
+    ) -> Dispatch:
+        """Binds memory for many dispatches, as `CompiledOperator.bind` does; in a list the constant inputs are None."""
+        return self.operator._bind(inputs, outputs, temporary, self._memory)
+
+    def _repr_html_(self) -> str:
+        from dmlpy.devices.notebook import operator_html
+
+        return operator_html(self.desc, f"{self!r}\n{self.plan}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        operator = self.operator
+        if self._constants is not None:
+            return _pack_again, (operator, self._constants)
+        packed = packed_bytes(operator.device, self._memory, operator._plan.persistent_size)
+        return _restore_prepared, (operator, packed, layout_fingerprint(operator))
+
+    def __copy__(self) -> PreparedOperator:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PreparedOperator:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{self.operator.name} prepared for {self.device.name}>"
+
+
+def _restore_prepared(operator: CompiledOperator | Refused, packed: Bytes, fingerprint: bytes) -> PreparedOperator | Refused:
+    """Restores a prepared operator from a pickle with packed constants."""
+    if isinstance(operator, Refused):
+        return operator
+    return PreparedOperator(operator, packed_memory(operator, packed, fingerprint))
+
+
+def _pack_again(operator: CompiledOperator | Refused, constants: Mapping[str, Bytes]) -> PreparedOperator | Refused:
+    """Restores a prepared operator from a pickle with its constants.
+
+    Raises:
+        PickleError: the plan here packs other inputs.
+    """
+    if isinstance(operator, Refused):
+        return operator
+    operator = operator.standing
+    device, plan, purpose = operator.device, operator._plan, f"packed constants of {operator.name}"
+    if set(plan.constants) != set(constants):
+        raise PickleError(
+            f"a pickle of a prepared {operator.name} holds {listed(list(constants))}, and the plan here packs {listed(plan.constants)}: "
+            "pickle the compiled operator and the constants, and call prepare here"
+        )
+    handle = device.current_stream()
+    sources = {name: device.upload(data, handle) for name, data in constants.items()}
+    memory = device.allocate(plan.persistent_size, handle, purpose)
+    pack = plan.pack({name: source.pointer for name, source in sources.items()}, memory.pointer)
+    device.dispatched(pack, f"{operator.name} prepare", [memory, *sources.values()])(handle)
+    device.synchronize(handle)  # dispatches may go into other streams
+    return PreparedOperator(operator, memory, constants)
+
+
+def _pointers(bound: Sequence[BoundTensor]) -> dict[str, int]:
     return {item.name: item.pointer for item in bound}
 
 
-def _checked(limit: Limit, values: np.ndarray[Any, Any]) -> list[Problem]:
-    return value_problems(limit.name, values, limit.limit, limit.symbol)
+def _value_problems(value_bound: ValueBound, values: np.ndarray[Any, Any]) -> list[Problem]:
+    return value_problems(value_bound.name, values, value_bound.most, value_bound.symbol)

@@ -17,7 +17,7 @@ from dmlpy.version import __version__
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.binding import Bound
+    from dmlpy.devices.binding import BoundTensor
     from dmlpy.devices.device import Device, Memory
     from dmlpy.devices.plan import Plan
 
@@ -122,7 +122,7 @@ def version_refused(writer: str) -> Refused | None:
     raise PickleError(version_difference(writer))
 
 
-def host_bytes(item: Bound, device: Device, handle: int) -> Bytes:
+def host_bytes(item: BoundTensor, device: Device, handle: int) -> Bytes:
     """A copy of a tensor's bytes in host memory, in the layout of its desc; waits for the work on the stream."""
     return np.frombuffer(device.read(item.pointer, item.desc.extent_in_bytes, handle), np.uint8)
 

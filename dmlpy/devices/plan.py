@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,21 @@ Launch = Callable[[int], None]
 
 Pointers = Mapping[str, int]
 """Address of each bound tensor, by field name; a tensor that is absent has no entry."""
+
+
+@dataclass(frozen=True)
+class BindingProperties:
+    """The memory that an operator needs: DML_BINDING_PROPERTIES.
+
+    Attributes:
+        required_descriptor_count: tensors that a dispatch binds, undescribed optional ones included.
+        temporary_resource_size: bytes of scratch for one dispatch.
+        persistent_resource_size: bytes of constants packed by `prepare`.
+    """
+
+    required_descriptor_count: int
+    temporary_resource_size: int
+    persistent_resource_size: int
 
 
 class InOrder:

@@ -29,7 +29,7 @@ from dmlpy.description.enums import TensorType
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ScaleBias
 from dmlpy.description.value_structs import Size2D
-from dmlpy.devices.prepared import BindingProperties
+from dmlpy.devices.plan import BindingProperties
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode
 from dmlpy.graphs.nodes import InputEdge
@@ -218,7 +218,7 @@ from dmlpy.validation.features import FeatureDataTensorDataTypeSupport
 from dmlpy.validation.features import FeatureQueryFeatureLevels
 from dmlpy.validation.features import FeatureQueryTensorDataTypeSupport
 from dmlpy.description.enums import AxisDirection as DML_AXIS_DIRECTION
-from dmlpy.devices.prepared import BindingProperties as DML_BINDING_PROPERTIES
+from dmlpy.devices.plan import BindingProperties as DML_BINDING_PROPERTIES
 from dmlpy.description.enums import ConvolutionDirection as DML_CONVOLUTION_DIRECTION
 from dmlpy.description.enums import ConvolutionMode as DML_CONVOLUTION_MODE
 from dmlpy.description.enums import DepthSpaceOrder as DML_DEPTH_SPACE_ORDER

@@ -8,7 +8,7 @@ from dmlpy.description.enums import DmlEnum, DmlFlags
 from dmlpy.description.registry import ALIASES, C_PREFIX, OPERATORS
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import ScaleBias, Size2D
-from dmlpy.devices.prepared import BindingProperties
+from dmlpy.devices.plan import BindingProperties
 from dmlpy.directml import header
 from dmlpy.graphs import ConstantNode, Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.validation.features import (
@@ -40,7 +40,7 @@ _STRUCTS = (
 
 def _types() -> Iterator[tuple[str, type]]:
     """The structs, enumerations and flags by their names in the header."""
-    yield from ((kind.c_name, kind) for kind in OPERATORS.values() if not kind.beyond_directml)
+    yield from ((kind.c_name, kind) for kind in OPERATORS.values() if not kind.is_extension)
     yield from ((kind.c_name, kind) for kind in _STRUCTS)
     yield "DML_BINDING_PROPERTIES", BindingProperties
     yield from ((kind.type_name(), kind) for kind in DmlEnum.__subclasses__() if kind.prefix())
@@ -50,7 +50,7 @@ def _types() -> Iterator[tuple[str, type]]:
 TYPES = dict(sorted(_types()))
 # By `__members__`, since iterating over flags leaves NONE out.
 MEMBERS = {member.c_name: member for kind in TYPES.values() if issubclass(kind, DmlEnum | DmlFlags) for member in kind.__members__.values()}
-OPERATOR_TYPES = {name: name for name, kind in OPERATORS.items() if not kind.beyond_directml}
+OPERATOR_TYPES = {name: name for name, kind in OPERATORS.items() if not kind.is_extension}
 OPERATOR_TYPES |= {C_PREFIX + alias: C_PREFIX + name for alias, name in ALIASES.items()}
 # Names that only the header has, constants first.
 HEADER = {name: value for name, value in vars(header).items() if name.startswith("DML")}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dmlpy.description import members
+from dmlpy.description import member_docs
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.structs import Struct
 from dmlpy.directml import header
@@ -82,7 +82,7 @@ def _class(name: str, kind: type[Struct]) -> Iterator[str]:
 def accepted(kind: type[Struct], field: str) -> tuple[str, bool]:
     """The type that a constructor accepts for a member other than None, as Python writes it, and whether None is accepted too."""
     info = kind.model_fields[field]
-    shown = members.accepted(info.annotation)
+    shown = member_docs.accepted(info.annotation)
     found = shown.removesuffix(" | None")
     if isinstance(info.annotation, type) and issubclass(info.annotation, DmlEnum):
         found += " | " + _ALSO_ACCEPTED.get(found, "int")

@@ -50,7 +50,7 @@ def mistakes(kind: type[OperatorDesc]) -> dict[str, Mistake]:
     The sample is checked at the highest feature level, and at the operator's first one as far as its rules concern lower levels only.
     """
     found = _mistakes_at(kind, LATEST)
-    if kind.rules().keys() - found.keys() and not kind.beyond_directml:
+    if kind.rules().keys() - found.keys() and not kind.is_extension:
         earlier = _mistakes_at(kind, kind.introduced())
         found |= {code: mistake for code, mistake in earlier.items() if code not in found and code in kind.rules()}
     return found

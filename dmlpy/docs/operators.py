@@ -67,7 +67,7 @@ def family_page(family: str, entries: Iterable[catalog.CatalogEntry]) -> str:
 def index_page(entries: Iterable[catalog.CatalogEntry], document: str) -> str:
     """The list of all operators."""
     listed = list(entries)
-    own = sum(entry.kind.beyond_directml for entry in listed)
+    own = sum(entry.kind.is_extension for entry in listed)
     families = sorted({entry.kind.family() for entry in listed})
     text = (
         f"{len(listed) - own} operators of DirectML and {own} of dmlpy's own, in {len(families)} families. The search box finds them "
@@ -88,7 +88,7 @@ def operators_table(entries: Iterable[catalog.CatalogEntry], document: str, *, w
         row = [f"[{code(kind.short_name())}]({between(document, operator_document(kind))})"]
         row += [f"[{kind.family()}]({between(document, family_document(kind.family()))})"] if with_family else []
         row += [
-            "dmlpy's own" if kind.beyond_directml else str(kind.introduced()),
+            "dmlpy's own" if kind.is_extension else str(kind.introduced()),
             _devices(entry),
             escape(", ".join(entry.verified_against)),
         ]
@@ -120,13 +120,13 @@ def _facts(entry: catalog.CatalogEntry, found: Explanation) -> str:
     rows = [
         ("type", code(kind.type_name)),
         ("family", f"[{kind.family()}]({between(operator_document(kind), family_document(kind.family()))})"),
-        ("from feature level", "none: the operator is dmlpy's own" if kind.beyond_directml else since),
+        ("from feature level", "none: the operator is dmlpy's own" if kind.is_extension else since),
         ("runs on", _devices(entry)),
         ("results compared with", escape(", ".join(entry.verified_against)) or "the definition alone"),
         ("in place", "an output may use the memory of an input of the same layout" if kind.in_place else "no"),
         ("inputs owned by DirectML", "may be flagged" if kind.accepts_owned else "may not be flagged"),
         *([] if not issubclass(kind, FusableDesc) else [("fused", "other structs may hold it; its tensors are null then")]),
-        *([] if kind.beyond_directml else [("documented as", origin)]),
+        *([] if kind.is_extension else [("documented as", origin)]),
     ]
     return table(("", ""), rows)
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
-from dmlpy.devices.binding import Bound, hazards
+from dmlpy.devices.binding import BoundTensor, hazards
 from dmlpy.dxdispatch.entries import SourceEntry
 from dmlpy.messages.naming import c_member, c_path, did_you_mean, plural
-from dmlpy.messages.problems import MAX_TOLD, Problem, told
+from dmlpy.messages.problems import MAX_REPORTED, Problem, truncate
 from dmlpy.validation.checking import lowest_level
 
 Sources = Mapping[str, tuple[SourceEntry, ...]]
@@ -165,7 +165,7 @@ def resolve(
             found[slot.place] = item.place
     for point in dispatchable.bind_points():
         if point.name not in sources and point.member not in sources and not point.optional:
-            problems += told(_unbound(dispatchable.name, point, initialisation=initialisation))
+            problems += truncate(_unbound(dispatchable.name, point, initialisation=initialisation))
     if not problems and isinstance(dispatchable, OperatorDispatchable) and dispatchable.desc is not None:
         problems += _hazards(dispatchable.desc, found)
     return found, problems
@@ -211,11 +211,11 @@ def locate(
     points = dispatchable.bind_points()
     named = {spelling: point for point in reversed(points) for spelling in (point.name, point.member)}
     for spelling, entries in sources.items():
-        if len(problems) >= MAX_TOLD:
+        if len(problems) >= MAX_REPORTED:
             return
         point = named.get(spelling)
         if point is None:
-            names = [point.name for point in points[:MAX_TOLD]]
+            names = [point.name for point in points[:MAX_REPORTED]]
             remedy = near(spelling, names)
             found_here = f"not a bind point of dispatchable {dispatchable.name!r}"
             problems.append(Problem("bind.unknown", spelling, found_here, f"one of {', '.join(names)}", remedy=remedy))
@@ -225,7 +225,7 @@ def locate(
             problems.append(Problem("bind.count", spelling, plural(len(entries), "resource"), expected))
             continue
         for index, entry in enumerate(entries):
-            if len(problems) >= MAX_TOLD:
+            if len(problems) >= MAX_REPORTED:
                 return
             path = spelling if len(entries) == 1 else f"{spelling}[{index}]"
             place, wrong = _range(path, entry, resources, near, deferred=deferred)
@@ -314,7 +314,7 @@ def _hazards(desc: OperatorDesc, found: Mapping[str, Range]) -> list[Problem]:
             starts[place.resource.name] = free
             free += place.resource.size
     bound = [
-        Bound(c_path(slot.place), slot.tensor, slot.field.marker.output, starts[held.resource.name] + held.offset, None)
+        BoundTensor(c_path(slot.place), slot.tensor, slot.field.marker.output, starts[held.resource.name] + held.offset, None)
         for slot in desc.slots()
         if slot.tensor is not None and (held := found.get(slot.place)) is not None
     ]

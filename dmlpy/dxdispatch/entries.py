@@ -11,7 +11,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.structs import spelling_remedy
 from dmlpy.messages.naming import did_you_mean
-from dmlpy.messages.problems import MAX_TOLD, Problem, told
+from dmlpy.messages.problems import MAX_REPORTED, Problem, truncate
 
 MAX_BIND_POINTS = 10_000
 """The most bind points of a dispatchable: operators have some twenty, graphs one for each input and output."""
@@ -162,7 +162,7 @@ class OnnxEntry(ModelEntry):
 def form_problems(error: ValidationError) -> list[Problem]:
     """The problems that pydantic found, with places in the file's spelling."""
     problems: list[Problem] = []
-    for item in error.errors(include_url=False)[:MAX_TOLD]:
+    for item in error.errors(include_url=False)[:MAX_REPORTED]:
         path = ""
         for part in item["loc"]:
             path += f"[{part}]" if isinstance(part, int) else ("." if path else "") + part
@@ -182,7 +182,7 @@ def unknown_members(kind: type[ModelEntry], data: dict[str, Any]) -> list[Proble
     """A problem for each meaningless member."""
     names = kind.spellings()
     unknown = (key for key in data if key not in names and not key.startswith(("$", "_")))
-    return list(told(ignored(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown))
+    return list(truncate(ignored(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown))
 
 
 def ignored(key: str, expected: str, remedy: str | None = None) -> Problem:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from dmlpy.dxdispatch.entries import ModelEntry, OperatorEntry, form_problems, unknown_members
 from dmlpy.dxdispatch.report import Finding, Place
 from dmlpy.messages.naming import did_you_mean
-from dmlpy.messages.problems import MAX_PROBLEMS, MAX_TOLD, Problem
+from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +36,7 @@ class Gathered:
     findings: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
     warned: int = 0
-    remedies: int = MAX_TOLD
+    remedies: int = MAX_REPORTED
 
     def did_you_mean(self, name: object, candidates: Iterable[str], show: Callable[[str], str] = str) -> str | None:
         """Suggests names as `naming.did_you_mean` does, for the first mistyped names of a file."""

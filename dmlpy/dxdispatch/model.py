@@ -30,7 +30,7 @@ from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatchable, OnnxOptions, r
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.messages.json_positions import parts as parts_of
-from dmlpy.messages.problems import DescError, Problem, told
+from dmlpy.messages.problems import DescError, Problem, truncate
 from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class _Loader(Gathered):
             known = {*beside, "desc", "Desc"}
             surplus = (key for key in data if key not in known and not key.startswith(("$", "_")))
             expected = "only type, bindings, executionFlags and dmlCompileType beside desc"
-            self.warn(place, list(told(ignored(key, expected, "move the struct's members into desc") for key in surplus)))
+            self.warn(place, list(truncate(ignored(key, expected, "move the struct's members into desc") for key in surplus)))
         if entry is None or examined.kind is None:
             return None
         flags = self._execution_flags(place, entry)
@@ -246,7 +246,7 @@ class _Loader(Gathered):
             ):
                 expected = f"one of {', '.join(sorted(known))}" if known else "nothing: no open dimension has one"
                 unknown = (ignored(f"{member}.{key}", expected, self.did_you_mean(key, known)) for key in own if key not in known)
-                self.warn(place, list(told(unknown)))
+                self.warn(place, list(truncate(unknown)))
         return found
 
     def onnx(
@@ -307,7 +307,7 @@ class _Loader(Gathered):
         known, prefix = ExecutionFlags.spellings(), ExecutionFlags.prefix()
         wrong = {flag for flag in entry.execution_flags if flag.removeprefix(prefix) not in known}
         expected = f"one of {', '.join(known)}"
-        self.report(place, list(told(Problem("field.form", "executionFlags", brief(flag), expected) for flag in sorted(wrong))))
+        self.report(place, list(truncate(Problem("field.form", "executionFlags", brief(flag), expected) for flag in sorted(wrong))))
         return ExecutionFlags.parse([flag for flag in entry.execution_flags if flag not in wrong])
 
     def command(

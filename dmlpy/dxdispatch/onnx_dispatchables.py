@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.dxdispatch.bindings import BindPoint, Dispatchable, Range, Sources, locate
 from dmlpy.messages.naming import listed
-from dmlpy.messages.problems import MAX_TOLD, DescError, Problem
+from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -170,7 +170,7 @@ def resolve_onnx(
         problems += wrong
         sizes[name] = shape
     if problems:
-        return None, problems[:MAX_TOLD]
+        return None, problems[:MAX_REPORTED]
     sized = dispatchable.with_sizes(sizes)
     most = min(MAX_SIZED, max(MAX_SIZED_NODES // max(dispatchable.model.loaded.stated.nodes, 1), 1))
     if len(dispatchable.sized) > most:
@@ -189,7 +189,7 @@ def resolve_onnx(
             outputs[name] = item.place, value.static_sizes if value.is_static else given
     if not problems:
         problems += _overlaps(interpretation.outputs, outputs)
-    return None if problems else OnnxDispatch(dispatchable, sized, inputs, outputs), problems[:MAX_TOLD]
+    return None if problems else OnnxDispatch(dispatchable, sized, inputs, outputs), problems[:MAX_REPORTED]
 
 
 def nbytes(value: Value, sizes: Shape) -> int:

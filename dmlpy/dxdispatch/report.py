@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from dmlpy.description.registry import OPERATORS
 from dmlpy.graphs import Graph, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.messages.naming import plural
-from dmlpy.messages.problems import MAX_TOLD, DmlError, Problem
+from dmlpy.messages.problems import MAX_REPORTED, DmlError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -84,11 +84,11 @@ class Finding:
         """
         parts = [part for part in (path if alone else "", self.place, self.struct) if part]
         lines = [f"{', '.join(parts) or 'file'}: {plural(len(self.problems), 'problem')}"]
-        for index, problem in enumerate(self._spelled(self.problems[:MAX_TOLD])):
+        for index, problem in enumerate(self._spelled(self.problems[:MAX_REPORTED])):
             lines.append(f"{self._position(path, index) or f'{index + 1:2}. '}{problem.headline()}")
             lines += [f"      {line}" for line in problem.details()]
-        if len(self.problems) > MAX_TOLD:
-            lines.append(f"and {len(self.problems) - MAX_TOLD} more")
+        if len(self.problems) > MAX_REPORTED:
+            lines.append(f"and {len(self.problems) - MAX_REPORTED} more")
         return "\n".join(lines)
 
     def sentences(self, path: str = "") -> list[str]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from dmlpy.compiler import compile as compile_desc
 from dmlpy.description.arrays import Buffer
-from dmlpy.description.enums import FeatureLevel, HResult
 from dmlpy.devices import CompiledOperator, Device, Memory
 from dmlpy.devices import Dispatch as BoundDispatch
 from dmlpy.devices.graphs import CompiledGraph, GraphDispatch
@@ -26,6 +25,7 @@ from dmlpy.dxdispatch.pictures import write_image
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.dxdispatch.timing import Timings
 from dmlpy.files import write_bytes
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_path
 from dmlpy.messages.problems import BindError, CompileError, DescError, DeviceError, DmlError, Problem
 from dmlpy.validation.checking import LATEST
@@ -33,6 +33,7 @@ from dmlpy.validation.checking import LATEST
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dmlpy.description.enums import FeatureLevel
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.dxdispatch.model import Model
     from dmlpy.dxdispatch.resources import Resource

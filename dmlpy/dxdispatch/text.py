@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.dxdispatch.report import Finding, ModelError
 from dmlpy.messages.json_positions import Position, Positions, nesting
 from dmlpy.messages.json_text import STRING, without_comments
-from dmlpy.messages.problems import MAX_TOLD, Problem, unnamed
+from dmlpy.messages.problems import MAX_REPORTED, Problem, and_more
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +59,10 @@ class Document:
         """The problems of the text itself."""
         if not self.repeats:
             return []
-        found = list(islice(self.positions.repeated(), MAX_TOLD + 1))
+        found = list(islice(self.positions.repeated(), MAX_REPORTED + 1))
         problems = [Problem("json.duplicate", repr(key), "given twice in one object", "each key once") for key, _ in found]
-        if len(found) > MAX_TOLD:
-            problems[-1] = unnamed(problems[-1])
+        if len(found) > MAX_REPORTED:
+            problems[-1] = and_more(problems[-1])
         return [Finding("", tuple(problems), positions=tuple(position for _, position in found))]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ from dmlpy.description.int4 import int4_type, pack_int4
 from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc, covers
+from dmlpy.graphs import views
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
 from dmlpy.graphs.pruning import pruned
-from dmlpy.graphs.views import Sliced
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Value(Sliced):
+class Value:
     """The tensor of an edge in a graph under construction: an input of the graph, or an output of a node.
 
     `reshape`, `transpose`, `broadcast`, `with_leading_ones` and `slice` view its memory with other sizes and strides.
@@ -45,13 +45,66 @@ class Value(Sliced):
         """Views the same bytes under another desc, which may also have another data type."""
         return replace(self, tensor=_tensor("tensor", tensor))
 
-    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> Value:
-        outputs = {} if data_type is None else {"output_tensor": data_type}
-        value: Value = self.builder.add(operator_class(operator), outputs=outputs, input_tensor=self, **members)
-        return value
+    def packed(self) -> Value:
+        """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+        return self if self.tensor.is_packed else self._copied_by(views.copying_nodes(self.tensor))
 
-    def _array(self, array: np.ndarray[Any, Any]) -> Value:
-        return self.builder.constant("one", array)
+    def reshape(self, *sizes: int) -> Value:
+        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
+
+        Raises:
+            DescError: the sizes hold another number of elements.
+        """
+        view = views.reshape(self.tensor, sizes)
+        return self.packed().reshape(*sizes) if view is None else self.viewed(view)
+
+    def transpose(self, *axes: int) -> Value:
+        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
+
+        Raises:
+            DescError: the axes are not each dimension once.
+        """
+        return self.viewed(views.transpose(self.tensor, axes))
+
+    def broadcast(self, *sizes: int) -> Value:
+        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
+
+        Raises:
+            DescError: the tensor does not broadcast to the sizes.
+        """
+        return self.viewed(views.broadcast(self.tensor, sizes))
+
+    def with_leading_ones(self, dimension_count: int) -> Value:
+        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
+
+        Raises:
+            DescError: the tensor has more dimensions, or no tensor has so many.
+        """
+        return self.viewed(views.add_leading_ones(self.tensor, dimension_count))
+
+    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Value:
+        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
+
+        Args:
+            offsets: the first element of the window along each dimension.
+            sizes: the elements of the window along each dimension.
+            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
+
+        Raises:
+            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
+        """
+        window = views.slice_window(self.tensor, offsets, sizes, strides)
+        return self.viewed(window) if isinstance(window, TensorDesc) else self._copied_by(window)
+
+    def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Value:
+        """The output of the last of some nodes, of which each reads the one before."""
+        value = self
+        for node in nodes:
+            scales = [self.builder.constant("one", array) for array in node.quantization_tensors]
+            given = {**node.members, **({"quantization_tensors": scales} if scales else {})}
+            outputs = {} if node.data_type is None else {"output_tensor": node.data_type}
+            value = self.builder.add(operator_class(node.operator), outputs=outputs, input_tensor=value, **given)
+        return value
 
 
 class GraphBuilder:
@@ -165,7 +218,7 @@ class GraphBuilder:
         """
         own = self._own(value)
         if not self._is_output_of_its_own(own):
-            own = self._named(own._copied_by("ELEMENT_WISE_IDENTITY"), name)
+            own = self._named(own._copied_by(views.copying_nodes(own.tensor)), name)
         assert own.node is not None
         self._given.add((own.node, own.index))
         self._output_edges.append(

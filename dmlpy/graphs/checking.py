@@ -18,7 +18,7 @@ from dmlpy.graphs.declared import declared_problems
 from dmlpy.graphs.desc import GraphDesc
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, OperatorNode, OutputEdge
 from dmlpy.messages.naming import c_path, plural
-from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, told
+from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, truncate
 from dmlpy.validation.checking import LATEST, check, is_valid, parse_level
 
 GRAPHS_SINCE = FeatureLevel.FL_2_1
@@ -52,7 +52,7 @@ def check_graph(
         _cycle_problems(wiring),
         () if lenient else _unused_input_problems(graph),
     )
-    return sorted(told(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
+    return sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
 
 
 def lowest_level(graph: GraphDesc) -> FeatureLevel | None:

@@ -548,7 +548,7 @@ def _read_scalar(union: Union, data_type: DataType | None) -> int | float:
     if not data_type:
         union.refuse("a number whose type the desc tells")
     if data_type.bits == 4:
-        nibble = data[0] & 15
-        return nibble - 16 if data_type is DataType.INT4 and nibble > 7 else nibble
+        bits = data[0] & 15
+        return bits - 16 if data_type is DataType.INT4 and bits > 7 else bits
     number = np.frombuffer(data, data_type.numpy.newbyteorder("<"), count=1)[0].item()
     return math.nan if isinstance(number, float) and math.isnan(number) else int(number) if data_type.numpy.kind in "iu" else float(number)

@@ -1,12 +1,16 @@
-"""Views of a tensor: other sizes and strides for the same memory, and `Viewed` and `Sliced`, which offer them to the values of a graph."""
+"""Views of a tensor: descs with other sizes and strides for the same memory.
+
+A view is no node: the readers' descs say how they read the memory. Where no strides express a view, nodes copy the elements into packed
+order first, which `copying_nodes` lists.
+"""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import DataType
 
 
-def refused(view: str, path: str, found: object, expected: str, *why: str, remedy: str | None = None) -> DescError:
+def view_error(view: str, path: str, found: object, expected: str, *why: str, remedy: str | None = None) -> DescError:
     """The error for a view that the tensor does not have."""
     return DescError(view, [Problem("graph.view", path, str(found), expected, why, remedy)])
 
@@ -33,18 +37,18 @@ def _integers(view: str, path: str, given: Any) -> tuple[int, ...]:
     try:
         return entries(given, as_uint)
     except Exception:  # whatever the methods of the caller's type raise
-        raise refused(view, path, brief(given), "integers") from None
+        raise view_error(view, path, brief(given), "integers") from None
 
 
-def viewed(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
+def restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
     """The same memory with other sizes and strides, of the same total size: DirectML wants it equal at both ends of an edge."""
     if all(type(number) is int for number in (*sizes, *strides)):
-        return _viewed(tensor, tuple(sizes), tuple(strides))
-    return _viewed.__wrapped__(tensor, sizes, strides)  # what equals an integer may be none, as True does not
+        return _restride(tensor, tuple(sizes), tuple(strides))
+    return _restride.__wrapped__(tensor, sizes, strides)  # what equals an integer may be none, as True does not
 
 
 @lru_cache(2048)
-def _viewed(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
+def _restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
     packed = all(size == 1 or own == given for size, own, given in zip(sizes, packed_strides(sizes), strides, strict=True))
     view = tensor.replace(sizes=sizes, strides=None if packed else strides, total_tensor_size_in_bytes=None)
     same = view.size_in_bytes == tensor.size_in_bytes
@@ -88,133 +92,125 @@ def broadcast_sizes(*given: Sequence[int]) -> tuple[int, ...] | None:
     return tuple(found)
 
 
-class Viewed:
-    """A value of a graph that can be viewed with other sizes and strides.
+@dataclass(frozen=True, eq=False)
+class CopyNode:
+    """A node that copies a tensor's elements, with the tensor as `input_tensor`.
 
-    A view is no node: the readers' descs say how they read the memory. Where no strides express a view, an ELEMENT_WISE_IDENTITY node
-    copies the elements into packed order first. Elements of 4 bits, which no such operator takes, become numbers by DEQUANTIZE and integers
-    again by QUANTIZE, both with a scale of 1, so that they stay what they are.
+    Attributes:
+        operator: the operator's short name.
+        members: its other members.
+        quantization_tensors: the arrays of that member, constants of the graph; empty for operators without it.
+        data_type: of the output, where the operator has a choice.
     """
 
-    tensor: TensorDesc
-
-    @abstractmethod
-    def viewed(self, tensor: TensorDesc) -> Self:
-        """Views the same bytes under another desc, which may also have another data type."""
-
-    @abstractmethod
-    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> Self:
-        """The output of a new node, whose input the value is: of an operator's short name, with a data type where it has a choice."""
-
-    @abstractmethod
-    def _array(self, array: np.ndarray[Any, Any]) -> Any:
-        """A constant of the graph, as a member of a new node."""
-
-    def packed(self) -> Self:
-        """The elements in packed order: the value itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
-        return self if self.tensor.is_packed else self._copied_by("ELEMENT_WISE_IDENTITY")
-
-    def _copied_by(self, operator: str, **members: Any) -> Self:
-        """Elements that an operator copies, in packed order."""
-        if self.tensor.data_type.bits != 4:
-            return self._read_by(operator, **members)
-
-        def scaled(sizes: Sequence[int]) -> dict[str, Any]:
-            one = self._array(np.ones([1] * len(sizes), np.float16))
-            return {"quantization_type": "SCALE", "quantization_tensors": [one]}
-
-        numbers = self._read_by("DEQUANTIZE", **scaled(self.tensor.sizes))
-        if members:
-            numbers = numbers._read_by(operator, **members)
-        return numbers._read_by("QUANTIZE", self.tensor.data_type, **scaled(numbers.tensor.sizes))
-
-    def reshape(self, *sizes: int) -> Self:
-        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
-
-        Raises:
-            DescError: the sizes hold another number of elements.
-        """
-        wanted = _resolved(self.tensor, sizes)
-        strides = reshaped_strides(self.tensor, wanted)
-        if strides is None:
-            return self.packed().reshape(*wanted)
-        return self.viewed(viewed(self.tensor, wanted, strides))
-
-    def transpose(self, *axes: int) -> Self:
-        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
-
-        Raises:
-            DescError: the axes are not each dimension once.
-        """
-        count = len(self.tensor.sizes)
-        order = _integers("transpose", "axes", axes) or tuple(reversed(range(count)))
-        if sorted(axis + count if axis < 0 else axis for axis in order) != list(range(count)):
-            raise refused("transpose", "axes", listed(order), f"each of the dimensions 0 to {count - 1} once")
-        sizes, strides = self.tensor.sizes, self.tensor.element_strides
-        return self.viewed(viewed(self.tensor, [sizes[axis] for axis in order], [strides[axis] for axis in order]))
-
-    def broadcast(self, *sizes: int) -> Self:
-        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
-
-        Raises:
-            DescError: the tensor does not broadcast to the sizes.
-        """
-        own, wanted = self.tensor, _integers("broadcast", "sizes", sizes)
-        if len(wanted) < len(own.sizes) or broadcast_sizes(own.sizes, wanted) != wanted:
-            why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
-            raise refused("broadcast", "sizes", listed(wanted), f"sizes that {listed(own.sizes)} broadcasts to", why)
-        added = len(wanted) - len(own.sizes)
-        kept = zip(own.sizes, own.element_strides, wanted[added:], strict=True)
-        strides = [0] * added + [stride if size == given else 0 for size, stride, given in kept]
-        return self.viewed(viewed(own, wanted, strides))
-
-    def with_leading_ones(self, dimension_count: int) -> Self:
-        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
-
-        Raises:
-            DescError: the tensor has more dimensions, or no tensor has so many.
-        """
-        (wanted,) = _integers("with_leading_ones", "dimension_count", [dimension_count])
-        missing = wanted - len(self.tensor.sizes)
-        if not 0 <= missing <= MAX_DIMENSION_COUNT:
-            least = plural(len(self.tensor.sizes), "dimension")
-            expected = f"at least {least}, those of {listed(self.tensor.sizes)}, and at most {MAX_DIMENSION_COUNT}"
-            raise refused("with_leading_ones", "dimension_count", wanted, expected)
-        strides = (self.tensor.span,) * missing + self.tensor.element_strides
-        return self.viewed(viewed(self.tensor, (1,) * missing + self.tensor.sizes, strides))
+    operator: str
+    members: Mapping[str, Any] = field(default_factory=dict)
+    quantization_tensors: tuple[np.ndarray[Any, Any], ...] = ()
+    data_type: DataType | None = None
 
 
-class Sliced(Viewed):
-    """A `Viewed` value that can also be sliced."""
+def copying_nodes(tensor: TensorDesc, operator: str = "ELEMENT_WISE_IDENTITY", members: Mapping[str, Any] | None = None) -> list[CopyNode]:
+    """The nodes, one after the other, by which an operator copies a tensor's elements into packed order.
 
-    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
-        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
+    Elements of 4 bits, which no such operator takes, become numbers by DEQUANTIZE and integers again by QUANTIZE, both with a scale of 1,
+    so that they stay what they are.
+    """
+    if tensor.data_type.bits != 4:
+        return [CopyNode(operator, members or {})]
+    scale = {"quantization_type": "SCALE"}
+    ones = (np.ones([1] * len(tensor.sizes), np.float16),)
+    between = [CopyNode(operator, members)] if members else []
+    return [CopyNode("DEQUANTIZE", scale, ones), *between, CopyNode("QUANTIZE", scale, ones, tensor.data_type)]
 
-        A desc has no offset, so that no view can begin elsewhere.
 
-        Args:
-            offsets: the first element of the window along each dimension.
-            sizes: the elements of the window along each dimension.
-            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
+def reshape(tensor: TensorDesc, sizes: Sequence[int]) -> TensorDesc | None:
+    """Views the elements, in their order, with other sizes, of which one may be -1; None if they have to be packed first.
 
-        Raises:
-            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
-        """
-        own = self.tensor
-        offsets, sizes = _integers("slice", "offsets", offsets), _integers("slice", "sizes", sizes)
-        steps = (1,) * len(own.sizes) if strides is None else _integers("slice", "strides", strides)
-        for name, given in (("offsets", offsets), ("sizes", sizes), ("strides", steps)):
-            if len(given) != len(own.sizes):
-                raise refused("slice", name, listed(given), f"{len(own.sizes)} of them, one for each dimension of {listed(own.sizes)}")
-        for axis, (offset, size, step) in enumerate(zip(offsets, sizes, steps, strict=True)):
-            if step == 0 or offset < 0 or size < 1 or offset + size > own.sizes[axis]:
-                expected = f"a window within 0 to {own.sizes[axis]}, of at least one element, and a stride other than 0"
-                raise refused("slice", f"dimension {axis}", f"offset {offset}, size {size}, stride {step}", expected)
-        if any(offsets) or min(steps) < 0:
-            members = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": steps}
-            return self._copied_by("SLICE1", **members)
-        taken = [(size - 1) // step + 1 for size, step in zip(sizes, steps, strict=True)]
-        return self.viewed(viewed(own, taken, [stride * step for stride, step in zip(own.element_strides, steps, strict=True)]))
+    Raises:
+        DescError: the sizes hold another number of elements.
+    """
+    wanted = _resolved(tensor, sizes)
+    strides = reshaped_strides(tensor, wanted)
+    return None if strides is None else restride(tensor, wanted, strides)
+
+
+def transpose(tensor: TensorDesc, axes: Sequence[int]) -> TensorDesc:
+    """Views the tensor with its dimensions in another order: `axes[i]` becomes dimension i; reversed if there are no axes.
+
+    Raises:
+        DescError: the axes are not each dimension once.
+    """
+    count = len(tensor.sizes)
+    order = _integers("transpose", "axes", axes) or tuple(reversed(range(count)))
+    if sorted(axis + count if axis < 0 else axis for axis in order) != list(range(count)):
+        raise view_error("transpose", "axes", listed(order), f"each of the dimensions 0 to {count - 1} once")
+    strides = tensor.element_strides
+    return restride(tensor, [tensor.sizes[axis] for axis in order], [strides[axis] for axis in order])
+
+
+def broadcast(tensor: TensorDesc, sizes: Sequence[int]) -> TensorDesc:
+    """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
+
+    Raises:
+        DescError: the tensor does not broadcast to the sizes.
+    """
+    wanted = _integers("broadcast", "sizes", sizes)
+    if len(wanted) < len(tensor.sizes) or broadcast_sizes(tensor.sizes, wanted) != wanted:
+        why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
+        raise view_error("broadcast", "sizes", listed(wanted), f"sizes that {listed(tensor.sizes)} broadcasts to", why)
+    added = len(wanted) - len(tensor.sizes)
+    kept = zip(tensor.sizes, tensor.element_strides, wanted[added:], strict=True)
+    strides = [0] * added + [stride if size == given else 0 for size, stride, given in kept]
+    return restride(tensor, wanted, strides)
+
+
+def add_leading_ones(tensor: TensorDesc, dimension_count: int) -> TensorDesc:
+    """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
+
+    Raises:
+        DescError: the tensor has more dimensions, or no tensor has so many.
+    """
+    (wanted,) = _integers("with_leading_ones", "dimension_count", [dimension_count])
+    missing = wanted - len(tensor.sizes)
+    if not 0 <= missing <= MAX_DIMENSION_COUNT:
+        least = plural(len(tensor.sizes), "dimension")
+        expected = f"at least {least}, those of {listed(tensor.sizes)}, and at most {MAX_DIMENSION_COUNT}"
+        raise view_error("with_leading_ones", "dimension_count", wanted, expected)
+    strides = (tensor.span,) * missing + tensor.element_strides
+    return restride(tensor, (1,) * missing + tensor.sizes, strides)
+
+
+def slice_window(
+    tensor: TensorDesc, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None
+) -> TensorDesc | list[CopyNode]:
+    """The elements of a window: a view where it begins at the tensor's first element, else the nodes that copy them, with SLICE1.
+
+    A desc has no offset, so that no view can begin elsewhere.
+
+    Args:
+        tensor: the tensor.
+        offsets: the first element of the window along each dimension.
+        sizes: the elements of the window along each dimension.
+        strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
+
+    Raises:
+        DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
+    """
+    own = tensor.sizes
+    offsets, sizes = _integers("slice", "offsets", offsets), _integers("slice", "sizes", sizes)
+    steps = (1,) * len(own) if strides is None else _integers("slice", "strides", strides)
+    for name, given in (("offsets", offsets), ("sizes", sizes), ("strides", steps)):
+        if len(given) != len(own):
+            raise view_error("slice", name, listed(given), f"{len(own)} of them, one for each dimension of {listed(own)}")
+    for axis, (offset, size, step) in enumerate(zip(offsets, sizes, steps, strict=True)):
+        if step == 0 or offset < 0 or size < 1 or offset + size > own[axis]:
+            expected = f"a window within 0 to {own[axis]}, of at least one element, and a stride other than 0"
+            raise view_error("slice", f"dimension {axis}", f"offset {offset}, size {size}, stride {step}", expected)
+    if any(offsets) or min(steps) < 0:
+        members = {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": steps}
+        return copying_nodes(tensor, "SLICE1", members)
+    taken = [(size - 1) // step + 1 for size, step in zip(sizes, steps, strict=True)]
+    return restride(tensor, taken, [stride * step for stride, step in zip(tensor.element_strides, steps, strict=True)])
 
 
 def _resolved(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -226,5 +222,5 @@ def _resolved(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
         return tuple(count // rest if size == -1 else size for size in sizes)
     if -1 in sizes or rest != count or min(sizes, default=1) < 1:
         why = f"the value has sizes {listed(tensor.sizes)}"
-        raise refused("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
+        raise view_error("reshape", "sizes", listed(sizes), f"sizes of {plural(count, 'element')}; one may be -1", why)
     return sizes

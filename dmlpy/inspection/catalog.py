@@ -95,7 +95,7 @@ def _wrapped(text: str) -> list[str]:
 
 def levels() -> list[Level]:
     """The additions of each feature level, lowest first."""
-    kinds = [kind for kind in OPERATORS.values() if not kind.beyond_directml]
+    kinds = [kind for kind in OPERATORS.values() if not kind.is_extension]
     found = []
     for level in FeatureLevel:
         new = tuple(sorted(kind.short_name() for kind in kinds if kind.introduced() is level))
@@ -175,8 +175,8 @@ class CatalogEntry:
             "operator": self.kind.type_name,
             "class": self.kind.__name__,
             "family": self.kind.family(),
-            "own": self.kind.beyond_directml,
-            "feature_level": None if self.kind.beyond_directml else str(self.kind.introduced()),
+            "own": self.kind.is_extension,
+            "feature_level": None if self.kind.is_extension else str(self.kind.introduced()),
             "runs_on": dict(self.runs_on),
             "verified_against": list(self.verified_against),
         }
@@ -199,9 +199,9 @@ def operators(*, family: str | None = None, feature_level: FeatureLevel | None =
     devices: dict[str, type[Device]] = {"numpy": NumpyDevice, "cpu": CpuDevice, "cuda": CudaDevice}
     return [
         CatalogEntry(kind, {name: device.runs(kind) for name, device in devices.items()}, verified_against(kind))
-        for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.beyond_directml, kind.type_name))
+        for kind in sorted(OPERATORS.values(), key=lambda kind: (kind.is_extension, kind.type_name))
         if (family is None or kind.family() == family.lower())
-        and (feature_level is None or (not kind.beyond_directml and kind.introduced() <= feature_level))
+        and (feature_level is None or (not kind.is_extension and kind.introduced() <= feature_level))
     ]
 
 
@@ -211,7 +211,7 @@ def operators_table(found: Sequence[CatalogEntry]) -> Table:
         (
             short_name(item.kind.type_name),
             item.kind.family(),
-            "dmlpy's own" if item.kind.beyond_directml else str(item.kind.introduced()),
+            "dmlpy's own" if item.kind.is_extension else str(item.kind.introduced()),
             ", ".join(name for name, runs in item.runs_on.items() if runs) or "described only",
             ", ".join(item.verified_against),
         )

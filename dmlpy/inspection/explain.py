@@ -19,7 +19,7 @@ from dmlpy.validation.checking import LATEST, parse_level
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.enums import FeatureLevel
-    from dmlpy.description.members import MemberInfo
+    from dmlpy.description.member_docs import MemberInfo
 
 _FAMILY_PREFIX = re.compile("^(ACTIVATION_|ELEMENT_WISE_)")
 
@@ -69,7 +69,7 @@ class Explanation:
 
     def levels(self) -> Table:
         """The support by feature level as a table with the rows of the given level marked. Operators that only dmlpy has have no level."""
-        if self.kind.beyond_directml:
+        if self.kind.is_extension:
             own = tuple((support.show_span(row.dims), *_types(self.kind, row)) for row in self.kind.support)
             return Table("Support", ("dimensions", *_type_headings(self.kind)), own)
         conditional = any(row.when for row in self.kind.support)
@@ -90,7 +90,7 @@ class Explanation:
         """Sentences on the operator's origin and what it allows."""
         introduced = self.kind.introduced()
         lines = [f"{self.kind.type_name}, from feature level {introduced} on (DirectML {introduced.directml_version})."]
-        if self.kind.beyond_directml:
+        if self.kind.is_extension:
             lines = [f"{self.kind.type_name}, dmlpy's own operator: DirectML does not have it, and no feature level limits it."]
         if not self.rows:
             lines.append(f"Feature level {self.feature_level} does not have it.")

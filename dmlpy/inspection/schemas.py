@@ -189,7 +189,7 @@ def _attribute(kind: type[OperatorDesc], name: str, definitions: dict[str, Any])
     if annotation is bool:
         return {"type": "boolean"}
     if annotation is int:
-        return {"type": "integer"} if kind.beyond_directml else _INT32 if signed else _UINT32
+        return {"type": "integer"} if kind.is_extension else _INT32 if signed else _UINT32
     if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
         return _enumeration(annotation, definitions)
     if get_origin(annotation) is tuple:
@@ -276,7 +276,7 @@ def _activation(definitions: dict[str, Any]) -> dict[str, Any]:
 def _annotations(kind: type[OperatorDesc]) -> dict[str, Any]:
     return {
         "type": kind.type_name,
-        "introduced": None if kind.beyond_directml else str(kind.introduced()),
+        "introduced": None if kind.is_extension else str(kind.introduced()),
         "in_place": kind.in_place,
         "owned_inputs": kind.accepts_owned,
         "formula": in_c(kind, kind.formula) or _summary(kind),
@@ -349,7 +349,7 @@ def _readme(kinds: list[type[OperatorDesc]], bundle: bool) -> str:
     rows = []
     for kind in kinds:
         computes = _summary(kind).replace("|", r"\|")
-        since = "dmlpy's own" if kind.beyond_directml else str(kind.introduced())
+        since = "dmlpy's own" if kind.is_extension else str(kind.introduced())
         rows.append(f"| [`{kind.c_name}`]({kind.c_name}.json) | `dmlpy.{kind.__name__}` | {since} | {computes} |\n")
     command = f"{COMMAND} --bundle" if bundle else COMMAND
     return f"""\

@@ -12,14 +12,13 @@ import numpy as np
 
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
+from dmlpy.keras.loop import Run
 from dmlpy.keras.monitors import checked_frequency
 from dmlpy.keras.saving import read_arrays, write_arrays
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from dmlpy.keras.loop import Run
 
 _HEADER = "dmlpy.keras.run"
 
@@ -91,7 +90,7 @@ class BackupAndRestore(Callback):
             self.path.unlink(missing_ok=True)
 
     def _known_run(self) -> Run:
-        assert self.run is not None
+        assert isinstance(self.run, Run)
         return self.run
 
     def _save(self) -> None:

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,13 +16,77 @@ from dmlpy.description.member_forms import brief
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from dmlpy.keras.loop import Run
-    from dmlpy.keras.models import Sequential
+    from dmlpy.keras.backend import Backend
+    from dmlpy.keras.layer import Layer, Shape, Weight
+    from dmlpy.keras.optimizers import Optimizer
+    from dmlpy.keras.training import Data, Objective
 
 Logs = dict[str, Any]
 FilePath = str | os.PathLike[str]
+
+
+class TrainedModel(Protocol):
+    """What callbacks and the loops use of the model that is trained, which is a `Sequential`."""
+
+    layers: list[Layer]
+    backend: Backend
+    stop_training: bool
+
+    @property
+    def input_shape(self) -> Shape: ...
+
+    @property
+    def output_shape(self) -> Shape: ...
+
+    @property
+    def weights(self) -> list[Weight]: ...
+
+    @property
+    def objective(self) -> Objective: ...
+
+    @property
+    def optimizer(self) -> Optimizer: ...
+
+    def get_weights(self) -> list[np.ndarray[Any, Any]]: ...
+
+    def set_weights(self, weights: Sequence[Any]) -> None: ...
+
+    def reset_states(self) -> None: ...
+
+    def summary(self) -> None: ...
+
+    def evaluate(
+        self, x: Any, y: Any = None, batch_size: int | None = None, sample_weight: Any = None, *, steps: int | None = None
+    ) -> float | list[float]: ...
+
+    def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray[Any, Any]: ...
+
+    def save_weights(self, path: FilePath) -> None: ...
+
+    def load_weights(self, path: FilePath) -> None: ...
+
+    def save(self, path: FilePath) -> None: ...
+
+    def train_step(self, batch: Data) -> list[float]: ...
+
+    def test_step(self, batch: Data) -> list[float]: ...
+
+
+class TrainingRun(Protocol):
+    """Where a run of `fit` is; see `Run`, which is one."""
+
+    epochs: int
+    verbose: int
+    epoch: int
+    batch: int
+
+    @property
+    def model(self) -> TrainedModel: ...
+
+    @property
+    def callbacks(self) -> Sequence[Callback]: ...
 
 
 class Callback:
@@ -38,18 +102,18 @@ class Callback:
         saves_run: whether it is called after all others, since it stores what they know.
     """
 
-    model: Sequential
+    model: TrainedModel
     saves_run: bool = False
 
     def __init__(self) -> None:
         self.params: Mapping[str, Any] = {}
-        self.run: Run | None = None
+        self.run: TrainingRun | None = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Is told the run's parameters."""
         self.params = params
 
-    def set_model(self, model: Sequential) -> None:
+    def set_model(self, model: TrainedModel) -> None:
         """Is told the model."""
         self.model = model
 

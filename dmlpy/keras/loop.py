@@ -7,13 +7,12 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.keras.callbacks import Callback, History
+from dmlpy.keras.callbacks import Callback, History, TrainedModel
 from dmlpy.keras.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dmlpy.keras.models import Sequential
     from dmlpy.keras.sources import Source
 
 
@@ -57,7 +56,7 @@ class Run:
         callbacks: all callbacks, in the order in which they are called.
     """
 
-    model: Sequential
+    model: TrainedModel
     source: Source
     validation: Source | None
     epochs: int
@@ -134,7 +133,7 @@ class Run:
             getattr(callback, event)(*arguments)
 
 
-def evaluate(model: Sequential, source: Source, epoch: int = 0, callbacks: Sequence[Callback] = ()) -> dict[str, float]:
+def evaluate(model: TrainedModel, source: Source, epoch: int = 0, callbacks: Sequence[Callback] = ()) -> dict[str, float]:
     """The loss and the metrics of a model on a pass over the batches."""
     averages = Averages(model.objective.names)
     for callback in callbacks:

@@ -18,7 +18,7 @@ from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.messages.json_positions import nesting
 from dmlpy.messages.naming import did_you_mean, listed
-from dmlpy.messages.problems import DescError, Problem, told
+from dmlpy.messages.problems import DescError, Problem, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -129,7 +129,7 @@ def _unknown_problems(file: Any, names: Iterable[str]) -> Iterator[Problem]:
 
 
 def _raise(path: FilePath, problems: Iterable[Problem]) -> None:
-    found = list(told(problems))
+    found = list(truncate(problems))
     if found:
         raise DescError(fspath(path), sorted(found, key=lambda problem: problem.path))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.enums import HResult
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_path, plural
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 1000
 """The most problems of one desc, graph or model that are collected."""
-MAX_TOLD = 100
+MAX_REPORTED = 100
 """The most problems of one kind that are listed: nobody reads more, and a damaged file may have one in every byte."""
 _MAX_TEXT = 2000
 """The most characters of each text of a problem: names and numbers may come from untrusted files."""
@@ -105,15 +105,15 @@ class Problem:
         }
 
 
-def told(problems: Iterable[Problem], most: int = MAX_TOLD) -> Iterator[Problem]:
+def truncate(problems: Iterable[Problem], most: int = MAX_REPORTED) -> Iterator[Problem]:
     """Limits the number of problems. If there are more, the last one says so, and the rest are not computed."""
     remaining = iter(problems)
     yield from islice(remaining, most)
     if (more := next(remaining, None)) is not None:
-        yield unnamed(more)
+        yield and_more(more)
 
 
-def unnamed(problem: Problem) -> Problem:
+def and_more(problem: Problem) -> Problem:
     """A problem that stands for the given one and all that follow it."""
     return Problem(problem.code, problem.path, f"{problem.found}, and more of this kind follow", problem.expected, problem.why)
 
@@ -131,11 +131,11 @@ def lay_out(subject: str, problems: Sequence[Problem]) -> str:
     """Formats a report: the subject with the number of problems, then each problem with its reasons."""
     count = "no problems" if not problems else plural(len(problems), "problem")
     lines = [f"{subject}: {count}"]
-    for number, problem in enumerate(problems[:MAX_TOLD], 1):
+    for number, problem in enumerate(problems[:MAX_REPORTED], 1):
         lines.append(f"{number:2}. {problem.headline()}")
         lines.extend(f"      {line}" for line in problem.details())
-    if len(problems) > MAX_TOLD:
-        lines.append(f"and {len(problems) - MAX_TOLD} more")
+    if len(problems) > MAX_REPORTED:
+        lines.append(f"and {len(problems) - MAX_REPORTED} more")
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_forms import Uint
-from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError, align, parse
+from dmlpy.description.sizes import Derived, Explained, Sizes, Term, UnboundSymbolError, align, parse
 from dmlpy.description.tensors import TensorDesc
 
 _SIZES = parse("*sizes")
@@ -113,6 +113,6 @@ class AlongAxisDesc(OperatorDesc):
         return frozenset(name for name, own in shared if any(size != sizes[axis] for axis, size in enumerate(own) if axis != self.axis))
 
 
-def _as_held(known: Sizes, symbol: str) -> Told:
+def _as_held(known: Sizes, symbol: str) -> Explained:
     """A symbol's value with the places that hold it as the reason."""
-    return Told(known[symbol], known.why(symbol).partition(": ")[2])
+    return Explained(known[symbol], known.why(symbol).partition(": ")[2])

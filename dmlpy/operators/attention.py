@@ -15,7 +15,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MultiheadAttentionMaskType
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Float, Spelled, Uint, default
-from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import FLOATS, INT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
@@ -220,45 +220,45 @@ class AttentionDesc(OperatorDesc):
         return f"{name}={found} fits" if not fitting and rest == 0 and found not in (0, count) else None
 
     @derived("the number of query heads, by the attribute")
-    def heads(self, known: Sizes) -> Told:
+    def heads(self, known: Sizes) -> Explained:
         return self._count(0)
 
     @derived("the number of key and value heads, by the attribute")
-    def key_value_heads(self, known: Sizes) -> Told:
+    def key_value_heads(self, known: Sizes) -> Explained:
         return self._count(1)
 
-    def _count(self, index: int) -> Told:
+    def _count(self, index: int) -> Explained:
         name = self.head_counts[index]
         if self._counts is None:
             raise UnboundSymbolError(name)
-        return Told(self._counts[index], f"{name} is {self._counts[index]}")
+        return Explained(self._counts[index], f"{name} is {self._counts[index]}")
 
     @derived("heads * head_size + key_value_heads * (head_size + value_head_size)")
-    def bias_size(self, known: Sizes) -> Told:
+    def bias_size(self, known: Sizes) -> Explained:
         heads, groups, size = known["heads"], known["key_value_heads"], known["head_size"]
         of_value = size if self._values_like_keys else known["value_head_size"]
         reason = f"query, key and value: {heads} * {size} + {groups} * {size} + {groups} * {of_value}"
-        return Told(heads * size + groups * (size + of_value), reason)
+        return Explained(heads * size + groups * (size + of_value), reason)
 
     @derived("3 * batch_size + 2")
     def mask_length(self, known: Sizes) -> int:
         return 3 * known["batch_size"] + 2
 
     @derived("past_sequence_length + key_value_sequence_length")
-    def total_sequence_length(self, known: Sizes) -> Told:
+    def total_sequence_length(self, known: Sizes) -> Explained:
         return self._joined_length(known)
 
-    def _joined_length(self, known: Sizes) -> Told:
+    def _joined_length(self, known: Sizes) -> Explained:
         symbol = "sequence_length" if self._keys_beside_queries else "key_value_sequence_length"
         lengths = {tensor.sizes[-2:-1] for tensor in (self.past_key_tensor, self.past_value_tensor) if tensor is not None}
         if not lengths:
-            return Told(known[symbol], f"{symbol}, without a past")
+            return Explained(known[symbol], f"{symbol}, without a past")
         if len(lengths) > 1:  # one of them is wrong: only it is reported, not a tensor that depends on it
             raise UnboundSymbolError("past_sequence_length")
         if self._keys_of_past:
-            return Told(known["past_sequence_length"], "past_sequence_length, without new keys")
+            return Explained(known["past_sequence_length"], "past_sequence_length, without new keys")
         past, new = known["past_sequence_length"], known[symbol]
-        return Told(past + new, f"past_sequence_length + {symbol} = {past} + {new}")
+        return Explained(past + new, f"past_sequence_length + {symbol} = {past} + {new}")
 
     @rule("query, key and value are each given once, alone or stacked; key and value also by the past alone")
     def attention_inputs(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
@@ -402,7 +402,7 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     """How many heads the keys and values have."""
 
     @derived("past_sequence_length + key_value_sequence_length, or the length of the present tensors beside past_sequence_lengths_tensor")
-    def total_sequence_length(self, known: Sizes) -> Told:
+    def total_sequence_length(self, known: Sizes) -> Explained:
         told = self._joined_length(known)
         presents = [tensor for tensor in (self.output_present_key_tensor, self.output_present_value_tensor) if tensor is not None]
         lengths = {size for tensor in presents for size in tensor.sizes[-2:-1]}
@@ -412,7 +412,7 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
         (held,) = lengths
         past = 0 if self.past_key_tensor is None else known["past_sequence_length"]
         fits = held >= told.value if self.past_key_tensor is None else held == past >= told.value - past
-        return Told(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else told
+        return Explained(held, "the length of the present tensors; past_sequence_lengths_tensor gives the valid part") if fits else told
 
     @rule("heads of the queries share those of keys and values in groups of equal size; stacked, there are as many")
     def head_groups(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

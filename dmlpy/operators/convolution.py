@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Spelled, Uint, Uints, default
-from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.operators.activation import FusedFunction, unfusable_function
@@ -53,17 +53,17 @@ class ConvolvingDesc(SlidingDesc):
         return self.positions(known)
 
     @derived("input_channels / group_count")
-    def filter_channels(self, known: Sizes) -> Told:
+    def filter_channels(self, known: Sizes) -> Explained:
         return self._of_a_group(known)
 
-    def _of_a_group(self, known: Sizes) -> Told:
+    def _of_a_group(self, known: Sizes) -> Explained:
         """The number of input channels in each group."""
         channels, groups = known["input_channels"], self.group_count
         if groups < 1 or channels % groups:
             raise UnboundSymbolError("group_count")  # `groups_of_channels` reports it
         if len(self.input_tensor.sizes) > self.rank:
             raise UnboundSymbolError("input_channels")  # which of more dimensions are the channels?
-        return Told(channels // groups, f"input_channels / group_count = {channels} / {groups}")
+        return Explained(channels // groups, f"input_channels / group_count = {channels} / {groups}")
 
     @rule("group_count divides the channels of the input and of the output")
     def groups_of_channels(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
@@ -200,16 +200,16 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         return super().terms(field)
 
     @derived("backward: filter_channels * group_count")
-    def output_channels(self, known: Sizes) -> Told:
+    def output_channels(self, known: Sizes) -> Explained:
         if not self.backward or not 1 <= self.group_count <= MAX_SIZE:
             raise UnboundSymbolError("output_channels")
         channels, filters = known["filter_channels"], self.filter_tensor.sizes
         if filters[1:2] == (known["input_channels"],) != filters[:1]:
             raise UnboundSymbolError("output_channels")  # a filter laid out as in a forward convolution says nothing about the output
-        return Told(channels * self.group_count, f"filter_channels * group_count = {channels} * {self.group_count}")
+        return Explained(channels * self.group_count, f"filter_channels * group_count = {channels} * {self.group_count}")
 
     @derived("forward: input_channels / group_count")
-    def filter_channels(self, known: Sizes) -> Told:
+    def filter_channels(self, known: Sizes) -> Explained:
         if self.backward:
             raise UnboundSymbolError("filter_channels")
         return self._of_a_group(known)
@@ -226,7 +226,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
         values, described = [*self.positions(known)], self.described()
         for axis, window in enumerate(self.windows(known)):
             if described is not None and window.dilation > 1 and window.filled_by(described[axis]):
-                values[axis] = Told(described[axis], f"held by output_tensor; {self.reason(axis, window)} at most")
+                values[axis] = Explained(described[axis], f"held by output_tensor; {self.reason(axis, window)} at most")
         return values
 
     def _transposed(self, known: Sizes) -> Sequence[Derived]:
@@ -237,11 +237,11 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
             if value < 1:
                 raise UnboundSymbolError("out")  # `padding_cuts` reports it
             if described is not None and 0 < described[axis] - value < self.strides[axis]:
-                values.append(Told(described[axis], f"held by output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))
+                values.append(Explained(described[axis], f"held by output_tensor; {numbers}, and up to strides[{axis}] - 1 more"))
                 continue
             spread = f"1 + (filter_tensor.sizes[{axis + 2}] - 1) * dilations[{axis}]"
             cut = f"start_padding[{axis}] - end_padding[{axis}] + output_padding[{axis}]"
-            values.append(Told(value, f"(input_tensor.sizes[{axis + 2}] - 1) * strides[{axis}] + {spread} - {cut} = {numbers}"))
+            values.append(Explained(value, f"(input_tensor.sizes[{axis + 2}] - 1) * strides[{axis}] + {spread} - {cut} = {numbers}"))
         return values
 
     def _transposed_sizes(self, known: Sizes) -> list[tuple[int, str]]:

@@ -15,7 +15,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Uint
-from dmlpy.description.sizes import Derived, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.description.sizes import Derived, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.messages.naming import plural
@@ -53,14 +53,14 @@ class PickDesc(OperatorDesc):
     """The indices."""
 
     @abstractmethod
-    def picked(self, known: Sizes) -> list[Told]:
+    def picked(self, known: Sizes) -> list[Explained]:
         """The sizes of the picked blocks, each with the place that it comes from, not padded.
 
         Raises:
             UnboundSymbolError: the attributes make no sense, or the tensors have no common dimension count.
         """
 
-    def too_many(self, excess: Sequence[Told]) -> int:
+    def too_many(self, excess: Sequence[Explained]) -> int:
         """The number of leading sizes without a dimension that must not be dropped."""
         return len(excess)
 
@@ -72,7 +72,7 @@ class PickDesc(OperatorDesc):
             raise UnboundSymbolError("picked")  # `padding_dimensions` reports it
         if self.too_many(sizes[:excess]):
             raise UnboundSymbolError("picked")
-        return [Told(1, "a leading one")] * (dimension_count - len(sizes)) + sizes[excess:]
+        return [Explained(1, "a leading one")] * (dimension_count - len(sizes)) + sizes[excess:]
 
     def common_dimension_count(self, known: Sizes) -> int:
         """The dimension count of input and indices.
@@ -165,15 +165,15 @@ class GatherDesc(PickDesc, dml="GATHER"):
     def gathered(self, known: Sizes) -> Sequence[Derived]:
         return self.padded(known)
 
-    def picked(self, known: Sizes) -> list[Told]:
+    def picked(self, known: Sizes) -> list[Explained]:
         dimension_count = self.common_dimension_count(known)
         if not (0 <= self.axis < dimension_count and 0 <= self.index_dimensions <= dimension_count):
             raise UnboundSymbolError("axis")
-        of_input = [Told(size, f"input_tensor.sizes[{axis}]") for axis, size in enumerate(known.run("sizes"))]
-        of_indices = [Told(size, f"indices_tensor.sizes[{axis}]") for axis, size in enumerate(self.indices_tensor.sizes)]
+        of_input = [Explained(size, f"input_tensor.sizes[{axis}]") for axis, size in enumerate(known.run("sizes"))]
+        of_indices = [Explained(size, f"indices_tensor.sizes[{axis}]") for axis, size in enumerate(self.indices_tensor.sizes)]
         return [*of_input[: self.axis], *of_indices[dimension_count - self.index_dimensions :], *of_input[self.axis + 1 :]]
 
-    def too_many(self, excess: Sequence[Told]) -> int:
+    def too_many(self, excess: Sequence[Explained]) -> int:
         return next((len(excess) - axis for axis, size in enumerate(excess) if size.value != 1), 0)
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
@@ -277,7 +277,7 @@ class PickNDDesc(PickDesc):
         start = dimension_count - actual
         return (*terms[:start], *shared, *terms[start + batch :])
 
-    def picked(self, known: Sizes) -> list[Told]:
+    def picked(self, known: Sizes) -> list[Explained]:
         dimension_count = self.common_dimension_count(known)
         of_input, of_indices, batch = self._counts(dimension_count)
         sizes, indices = known.run("sizes"), self.indices_tensor.sizes
@@ -287,9 +287,9 @@ class PickNDDesc(PickDesc):
             raise UnboundSymbolError("indices_tensor")
         blocks = range(dimension_count - of_input + batch + indices[-1], dimension_count)
         return [
-            *(Told(sizes[axis], known.why(f"sizes[{axis}]").partition(": ")[2]) for axis in shared),
-            *(Told(indices[axis], f"indices_tensor.sizes[{axis}]") for axis in tuples),
-            *(Told(sizes[axis], f"input_tensor.sizes[{axis}]") for axis in blocks),
+            *(Explained(sizes[axis], known.why(f"sizes[{axis}]").partition(": ")[2]) for axis in shared),
+            *(Explained(indices[axis], f"indices_tensor.sizes[{axis}]") for axis in tuples),
+            *(Explained(sizes[axis], f"input_tensor.sizes[{axis}]") for axis in blocks),
         ]
 
     @rule("a tuple of indices has no more of them than the input has dimensions to index")
@@ -389,7 +389,7 @@ class NonzeroCoordinatesDesc(OperatorDesc, dml="NONZERO_COORDINATES"):
     @derived("the product of sizes")
     def input_element_count(self, known: Sizes) -> Derived:
         sizes = known.run("sizes")
-        return Told(math.prod(sizes), " * ".join(map(str, sizes)))
+        return Explained(math.prod(sizes), " * ".join(map(str, sizes)))
 
     @derived("len(sizes), or less by leading ones")
     def coordinate_size(self, known: Sizes) -> Derived:

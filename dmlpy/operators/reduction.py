@@ -9,7 +9,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, ReduceFunction
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Bool, Spelled, Uint, Uints, default
-from dmlpy.description.sizes import Sizes, Told, UnboundSymbolError
+from dmlpy.description.sizes import Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import (
     FLOATS,
     FLOATS_INTEGERS_32_AND_64,
@@ -25,9 +25,9 @@ from dmlpy.description.support import (
 from dmlpy.description.tensors import TensorDesc
 
 
-def _of_input(axis: int, size: int, why: str) -> Told:
+def _of_input(axis: int, size: int, why: str) -> Explained:
     """The size that an output takes from the same dimension of the input."""
-    return Told(size, f"input_tensor.sizes[{axis}], {why}")
+    return Explained(size, f"input_tensor.sizes[{axis}], {why}")
 
 
 class ReductionDesc(OperatorDesc):
@@ -42,12 +42,12 @@ class ReductionDesc(OperatorDesc):
     """The dimensions that a group extends along."""
 
     @derived("the input's sizes, with 1 for each dimension in axes")
-    def reduced(self, known: Sizes) -> list[Told]:
+    def reduced(self, known: Sizes) -> list[Explained]:
         sizes, places = known.run("sizes"), {axis: index for index, axis in enumerate(self.axes)}
         if not all(0 <= axis < len(sizes) for axis in places):
             raise UnboundSymbolError("axes")
         return [
-            Told(1, f"axes[{places[axis]}] is {axis}") if axis in places else _of_input(axis, size, f"{axis} is not in axes")
+            Explained(1, f"axes[{places[axis]}] is {axis}") if axis in places else _of_input(axis, size, f"{axis} is not in axes")
             for axis, size in enumerate(sizes)
         ]
 
@@ -227,12 +227,12 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
     """How many elements are taken: at most the input's size along axis."""
 
     @derived("the input's sizes, with k along axis")
-    def taken(self, known: Sizes) -> list[Told]:
+    def taken(self, known: Sizes) -> list[Explained]:
         sizes = known.run("sizes")
         if not (0 <= self.axis < len(sizes) and 1 <= self.k <= sizes[self.axis]):
             raise UnboundSymbolError("k")
         return [
-            Told(self.k, f"k is {self.k}, axis is {axis}") if axis == self.axis else _of_input(axis, size, f"axis is {self.axis}")
+            Explained(self.k, f"k is {self.k}, axis is {axis}") if axis == self.axis else _of_input(axis, size, f"axis is {self.axis}")
             for axis, size in enumerate(sizes)
         ]
 

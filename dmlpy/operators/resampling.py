@@ -13,7 +13,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, InterpolationMode
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Bool, Float, Floats, Spelled, default
-from dmlpy.description.sizes import MAX_SIZE, Sizes, Told, UnboundSymbolError
+from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue
@@ -36,7 +36,7 @@ class AnySizesDesc(OperatorDesc):
         """The symbols of the size patterns, with the output's dimension count from the input."""
         known, source = super()._bound_sizes(), self.inputs()[0].name
         if "len(sizes)" in known:
-            known.settle("len(output_sizes)", known["len(sizes)"], f"as many dimensions as {source} has")
+            known.fix("len(output_sizes)", known["len(sizes)"], f"as many dimensions as {source} has")
         return known
 
     def _undetermined(self, output: TensorField) -> Iterator[Problem]:
@@ -173,18 +173,18 @@ class Upsample2DDesc(OperatorDesc, dml="UPSAMPLE_2D"):
     """NEAREST_NEIGHBOR repeats elements, LINEAR weighs the two on both sides in height and in width."""
 
     @derived("input_height * scale_size.height")
-    def output_height(self, known: Sizes) -> Told:
+    def output_height(self, known: Sizes) -> Explained:
         return self._scaled(known["input_height"], "input_height", self.scale_size.height, "scale_size.height")
 
     @derived("input_width * scale_size.width")
-    def output_width(self, known: Sizes) -> Told:
+    def output_width(self, known: Sizes) -> Explained:
         return self._scaled(known["input_width"], "input_width", self.scale_size.width, "scale_size.width")
 
     @staticmethod
-    def _scaled(size: int, symbol: str, factor: int, name: str) -> Told:
+    def _scaled(size: int, symbol: str, factor: int, name: str) -> Explained:
         if not 1 <= factor <= MAX_SIZE // size:
             raise UnboundSymbolError(name)
-        return Told(size * factor, f"{symbol} * {name} = {size} * {factor}")
+        return Explained(size * factor, f"{symbol} * {name} = {size} * {factor}")
 
     @rule("a factor is at least 1, and the scaled size at most 4294967295")
     def upsample_limit(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

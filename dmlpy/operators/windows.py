@@ -12,7 +12,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Limits, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import Uints
-from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, align
+from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, align
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.messages.naming import plural
 
@@ -173,7 +173,7 @@ class SlidingDesc(OperatorDesc):
         windows = self.windows(known)
         if any(window.positions < 1 for window in windows):
             raise UnboundSymbolError("out")  # `window_fits` reports it
-        return [Told(window.positions, self.reason(axis, window)) for axis, window in enumerate(windows)]
+        return [Explained(window.positions, self.reason(axis, window)) for axis, window in enumerate(windows)]
 
     def described(self) -> list[int] | None:
         """The spatial sizes that the tensor of positions describes; None if it is null or has another dimension count."""
@@ -195,9 +195,11 @@ class SlidingDesc(OperatorDesc):
         return axis
 
     @derived("the dimensions of the tensors, less batch and channels")
-    def dimension_count(self, known: Sizes) -> Told:
+    def dimension_count(self, known: Sizes) -> Explained:
         tensors = [name for name in self.ranked if (tensor := self._tensor(name)) is not None and len(tensor.sizes) == self.rank]
-        return Told(self.rank - 2, f"the {plural(self.rank, 'dimension')} of {', '.join(tensors) or 'the tensors'} less batch and channels")
+        return Explained(
+            self.rank - 2, f"the {plural(self.rank, 'dimension')} of {', '.join(tensors) or 'the tensors'} less batch and channels"
+        )
 
     @rule("start_padding and end_padding have an entry each for every spatial dimension")
     def padding_entries(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

@@ -18,13 +18,13 @@ from dmlpy.pydirectml.expressions import Expression, exists
 from dmlpy.pydirectml.tensors import TensorData, TensorDesc, as_float32
 from dmlpy.x import calls
 from dmlpy.x.composition import graph
-from dmlpy.x.origins import caller
-from dmlpy.x.sources import InputSource
+from dmlpy.x.producers import InputProducer
+from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.x.sources import End
+    from dmlpy.x.producers import TensorRef
 
 _chosen: str | None = None
 """The device that `python -m dmlpy.pydirectml --device` chooses, whatever the script asks for."""
@@ -53,7 +53,7 @@ class Binding:
 
     def __init__(self, expr: Expression, data: Any) -> None:
         self.expr = expr
-        self.data = as_float32(data, f"Binding {caller()}")
+        self.data = as_float32(data, f"Binding {caller_location()}")
 
 
 class GraphBuilder:
@@ -72,15 +72,15 @@ class GraphBuilder:
         """
         wanted = [output for output in outputs if exists(output)]
         if problems := [_copied(index, output) for index, output in enumerate(outputs) if exists(output) and _is_input(output)]:
-            raise DescError(f"build {caller()}", problems)
+            raise DescError(f"build {caller_location()}", problems)
         inputs = [self._inputs[index] for index in sorted(self._inputs)]
         return Model(compile_graph(graph(wanted, inputs=inputs), self.device.device, flags=flags or ExecutionFlags.NONE), wanted)
 
     def _input(self, index: int, desc: TensorDesc) -> Expression:
         if index in self._inputs:
             problem = Problem("graph.index", "input_index", str(index), "an index that no other input has")
-            raise DescError(f"input_tensor {caller()}", [problem])
-        self._inputs[index] = Expression(calls.input_end(f"input_{index}", desc.desc))
+            raise DescError(f"input_tensor {caller_location()}", [problem])
+        self._inputs[index] = Expression(calls.input_ref(f"input_{index}", desc.desc))
         return self._inputs[index]
 
 
@@ -140,7 +140,7 @@ class Device:
         for binding in inputs:
             if not isinstance(binding, Binding) or not exists(binding.expr):
                 continue
-            name, data = binding.expr._end.source.name, binding.data
+            name, data = binding.expr._ref.producer.name, binding.data
             if name not in wanted:
                 continue
             needed = wanted[name].size_in_bytes
@@ -152,7 +152,7 @@ class Device:
             if name not in given:
                 problems.append(Problem("bind.missing", name, "not given", f"a Binding for {tensor.summary()}"))
         if problems:
-            raise BindError(f"compute {caller()}", problems)
+            raise BindError(f"compute {caller_location()}", problems)
         return given
 
     def __repr__(self) -> str:
@@ -161,24 +161,24 @@ class Device:
 
 def _is_input(output: Expression) -> bool:
     """Whether no operator lies between an input and an output."""
-    return isinstance(output._end.source, InputSource)
+    return isinstance(output._ref.producer, InputProducer)
 
 
 def _copied(index: int, output: Expression) -> Problem:
     """The problem of such an output."""
     why = ("DirectMLX throws E_INVALIDARG: an edge of a graph begins or ends at a node",)
-    found = f"{output._end.source.name} itself, or reinterpreted"
+    found = f"{output._ref.producer.name} itself, or reinterpreted"
     return Problem("expression.operand", f"outputs[{index}]", found, "what an operator gives", why, "copy it: activation_identity(input)")
 
 
 def _name_of(model: Model, output: Expression) -> str:
     """The name of a model's output."""
     for index, known in enumerate(model.outputs):
-        if known is output or _same(known._end, output._end):
+        if known is output or _same(known._ref, output._ref):
             return f"output_{index}"
     expected = f"one of the {plural(len(model.outputs), 'output')} that the model was built with"
-    raise DescError(f"compute {caller()}", [Problem("expression.operand", "outputs", brief(output), expected)])
+    raise DescError(f"compute {caller_location()}", [Problem("expression.operand", "outputs", brief(output), expected)])
 
 
-def _same(one: End, other: End) -> bool:
-    return (one.source, one.index, one.tensor) == (other.source, other.index, other.tensor)
+def _same(one: TensorRef, other: TensorRef) -> bool:
+    return (one.producer, one.index, one.tensor) == (other.producer, other.index, other.tensor)

@@ -25,7 +25,7 @@ RecurrentNetworkDirection = RecurrentDirection
 
 
 def _operator_types() -> Any:
-    names = [kind.short_name() for kind in OPERATORS.values() if not kind.beyond_directml]
+    names = [kind.short_name() for kind in OPERATORS.values() if not kind.is_extension]
     members = {name: name for name in ("INVALID", *names)}
     return Enum("OperatorType", members, module=__name__)  # type checkers do not know the members
 

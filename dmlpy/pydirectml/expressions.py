@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.tensors import TensorDesc
 from dmlpy.x import calls, expressions
-from dmlpy.x.origins import caller
+from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
-    from dmlpy.x.sources import End
+    from dmlpy.x.producers import TensorRef
 
 
 class Expression(expressions.Expression):
@@ -19,9 +19,9 @@ class Expression(expressions.Expression):
     `+ - * / %` take expressions, and but for `%` numbers on either side. The remainder has the sign of the dividend, as in C.
     """
 
-    def __init__(self, end: End | None = None) -> None:
-        if end is not None:
-            super().__init__(end)
+    def __init__(self, ref: TensorRef | None = None) -> None:
+        if ref is not None:
+            super().__init__(ref)
 
     def get_output_desc(self) -> TensorDesc:
         """The desc of the tensor.
@@ -30,7 +30,9 @@ class Expression(expressions.Expression):
             DescError: the expression is an empty one.
         """
         if not exists(self):
-            raise DescError(f"get_output_desc {caller()}", [Problem("expression.operand", "expression", "empty", "one that was made")])
+            raise DescError(
+                f"get_output_desc {caller_location()}", [Problem("expression.operand", "expression", "empty", "one that was made")]
+            )
         return TensorDesc.of(self.tensor)
 
     def __mod__(self, other: Any) -> Self:

@@ -23,7 +23,7 @@ from dmlpy.description.value_structs import Size2D as _Size2D
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions
 from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, made, one
-from dmlpy.x.origins import caller
+from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
     from dmlpy.pydirectml.device import GraphBuilder
@@ -66,7 +66,7 @@ class FusedActivation:
             return None
         kind = operator_class(str(name))
         if not issubclass(kind, FusableDesc):
-            raise DescError(f"FusedActivation {caller()}", [Problem("field.form", "activation", brief(name), "an activation")])
+            raise DescError(f"FusedActivation {caller_location()}", [Problem("field.form", "activation", brief(name), "an activation")])
         return kind(**dict(zip(kind.attribute_names(), (self.param_1, self.param_2), strict=False)))
 
 
@@ -262,7 +262,7 @@ def reinterpret(input: Expression, new_type: DataType, new_size: Ints, new_strid
     if not problems and desc.size_in_bytes > total:
         problems = [Problem("expression.sizes", "new_size", desc.summary(), f"a desc of at most {total} bytes, those of the expression")]
     if problems:
-        raise DescError(f"reinterpret {caller()}", problems)
+        raise DescError(f"reinterpret {caller_location()}", problems)
     return input.viewed(desc if desc.size_in_bytes == total else desc.replace(total_tensor_size_in_bytes=total))
 
 

@@ -17,7 +17,7 @@ from dmlpy.description.structs import Struct
 from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.messages.naming import listed, plural
-from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, told
+from dmlpy.messages.problems import MAX_PROBLEMS, DescError, Problem, truncate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,13 +71,13 @@ def check(desc: OperatorDesc | Checkable, feature_level: FeatureLevel | str | in
             return desc.check(feature_level, strict=strict)
         raise DescError("check", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...), or a Graph")])
     level = parse_level(feature_level)
-    if desc.beyond_directml:
+    if desc.is_extension:
         level = LATEST  # an operator that DirectML lacks is not limited by its levels
     if (level, strict) in _valid_at(desc):
         return []
     order = {name: index for index, name in enumerate(type(desc).model_fields)}
     found = _problems(desc, level, desc.sizes(), strict=strict)
-    problems = sorted(told(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
+    problems = sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: order.get(problem.field, -1))
     if not problems:
         _valid_at(desc).add((level, strict))
     return problems
@@ -104,7 +104,7 @@ def lowest_level(desc: OperatorDesc | Checkable) -> FeatureLevel | None:
 
 
 def _lowest_level(desc: OperatorDesc) -> FeatureLevel | None:
-    levels = (level for level in FeatureLevel if desc.beyond_directml or level >= desc.introduced())
+    levels = (level for level in FeatureLevel if desc.is_extension or level >= desc.introduced())
     known = desc.sizes()
     return next((level for level in levels if _is_valid(desc, level, known)), None)
 
@@ -115,7 +115,7 @@ def is_valid(desc: OperatorDesc, level: FeatureLevel) -> bool:
 
 
 def _is_valid(desc: OperatorDesc, level: FeatureLevel, known: Sizes) -> bool:
-    at, valid = (LATEST if desc.beyond_directml else level, False), _valid_at(desc)
+    at, valid = (LATEST if desc.is_extension else level, False), _valid_at(desc)
     if at not in valid and next(_problems(desc, at[0], known, strict=False), None) is None:
         valid.add(at)
     return at in valid
@@ -192,7 +192,7 @@ def _is_between(count: int, span: tuple[int, int]) -> bool:
 
 
 def _level_reason(desc: OperatorDesc, level: FeatureLevel) -> tuple[str, ...]:
-    return () if desc.beyond_directml else (f"feature level {level}",)
+    return () if desc.is_extension else (f"feature level {level}",)
 
 
 def _breaches(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) -> list[Any]:
@@ -318,9 +318,9 @@ def _type_problems(desc: OperatorDesc, row: SupportRow, level: FeatureLevel) -> 
             yield _type_problem(desc, place, types, tensor, types, level)
     for variable, allowed in row.types.items():
         held = [(place, tensor) for place, types, tensor in tensors if types == variable]
-        votes = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
+        candidates = [tensor.data_type for _, tensor in held if tensor.data_type in allowed]
         # The sort is stable, so a tie goes to the earliest field.
-        winner = next(iter(Counter(votes).most_common(1)), (None,))[0]
+        winner = next(iter(Counter(candidates).most_common(1)), (None,))[0]
         places = [place for place, tensor in held if tensor.data_type is winner]
         for place, tensor in held:
             if tensor.data_type is winner or tensor.data_type is DataType.UNKNOWN:
@@ -381,7 +381,7 @@ def _number_problems(desc: OperatorDesc, attribute: AttributeField, value: Any) 
             yield Problem("attribute.range", path, repr(item), "a number that a 32-bit float holds")
         # Operators that only dmlpy has use integers of other widths, which their rules limit.
         number = isinstance(item, int) and not isinstance(item, bool | DmlEnum) and attribute.name not in desc.scalars
-        if number and not least <= item <= most and (parts or not desc.beyond_directml):
+        if number and not least <= item <= most and (parts or not desc.is_extension):
             yield Problem("attribute.range", path, str(item), f"{least} to {most}")
     if (companion := desc.scalars.get(attribute.name)) is not None:
         typed = getattr(desc, companion)

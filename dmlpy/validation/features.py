@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from dmlpy.description.enums import Feature, FeatureLevel, HResult
+from dmlpy.description.enums import Feature, FeatureLevel
 from dmlpy.description.member_forms import Bool, Spelled, SpelledType, brief, entries, read_by
 from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ValueStruct
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.validation.checking import LATEST, parse_level
 

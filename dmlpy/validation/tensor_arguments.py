@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.markers import In, TensorField
 
-_MOST_TOLD = 10
+_MAX_REPORTED = 10
 """The most unnamed keys that are reported one by one."""
 
 
@@ -174,7 +174,7 @@ def named(values: Any, kind: str, *, in_order: bool = False) -> tuple[dict[str, 
         return {}, [Problem("bind.form", f"{kind}s", brief(values), expected)]
     nameless = [key for key in given if not isinstance(key, str)]
     problems = [
-        Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a string, the name of a tensor") for key in nameless[:_MOST_TOLD]
+        Problem("bind.form", f"{kind}s", f"the key {brief(key)}", "a string, the name of a tensor") for key in nameless[:_MAX_REPORTED]
     ]
     return {str.__str__(key): value for key, value in given.items() if isinstance(key, str)}, problems
 

@@ -199,9 +199,9 @@ from .functions.resampling import resample_grad as resample_grad
 from .functions.resampling import resample_grad1 as resample_grad1
 from .functions.resampling import upsample_2d as upsample_2d
 from .functions.resampling import value_scale_2d as value_scale_2d
-from .origins import name_scope as name_scope
 from .policies import TensorPolicy as TensorPolicy
 from .policies import tensor_policy as tensor_policy
+from .source_locations import name_scope as name_scope
 __all__ = [
     "AdamOptimizerOutputs",
     "BatchNormalizationGradOutputs",

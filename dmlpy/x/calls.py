@@ -12,23 +12,23 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.graphs import views
 from dmlpy.graphs.builder import constant_of
-from dmlpy.graphs.views import Viewed, broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import check
 from dmlpy.x.defaults import told_sizes, with_defaults
-from dmlpy.x.kept_descs import Work, kept, token_of
-from dmlpy.x.origins import caller, scoped
+from dmlpy.x.desc_cache import DescBuild, cached_desc, token_of
 from dmlpy.x.policies import current_policy
+from dmlpy.x.producers import ConstantProducer, InputProducer, NumberProducer, OperatorProducer, TensorOperand, TensorRef
 from dmlpy.x.signatures import function_name, shares_sizes
-from dmlpy.x.sources import ConstantSource, End, InputSource, NumberSource, Operand, OperatorSource
+from dmlpy.x.source_locations import caller_location, scoped_name
 
 if TYPE_CHECKING:
     from dmlpy.description.markers import TensorField
 
 
-def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> tuple[End | None, ...]:
+def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> tuple[TensorRef | None, ...]:
     """Makes an operator.
 
     Args:
@@ -44,57 +44,43 @@ def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> 
     """
     kind = operator_class(operator) if isinstance(operator, str) else operator if isinstance(operator, type) else type(operator)
     if not issubclass(kind, OperatorDesc):
-        raise DescError(f"operator {caller()}", [Problem("field.form", "operator", brief(operator), "an operator's class, or a desc")])
+        raise DescError(
+            f"operator {caller_location()}", [Problem("field.form", "operator", brief(operator), "an operator's class, or a desc")]
+        )
     name = function_name(kind)
     try:
-        return _Call(kind, name).made(operator, dict(given))
+        return _Call(kind, name).build(operator, dict(given))
     except DescError as error:
-        raise DescError(" ".join(filter(None, (name, caller()))), error.problems) from None
+        raise DescError(" ".join(filter(None, (name, caller_location()))), error.problems) from None
 
 
-def end_of(value: Any) -> End:
+def ref_of(value: Any) -> TensorRef:
     """The tensor of an expression, or of an array as a constant.
 
     Raises:
         DescError: it is neither.
     """
-    if isinstance(value, Operand):
-        return value._end
+    if isinstance(value, TensorOperand):
+        return value._ref
     if isinstance(value, np.ndarray | np.generic):
         data, tensor = constant_of(value)
         # Copied: the array may change before the graph is built.
-        return constant_end(data.tobytes(), tensor)
+        return constant_ref(data.tobytes(), tensor)
     raise DescError("operand", [Problem("expression.operand", "", brief(value), "an expression or an array of NumPy")])
 
 
-def constant_end(data: bytes, tensor: TensorDesc) -> End:
+def constant_ref(data: bytes, tensor: TensorDesc) -> TensorRef:
     """The tensor of a new constant of the graph, which holds these bytes."""
-    return End(ConstantSource(name=scoped("constant"), origin=caller(), data=data, tensor=tensor), 0, tensor)
+    return TensorRef(ConstantProducer(name=scoped_name("constant"), origin=caller_location(), data=data, tensor=tensor), 0, tensor)
 
 
-def input_end(name: str, tensor: TensorDesc) -> End:
+def input_ref(name: str, tensor: TensorDesc) -> TensorRef:
     """A new input of the graph."""
-    return End(InputSource(name=name, origin=caller(), tensor=tensor), 0, tensor)
+    return TensorRef(InputProducer(name=name, origin=caller_location(), tensor=tensor), 0, tensor)
 
 
-class _View(Operand, Viewed):
-    """A tensor in the making of a call: its views are the ends of edges."""
-
-    @property
-    def tensor(self) -> TensorDesc:  # type: ignore[override]
-        return self._end.tensor
-
-    def viewed(self, tensor: TensorDesc) -> _View:
-        return _View(End(self._end.source, self._end.index, tensor))
-
-    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> _View:
-        types = {} if data_type is None else {"output_data_type": data_type}
-        (end,) = call(operator, input_tensor=self, **types, **members)
-        assert end is not None
-        return _View(end)
-
-    def _array(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return array
+def _broadcast(ref: TensorRef, sizes: Sequence[int]) -> TensorRef:
+    return TensorRef(ref.producer, ref.index, views.broadcast(ref.tensor, sizes))
 
 
 class _Call:
@@ -103,10 +89,10 @@ class _Call:
     def __init__(self, kind: type[OperatorDesc], name: str) -> None:
         self.kind = kind
         self.name = name
-        self.ends: dict[str, End] = {}
+        self.refs: dict[str, TensorRef] = {}
         """The operands by place."""
 
-    def made(self, operator: Any, given: dict[str, Any]) -> tuple[End | None, ...]:
+    def build(self, operator: Any, given: dict[str, Any]) -> tuple[TensorRef | None, ...]:
         """The call's outputs."""
         problems: list[Problem] = []
         for field in self.kind.inputs():
@@ -114,14 +100,14 @@ class _Call:
         if problems:
             raise DescError(self.name, problems)
         tensors = self._tensors()
-        token = token_of(operator, self.ends, given)
-        work = Work(lambda: self._desc(operator, tensors, given))
-        desc = work.make() if token is None else kept(token, work)
+        token = token_of(operator, self.refs, given)
+        build = DescBuild(lambda: self._desc(operator, tensors, given))
+        desc = build.make() if token is None else cached_desc(token, build)
         for slot in desc.input_slots():
-            if slot.tensor is not None and slot.tensor is not (end := self.ends[slot.place]).tensor:
-                self.ends[slot.place] = End(end.source, end.index, slot.tensor)
-        source = OperatorSource(name=scoped(self.name), origin=caller(), desc=desc, inputs=self.ends)
-        found = [None if slot.tensor is None else End(source, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
+            if slot.tensor is not None and slot.tensor is not (ref := self.refs[slot.place]).tensor:
+                self.refs[slot.place] = TensorRef(ref.producer, ref.index, slot.tensor)
+        producer = OperatorProducer(name=scoped_name(self.name), origin=caller_location(), desc=desc, inputs=self.refs)
+        found = [None if slot.tensor is None else TensorRef(producer, index, slot.tensor) for index, slot in enumerate(desc.output_slots())]
         return tuple(found)
 
     def _desc(self, operator: Any, tensors: dict[str, Any], given: dict[str, Any]) -> OperatorDesc:
@@ -142,37 +128,37 @@ class _Call:
         value = given.pop(field.name, None)
         if value is None:
             return
-        if field.listed and (isinstance(value, Operand | np.ndarray | str) or not isinstance(value, Iterable)):
+        if field.listed and (isinstance(value, TensorOperand | np.ndarray | str) or not isinstance(value, Iterable)):
             problems.append(Problem("expression.operand", field.name, brief(value), "a list of expressions"))
             return
         places = {f"{field.name}[{index}]": item for index, item in enumerate(value)} if field.listed else {field.name: value}
         for place, item in places.items():
             try:
-                self.ends[place] = self._scalar(item, field) if is_number(item) else end_of(item)
+                self.refs[place] = self._scalar(item, field) if is_number(item) else ref_of(item)
             except DescError as error:
                 problems += [problem.under(place) for problem in error.problems]
 
-    def _scalar(self, value: Any, field: TensorField) -> End:
+    def _scalar(self, value: Any, field: TensorField) -> TensorRef:
         """A number as a tensor of one element, which is broadcast; it is given the type of the other operands later."""
         if not shares_sizes(self.kind, field):
             expected = "an expression or an array: only element-wise operators repeat a number"
             raise DescError(self.name, [Problem("expression.operand", "", brief(value), expected)])
         tensor = TensorDesc(data_type="UNKNOWN", sizes=[1])
-        return End(NumberSource(name="", origin="", value=value), 0, tensor)
+        return TensorRef(NumberProducer(name="", origin="", value=value), 0, tensor)
 
     def _tensors(self) -> dict[str, Any]:
         """The operands' tensors by member, broadcast where the operator's tensors all have the same sizes."""
-        shared = [field for field in self.kind.inputs() if field.name in self.ends and shares_sizes(self.kind, field)]
+        shared = [field for field in self.kind.inputs() if field.name in self.refs and shares_sizes(self.kind, field)]
         self._type_numbers(shared)
         if len(shared) > 1:
-            given = {field.name: self.ends[field.name].tensor.sizes for field in shared}
-            sizes = broadcast_sizes(*given.values())
+            given = {field.name: self.refs[field.name].tensor.sizes for field in shared}
+            sizes = views.broadcast_sizes(*given.values())
             if sizes is None:
                 found = " and ".join(f"{name} {listed(own)}" for name, own in given.items())
                 why = "sizes are aligned at the last dimension, and only dimensions of size 1 are repeated"
                 raise DescError(self.name, [Problem("expression.sizes", "sizes", found, "sizes that broadcast to each other", (why,))])
             for field in shared:
-                self.ends[field.name] = _View(self.ends[field.name]).broadcast(*sizes)._end
+                self.refs[field.name] = _broadcast(self.refs[field.name], sizes)
         return self._by_member()
 
     def _with_repeated_addend(self, tensors: dict[str, Any], members: dict[str, Any]) -> dict[str, Any]:
@@ -183,32 +169,32 @@ class _Call:
             product = self.kind(**members, **{**tensors, "c_tensor": None}).with_outputs().tensors()["output_tensor"].sizes
         except DescError:
             return tensors  # the check of the whole tells what is wrong
-        if broadcast_sizes(tensors["c_tensor"].sizes, product) == product:
-            self.ends["c_tensor"] = _View(self.ends["c_tensor"]).broadcast(*product)._end
+        if views.broadcast_sizes(tensors["c_tensor"].sizes, product) == product:
+            self.refs["c_tensor"] = _broadcast(self.refs["c_tensor"], product)
         return self._by_member()
 
     def _by_member(self) -> dict[str, Any]:
         tensors: dict[str, Any] = {}
-        for place, end in self.ends.items():
+        for place, ref in self.refs.items():
             name, bracket, _ = place.partition("[")
             if bracket:
-                tensors.setdefault(name, []).append(end.tensor)
+                tensors.setdefault(name, []).append(ref.tensor)
             else:
-                tensors[name] = end.tensor
+                tensors[name] = ref.tensor
         return tensors
 
     def _type_numbers(self, fields: Sequence[TensorField]) -> None:
         """Makes nodes of numbers among operands, of the type of another operand, first of one that shares the type variable."""
-        known = {field: self.ends[field.name] for field in fields if not isinstance(self.ends[field.name].source, NumberSource)}
+        known = {field: self.refs[field.name] for field in fields if not isinstance(self.refs[field.name].producer, NumberProducer)}
         for field in fields:
-            source = self.ends[field.name].source
-            if not isinstance(source, NumberSource):
+            producer = self.refs[field.name].producer
+            if not isinstance(producer, NumberProducer):
                 continue
             if not known:
                 why = "a number has the type of the other operand"
-                raise DescError(self.name, [Problem("expression.operand", field.name, brief(source.value), "an expression", (why,))])
+                raise DescError(self.name, [Problem("expression.operand", field.name, brief(producer.value), "an expression", (why,))])
             like = next((other for other in known if other.marker.types == field.marker.types), next(iter(known)))
-            self.ends[field.name] = _filled(source.value, known[like].tensor.data_type, field.name)
+            self.refs[field.name] = _filled(producer.value, known[like].tensor.data_type, field.name)
 
     def _sized(
         self, sizes: Any, tensors: Mapping[str, Any], members: Mapping[str, Any], types: Mapping[str, Any]
@@ -236,7 +222,7 @@ class _Call:
     def _without_operands(self, desc: OperatorDesc) -> Iterator[Problem]:
         """The inputs that a whole desc describes though the call gives nothing for them."""
         for slot in desc.input_slots():
-            if slot.tensor is not None and slot.place not in self.ends:
+            if slot.tensor is not None and slot.place not in self.refs:
                 yield Problem("expression.operand", slot.place, "described, but not given", "an expression for each input of the desc")
 
 
@@ -245,7 +231,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.ndarray)
 
 
-def _filled(value: Any, data_type: DataType, place: str) -> End:
+def _filled(value: Any, data_type: DataType, place: str) -> TensorRef:
     """A tensor of one element that FILL_VALUE_CONSTANT writes."""
     is_integer = "INT" in data_type.name
     number: int | float | None
@@ -257,9 +243,9 @@ def _filled(value: Any, data_type: DataType, place: str) -> End:
     if not held:
         remedy = "cast the expression: x.cast(y, output_data_type='FLOAT32')" if is_integer else None
         raise DescError("number", [Problem("expression.number", place, brief(value), f"a value that {data_type} holds", remedy=remedy)])
-    (end,) = call("FILL_VALUE_CONSTANT", output_sizes=[1], value_data_type=data_type, value=number)
-    assert end is not None
-    return end
+    (ref,) = call("FILL_VALUE_CONSTANT", output_sizes=[1], value_data_type=data_type, value=number)
+    assert ref is not None
+    return ref
 
 
 def _type_argument(field: TensorField) -> str:

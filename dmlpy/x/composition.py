@@ -12,8 +12,8 @@ from dmlpy.description.member_forms import brief, entries
 from dmlpy.graphs.builder import GraphBuilder, Value
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import LATEST
-from dmlpy.x.origins import caller
-from dmlpy.x.sources import ConstantSource, End, InputSource, Operand, OperatorSource, Source
+from dmlpy.x.producers import ConstantProducer, InputProducer, OperatorProducer, Producer, TensorOperand, TensorRef
+from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
     from dmlpy.compiler import Flags
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs import CompiledGraph
     from dmlpy.graphs import Graph
 
-    Outputs: TypeAlias = Operand | Sequence[Operand | None] | Mapping[str, Operand]
+    Outputs: TypeAlias = TensorOperand | Sequence[TensorOperand | None] | Mapping[str, TensorOperand]
 
 
-def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[Operand] | None = None) -> Graph:
+def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorOperand] | None = None) -> Graph:
     """The graph that gives expressions: nodes that no output needs are left out, and optional outputs that nobody reads are null.
 
     An output that an operator's struct requires and nothing reads becomes an output of the graph behind the others, since DirectML wants
@@ -45,26 +45,26 @@ def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[Operand
     """
     named = _named(outputs)
     builder = GraphBuilder(name)
-    needed = _needed(end.source for end in named.values())
-    read = {(end.source, end.index) for source in needed if isinstance(source, OperatorSource) for end in source.inputs.values()}
-    read |= {(end.source, end.index) for end in named.values()}
-    values: dict[tuple[Source, int], Value] = {}
+    needed = _needed(ref.producer for ref in named.values())
+    read = {(ref.producer, ref.index) for producer in needed if isinstance(producer, OperatorProducer) for ref in producer.inputs.values()}
+    read |= {(ref.producer, ref.index) for ref in named.values()}
+    values: dict[tuple[Producer, int], Value] = {}
     for way_in in _inputs(needed, inputs):
         values[way_in, 0] = builder.input(way_in.name, way_in.tensor)
     unread: dict[str, Value] = {}
     names: dict[str, int] = {}
-    for source in needed:
-        builder.origin = source.origin
-        own = _unique(source.name, names) if not isinstance(source, InputSource) else ""
-        if isinstance(source, ConstantSource):
-            values[source, 0] = builder.constant(own, memoryview(source.data), source.tensor)
-        elif isinstance(source, OperatorSource):
-            for field, value in _added(builder, source, own, read, values).items():
-                if (source, value.index) not in read:
+    for producer in needed:
+        builder.origin = producer.origin
+        own = _unique(producer.name, names) if not isinstance(producer, InputProducer) else ""
+        if isinstance(producer, ConstantProducer):
+            values[producer, 0] = builder.constant(own, memoryview(producer.data), producer.tensor)
+        elif isinstance(producer, OperatorProducer):
+            for field, value in _added(builder, producer, own, read, values).items():
+                if (producer, value.index) not in read:
                     unread[f"{own}.{field}"] = value
     builder.origin = ""
-    for output, end in named.items():
-        builder.output(output, values[end.source, end.index].viewed(end.tensor))
+    for output, ref in named.items():
+        builder.output(output, values[ref.producer, ref.index].viewed(ref.tensor))
     for output, value in unread.items():
         builder.output(output, value)
     return builder.build()
@@ -96,56 +96,64 @@ def compile(
     return compile_graph(graph(outputs, name), device, level, flags)
 
 
-def _named(outputs: Any) -> dict[str, End]:
+def _named(outputs: Any) -> dict[str, TensorRef]:
     """The outputs by name."""
     given: dict[str, Any] = {"outputs": outputs}
     with suppress(Exception):  # a caller's own mapping or sequence, whose methods raise anything, is no expression
-        if isinstance(outputs, Operand):
+        if isinstance(outputs, TensorOperand):
             given = {"output": outputs}
         elif isinstance(outputs, Mapping):
             given = dict(outputs)
         elif isinstance(outputs, list | tuple):
             names = getattr(outputs, "_fields", None) or [f"output_{index}" for index in range(len(outputs))]
             given = {name: value for name, value in zip(names, outputs, strict=True) if value is not None}
-    wrong = [Problem("field.form", name, brief(value), "an expression") for name, value in given.items() if not isinstance(value, Operand)]
+    wrong = [
+        Problem("field.form", name, brief(value), "an expression") for name, value in given.items() if not isinstance(value, TensorOperand)
+    ]
     if wrong or not given:
         wrong = wrong or [Problem("graph.empty", "outputs", "empty", "at least one expression")]
-        raise DescError(f"graph {caller()}", wrong)
-    return {name: value._end for name, value in given.items()}
+        raise DescError(f"graph {caller_location()}", wrong)
+    return {name: value._ref for name, value in given.items()}
 
 
-def _needed(outputs: Iterable[Source]) -> list[Source]:
+def _needed(outputs: Iterable[Producer]) -> list[Producer]:
     """What the outputs need, in an order in which it can run."""
-    found: set[Source] = set()
+    found: set[Producer] = set()
     waiting = list(outputs)
     while waiting:
-        if (source := waiting.pop()) not in found:
-            found.add(source)
-            waiting += [end.source for end in source.inputs.values()] if isinstance(source, OperatorSource) else []
-    return sorted(found, key=lambda source: source.serial)
+        if (producer := waiting.pop()) not in found:
+            found.add(producer)
+            waiting += [ref.producer for ref in producer.inputs.values()] if isinstance(producer, OperatorProducer) else []
+    return sorted(found, key=lambda producer: producer.serial)
 
 
-def _inputs(needed: Iterable[Source], given: Sequence[Operand] | None) -> list[InputSource]:
+def _inputs(needed: Iterable[Producer], given: Sequence[TensorOperand] | None) -> list[InputProducer]:
     """The graph's inputs in order."""
-    read = [source for source in needed if isinstance(source, InputSource)]
+    read = [producer for producer in needed if isinstance(producer, InputProducer)]
     if given is not None:
         try:
             given = entries(given)
         except Exception:  # no sequence, or whatever the methods of the caller's type raise
-            raise DescError(f"graph {caller()}", [Problem("field.form", "inputs", brief(given), "a sequence of expressions")]) from None
-        if wrong := [Problem("field.form", "inputs", brief(item), "expressions") for item in given if not isinstance(item, Operand)]:
-            raise DescError(f"graph {caller()}", wrong)
-        told = [item._end.source for item in given]
-        if missing := [source for source in read if source not in told]:
+            raise DescError(
+                f"graph {caller_location()}", [Problem("field.form", "inputs", brief(given), "a sequence of expressions")]
+            ) from None
+        if wrong := [Problem("field.form", "inputs", brief(item), "expressions") for item in given if not isinstance(item, TensorOperand)]:
+            raise DescError(f"graph {caller_location()}", wrong)
+        told = [item._ref.producer for item in given]
+        if missing := [producer for producer in read if producer not in told]:
             expected = "each input that the outputs need"
-            raise DescError(f"graph {caller()}", [Problem("expression.inputs", "inputs", f"without {missing[0].name!r}", expected)])
-        read = [source for source in told if isinstance(source, InputSource)]
-    known: dict[str, InputSource] = {}
-    for source in read:
-        if source.name in known:
-            why = tuple(f"{source.name!r} is made {item.origin}" for item in (known[source.name], source))
-            raise DescError(f"graph {caller()}", [Problem("graph.name", "inputs", f"two of the name {source.name!r}", "unique names", why)])
-        known[source.name] = source
+            raise DescError(
+                f"graph {caller_location()}", [Problem("expression.inputs", "inputs", f"without {missing[0].name!r}", expected)]
+            )
+        read = [producer for producer in told if isinstance(producer, InputProducer)]
+    known: dict[str, InputProducer] = {}
+    for producer in read:
+        if producer.name in known:
+            why = tuple(f"{producer.name!r} is made {item.origin}" for item in (known[producer.name], producer))
+            raise DescError(
+                f"graph {caller_location()}", [Problem("graph.name", "inputs", f"two of the name {producer.name!r}", "unique names", why)]
+            )
+        known[producer.name] = producer
     return list(known.values())
 
 
@@ -157,27 +165,27 @@ def _unique(name: str, known: dict[str, int]) -> str:
 
 def _added(
     builder: GraphBuilder,
-    source: OperatorSource,
+    producer: OperatorProducer,
     name: str,
-    read: set[tuple[Source, int]],
-    values: dict[tuple[Source, int], Value],
+    read: set[tuple[Producer, int]],
+    values: dict[tuple[Producer, int], Value],
 ) -> dict[str, Value]:
     """Adds an operator without the optional outputs that nobody reads; its outputs by field, also put among the values."""
-    slots = source.desc.output_slots()
+    slots = producer.desc.output_slots()
     unread = [
         slot.place
         for index, slot in enumerate(slots)
-        if slot.tensor is not None and slot.field.optional and slot.index is None and (source, index) not in read
+        if slot.tensor is not None and slot.field.optional and slot.index is None and (producer, index) not in read
     ]
     members: dict[str, Any] = dict.fromkeys(unread)
-    for place, end in source.inputs.items():
-        value = values[end.source, end.index].viewed(end.tensor)
+    for place, ref in producer.inputs.items():
+        value = values[ref.producer, ref.index].viewed(ref.tensor)
         field, bracket, _ = place.partition("[")
         if bracket:
             members.setdefault(field, []).append(value)
         else:
             members[field] = value
-    given = builder.add(source.desc, name, **members)
+    given = builder.add(producer.desc, name, **members)
     found = {slots[value.index].place: value for value in (given if isinstance(given, tuple) else (given,))}
-    values.update({(source, value.index): value for value in found.values()})
+    values.update({(producer, value.index): value for value in found.values()})
     return found

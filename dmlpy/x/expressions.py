@@ -11,16 +11,16 @@ import numpy as np
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.member_forms import as_uint, brief
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.graphs.views import Sliced, broadcast_sizes
+from dmlpy.graphs import views
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x import calls, composition
-from dmlpy.x.origins import caller
 from dmlpy.x.policies import current_policy
-from dmlpy.x.sources import Operand
+from dmlpy.x.producers import TensorOperand
+from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import graphviz
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-class Expression(Operand, Sliced):
+class Expression(TensorOperand):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
@@ -47,9 +47,9 @@ class Expression(Operand, Sliced):
     __array_ufunc__ = None  # an array on the left leaves the operation to the expression
 
     @property
-    def tensor(self) -> TensorDesc:  # type: ignore[override]
+    def tensor(self) -> TensorDesc:
         """The tensor's desc."""
-        return self._end.tensor
+        return self._ref.tensor
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -63,18 +63,74 @@ class Expression(Operand, Sliced):
 
     def viewed(self, tensor: TensorDesc) -> Self:
         """Views the same bytes under another desc, which may also have another data type."""
-        return type(self)(replace(self._end, tensor=tensor))
+        return type(self)(replace(self._ref, tensor=tensor))
 
-    def _read_by(self, operator: str, data_type: DataType | None = None, /, **members: Any) -> Self:
-        types = {} if data_type is None else {"output_data_type": data_type}
-        return self._of(one(operator, input_tensor=self, **types, **members))
+    def packed(self) -> Self:
+        """The elements in packed order: the expression itself if it is packed, else a copy by an ELEMENT_WISE_IDENTITY node."""
+        return self if self.tensor.is_packed else self._copied_by(views.copying_nodes(self.tensor))
 
-    def _array(self, array: Array) -> Array:
-        return array
+    def reshape(self, *sizes: int) -> Self:
+        """Views the elements, in their order, with other sizes; one size may be -1, for what the others leave.
+
+        Raises:
+            DescError: the sizes hold another number of elements.
+        """
+        view = views.reshape(self.tensor, sizes)
+        return self.packed().reshape(*sizes) if view is None else self.viewed(view)
+
+    def transpose(self, *axes: int) -> Self:
+        """Views the tensor with its dimensions in another order: `axes[i]` is the dimension that becomes dimension i. Default: reversed.
+
+        Raises:
+            DescError: the axes are not each dimension once.
+        """
+        return self.viewed(views.transpose(self.tensor, axes))
+
+    def broadcast(self, *sizes: int) -> Self:
+        """Repeats dimensions of size 1, and adds leading dimensions, by strides of 0, as NumPy broadcasts.
+
+        Raises:
+            DescError: the tensor does not broadcast to the sizes.
+        """
+        return self.viewed(views.broadcast(self.tensor, sizes))
+
+    def with_leading_ones(self, dimension_count: int) -> Self:
+        """Views the tensor with dimensions of size 1 in front, `dimension_count` in all.
+
+        Raises:
+            DescError: the tensor has more dimensions, or no tensor has so many.
+        """
+        return self.viewed(views.add_leading_ones(self.tensor, dimension_count))
+
+    def slice(self, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int] | None = None) -> Self:
+        """The elements of a window: a view where it begins at the tensor's first element, else the output of a SLICE1 node.
+
+        Args:
+            offsets: the first element of the window along each dimension.
+            sizes: the elements of the window along each dimension.
+            strides: the elements from one that is taken to the next; negative ones begin at the window's end. Default: 1.
+
+        Raises:
+            DescError: the lists have other lengths than the tensor has dimensions, or the window exceeds the tensor.
+        """
+        window = views.slice_window(self.tensor, offsets, sizes, strides)
+        return self.viewed(window) if isinstance(window, TensorDesc) else self._copied_by(window)
+
+    def _copied_by(self, nodes: Iterable[views.CopyNode]) -> Self:
+        """The output of the last of some nodes, of which each reads the one before."""
+        found = self
+        for node in nodes:
+            given: dict[str, Any] = dict(node.members)
+            if node.quantization_tensors:
+                given["quantization_tensors"] = list(node.quantization_tensors)
+            if node.data_type is not None:
+                given["output_data_type"] = node.data_type
+            found = self._of(one(node.operator, input_tensor=found, **given))
+        return found
 
     def _of(self, other: Expression) -> Self:
         """The other expression in this one's class."""
-        return type(self)(other._end)
+        return type(self)(other._ref)
 
     # In one call
 
@@ -102,8 +158,8 @@ class Expression(Operand, Sliced):
         return self.graph()._repr_html_()
 
     def __repr__(self) -> str:
-        source = self._end.source
-        return f"<expression {self.tensor.summary()} of {source.name}{f' {source.origin}' if source.origin else ''}>"
+        producer = self._ref.producer
+        return f"<expression {self.tensor.summary()} of {producer.name}{f' {producer.origin}' if producer.origin else ''}>"
 
     # Operators
 
@@ -173,10 +229,10 @@ class Expression(Operand, Sliced):
         return self._of(one("ELEMENT_WISE_LOGICAL_NOT", input_tensor=self._binary("LOGICAL_EQUALS", self, other)))
 
     def __matmul__(self, other: Expression | Array) -> Self:
-        return self._of(_product(self, Expression(calls.end_of(other))))
+        return self._of(_product(self, Expression(calls.ref_of(other))))
 
     def __rmatmul__(self, other: Array) -> Self:
-        return self._of(_product(Expression(calls.end_of(other)), self))
+        return self._of(_product(Expression(calls.ref_of(other)), self))
 
     def __getitem__(self, key: Any) -> Self:
         """The elements that NumPy's basic indexing takes: integers, slices with steps of either sign, `...` and `None`.
@@ -194,7 +250,7 @@ class Expression(Operand, Sliced):
         problem = Problem(
             "expression.bool", "expression", repr(self), "no condition: it has no values before the graph runs", remedy=remedy
         )
-        raise DescError(f"Expression {caller()}", [problem])
+        raise DescError(f"Expression {caller_location()}", [problem])
 
     def _binary(self, name: str, a: Any, b: Any) -> Self:
         return self._of(one(f"ELEMENT_WISE_{name}", a_tensor=a, b_tensor=b))
@@ -229,8 +285,8 @@ def input(
         flags = TensorFlags.OWNED_BY_DML if owned_by_dml else TensorFlags.NONE
         tensor = current_policy().laid_out(TensorDesc(data_type=data_type, sizes=tensor, flags=flags))
     if problems := tensor.problems(output=False):
-        raise DescError(f"input {name!r} {caller()}", problems)
-    return Expression(calls.input_end(name, tensor))
+        raise DescError(f"input {name!r} {caller_location()}", problems)
+    return Expression(calls.input_ref(name, tensor))
 
 
 def constant(array: Array) -> Expression:
@@ -242,7 +298,7 @@ def constant(array: Array) -> Expression:
     Raises:
         DescError: no array, or of another type.
     """
-    return Expression(calls.end_of(array))
+    return Expression(calls.ref_of(array))
 
 
 def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tuple[Any, ...]:
@@ -258,29 +314,29 @@ def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tupl
     Raises:
         DescError: every broken rule, with the caller's line.
     """
-    return tuple(None if end is None else Expression(end) for end in calls.call(kind, **members))
+    return tuple(None if ref is None else Expression(ref) for ref in calls.call(kind, **members))
 
 
 def one(operator: str, /, **members: Any) -> Expression:
     """The only output of an operator; see `dmlpy.x.calls.call`."""
-    (end,) = calls.call(operator, **members)
-    assert end is not None
-    return Expression(end)
+    (ref,) = calls.call(operator, **members)
+    assert ref is not None
+    return Expression(ref)
 
 
 def several(operator: str, /, **members: Any) -> tuple[Any, ...]:
     """The outputs of an operator in the struct's order; None for those that it does not have with these members."""
-    return tuple(None if end is None else Expression(end) for end in calls.call(operator, **members))
+    return tuple(None if ref is None else Expression(ref) for ref in calls.call(operator, **members))
 
 
 def _product(a: Expression, b: Expression) -> Expression:
     """The matrix product as NumPy's `@`: leading dimensions are broadcast, and vectors get a dimension that the result loses."""
     left, right = a if len(a.sizes) > 1 else a.reshape(1, -1), b if len(b.sizes) > 1 else b.reshape(-1, 1)
-    batch = broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
+    batch = views.broadcast_sizes(left.sizes[:-2], right.sizes[:-2])
     if batch is None or left.sizes[-1] != right.sizes[-2]:
         why = "the last dimension of a is the one before the last of b, and the dimensions before those broadcast"
         raise DescError(
-            f"@ {caller()}", [Problem("expression.sizes", "b", listed(b.sizes), f"the right side of {listed(a.sizes)}", (why,))]
+            f"@ {caller_location()}", [Problem("expression.sizes", "b", listed(b.sizes), f"the right side of {listed(a.sizes)}", (why,))]
         )
     (m, k), n = left.sizes[-2:], right.sizes[-1]
     folded = batch if len(batch) <= 2 else (math.prod(batch[:-1]), batch[-1])  # GEMM takes 4 dimensions
@@ -336,4 +392,4 @@ def _taken(part: Any, size: int, axis: int) -> tuple[int, int, int]:
 
 
 def _bad_index(path: str, found: str, expected: str) -> DescError:
-    return DescError(f"index {caller()}", [Problem("expression.index", path, found, expected)])
+    return DescError(f"index {caller_location()}", [Problem("expression.index", path, found, expected)])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.markers import TensorField
-    from dmlpy.description.members import MemberInfo
+    from dmlpy.description.member_docs import MemberInfo
 
 WIDTH = 116
 """The columns of a line of documentation."""
@@ -55,7 +55,7 @@ def families() -> dict[str, list[type[OperatorDesc]]]:
     """DirectML's operators by family."""
     found: dict[str, list[type[OperatorDesc]]] = {}
     for kind in OPERATORS.values():
-        if not kind.beyond_directml:
+        if not kind.is_extension:
             found.setdefault(kind.family(), []).append(kind)
     return dict(sorted(found.items()))
 

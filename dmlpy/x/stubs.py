@@ -31,12 +31,11 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
     "dmlpy.description.descs": ("OperatorDesc",),
     "dmlpy.devices.device": ("Device", "device", "list_devices"),
     "dmlpy.devices.dispatch": ("Dispatch",),
-    "dmlpy.devices.graphs.compiled": ("CompiledGraph",),
-    "dmlpy.devices.graphs.prepared": ("PreparedGraph",),
+    "dmlpy.devices.graphs.compiled": ("CompiledGraph", "PreparedGraph"),
     "dmlpy.devices.graphs.report": ("GraphReport",),
     "dmlpy.devices.initializer": ("OperatorInitializer",),
-    "dmlpy.devices.operator": ("CompiledOperator",),
-    "dmlpy.devices.prepared": ("BindingProperties", "PreparedOperator"),
+    "dmlpy.devices.operator": ("CompiledOperator", "PreparedOperator"),
+    "dmlpy.devices.plan": ("BindingProperties",),
     "dmlpy.devices.report": ("PlanReport",),
     "dmlpy.devices.reserve": ("Reserve",),
     "dmlpy.validation.features": (
@@ -62,6 +61,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
         "params_to_weights_and_biases",
         "weights_and_biases_to_params",
     ),
+    "dmlpy.messages.hresult": ("HResult",),
     "dmlpy.messages.problems": (
         "BindError",
         "CompileError",
@@ -82,7 +82,7 @@ PUBLIC: Mapping[str, tuple[str, ...]] = {
 X: Mapping[str, tuple[str, ...]] = {
     "dmlpy.x.composition": ("compile", "graph"),
     "dmlpy.x.expressions": ("Expression", "constant", "input", "operator"),
-    "dmlpy.x.origins": ("name_scope",),
+    "dmlpy.x.source_locations": ("name_scope",),
     "dmlpy.x.policies": ("TensorPolicy", "tensor_policy"),
 }
 """The public names of `dmlpy.x` beside the operators' functions, by module."""

@@ -14,7 +14,7 @@ from dmlpy.description import structs
 from dmlpy.devices import image_store
 from dmlpy.graphs import desc
 from dmlpy.validation import tensor_arguments
-from dmlpy.x import kept_descs
+from dmlpy.x import desc_cache
 from tests.attacks import bindings, cache, descs, expressions, graphs
 from tests.conftest import cuda_on_cpu
 
@@ -84,7 +84,7 @@ def slot_of_any(self: Any, index: Any, name: str, *, output: bool) -> int:
 DAMAGES: dict[str, tuple[Any, str, Any, Callable[[], int]]] = {
     "-0.0 equals 0.0": (structs, "_told_apart", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
     "indices are trusted": (desc._EdgeNames, "_slot", slot_of_any, partial(graphs.main, ["--tries", "60", "--kinds", "drawn"])),
-    "lists are flat": (kept_descs, "_DEEPEST", 10**6, partial(expressions.main, ["--tries", "100", "--seed", "1"])),
+    "lists are flat": (desc_cache, "_MAX_DEPTH", 10**6, partial(expressions.main, ["--tries", "100", "--seed", "1"])),
     "names are trusted": (tensor_arguments, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),
     "refused, and written": (dml.CompiledOperator, "_bind", written_anyway, partial(bindings.main, ["--tries", "50"])),
     "files are trusted": (image_store, "_is_private", lambda state: True, partial(cache.main, ["--tries", "30", "--kinds", "files"])),

@@ -18,7 +18,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.dispatch import MOST_KEPT, BoundWork
+from dmlpy.devices.dispatch import MAX_CACHED_LAUNCHES, BoundWork
 from tests.support.cuda.null_seam import NullSeam
 from tests.support.dispatch_cases import CASES
 
@@ -97,7 +97,7 @@ def test_rebind_and_dispatch(benchmark: BenchmarkFixture, nodes: int, memory: st
     for _ in range(nodes):
         value = g.add(dml.ActivationSoftmax1Desc, input_tensor=value, axes=[3])
     g.output("y", value)
-    inputs = [device.empty(desc, 0) for _ in range(2 if memory == "in turns" else MOST_KEPT + 1)]
+    inputs = [device.empty(desc, 0) for _ in range(2 if memory == "in turns" else MAX_CACHED_LAUNCHES + 1)]
     dispatch = dml.compile(g.build(), device).bind([inputs[0]], [device.empty(desc, 0)])
     turns = cycle(inputs)
 

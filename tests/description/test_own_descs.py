@@ -259,7 +259,7 @@ def test_what_lies_between_layers_is_numbered_by_32_bits(steps: int, layers: int
 def test_own_operators_say_that_they_are() -> None:
     for name in OWN:
         kind = OPERATORS[name]
-        assert kind.beyond_directml
+        assert kind.is_extension
         assert name.startswith("DMLPY_OPERATOR_")
         assert kind.c_name.startswith("DMLPY_")
         assert kind.c_name.endswith("_OPERATOR_DESC")

@@ -26,7 +26,7 @@ def test_every_operator_is_an_attribute_of_the_operators_and_of_dmlpy() -> None:
 
 
 def test_directml_s_operators_are_those_of_the_facts() -> None:
-    assert {name for name, kind in OPERATORS.items() if not kind.beyond_directml} == {*facts.operators()}
+    assert {name for name, kind in OPERATORS.items() if not kind.is_extension} == {*facts.operators()}
 
 
 def test_every_public_name_is_there() -> None:

@@ -1,4 +1,4 @@
-"""The pattern language: parsing, alignment, and the vote over symbols."""
+"""The pattern language: parsing, alignment, and the evidence for symbols."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, is_permutation, parse, show
 
 
-def known(*votes: tuple[str, int, str]) -> Sizes:
-    """Sizes after the votes, each a term, a size and a place."""
+def known(*evidence: tuple[str, int, str]) -> Sizes:
+    """Sizes after the evidence, each a term, a size and a place."""
     sizes = Sizes()
-    for term, size, place in votes:
-        sizes.vote(parse(term)[0], size, place)
+    for term, size, place in evidence:
+        sizes.add_evidence(parse(term)[0], size, place)
     return sizes
 
 
@@ -65,7 +65,7 @@ def test_a_tie_goes_to_the_earliest() -> None:
 
 def test_attributes_outrank_any_number_of_tensors() -> None:
     sizes = known(("d", 1, "a"), ("d", 1, "b"), ("d", 1, "c"))
-    sizes.settle("d", 2, "direction is BIDIRECTIONAL")
+    sizes.fix("d", 2, "direction is BIDIRECTIONAL")
     assert sizes["d"] == 2
     assert sizes.why("d") == "d = 2: direction is BIDIRECTIONAL"
 
@@ -97,18 +97,18 @@ def test_sizes_that_say_nothing_do_not_vote(term: str, size: int) -> None:
 
 def test_inference() -> None:
     sizes = known(("t", 7, "x"), ("4*h", 20, "w"))
-    sizes.settle("d", 2, "direction is BIDIRECTIONAL")
+    sizes.fix("d", 2, "direction is BIDIRECTIONAL")
     assert sizes.infer(parse("t d 1 8*h")) == (7, 2, 1, 40)
     assert dict(sizes) == {"d": 2, "t": 7, "h": 5}
 
 
-def test_hints_count_only_where_nothing_else_does() -> None:
+def test_fallbacks_count_only_where_nothing_else_does() -> None:
     sizes = Sizes()
     for term, size in (("4*h", 21), ("h", 2**32), ("4*h", 20), ("h", 6), ("1", 3)):
-        sizes.hint(parse(term)[0], size)
+        sizes.add_fallback(parse(term)[0], size)
     assert dict(sizes) == {"h": 5}
     assert sizes.why("h").startswith("h = 5: ")
-    sizes.vote(Term(1, "h"), 7, "a")
+    sizes.add_evidence(Term(1, "h"), 7, "a")
     assert dict(sizes) == {"h": 7}
     assert sizes.why("h") == "h = 7: held by a"
     with pytest.raises(UnboundSymbolError):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.enums import HResult
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
+from dmlpy.messages.hresult import HResult
 from tests.support.tensors import tensor
 
 LIMITED = """\

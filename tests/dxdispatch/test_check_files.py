@@ -17,7 +17,7 @@ from dmlpy.dxdispatch import Folders, ModelError, load, run
 from dmlpy.dxdispatch.checker import Report, check_file
 from dmlpy.dxdispatch.report import Finding
 from dmlpy.graphs import read_serialized
-from dmlpy.messages.problems import MAX_PROBLEMS, MAX_TOLD
+from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED
 from dmlpy.validation.checking import parse_level
 from tests.support.flatbuffer_writer import Constant, Dump, operator
 from tests.support.flatbuffer_writer import write as serialized
@@ -352,7 +352,7 @@ def test_deep_and_long_texts_are_bounded(tmp_path: Path) -> None:
 def test_long_files_are_checked_in_time_that_grows_with_their_length(tmp_path: Path) -> None:
     """Positions and names are looked up, not searched for: 16 times these texts would take minutes if they were."""
     began = time.perf_counter()
-    assert check_file(write(tmp_path, {**graph(), **{f"k{index}": 1 for index in range(3000)}})).problem_count == MAX_TOLD + 1
+    assert check_file(write(tmp_path, {**graph(), **{f"k{index}": 1 for index in range(3000)}})).problem_count == MAX_REPORTED + 1
     node, edge = graph()["Nodes"][0], graph()["InputEdges"][0]
     nodes = [{**node, "Name": f"n{index}"} for index in range(3000)]
     edges = [{**edge, "ToNodeIndex": f"n{index}"} for index in range(3000)]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.dispatch import MOST_KEPT
+from dmlpy.devices.dispatch import MAX_CACHED_LAUNCHES
 from tests.support.network_shapes import lstm_stack
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
@@ -422,7 +422,7 @@ def test_memory_that_comes_again_is_captured_once(cuda_device: dml.Device) -> No
     op = dml.compile(owning(), cuda_device)
     host, given = arrays(cuda_device)
     prepared = op.prepare(w=given["w"], shift=given["shift"])
-    sets = [(values(1, 1, 4, 4), cuda_device.from_host(values(1, 1, 4, 4))) for _ in range(MOST_KEPT + 2)]
+    sets = [(values(1, 1, 4, 4), cuda_device.from_host(values(1, 1, 4, 4))) for _ in range(MAX_CACHED_LAUNCHES + 2)]
     given_sets = [(cuda_device.from_host(a.copy()), y) for a, y in sets]
     dispatch = prepared.bind([given_sets[0][0], None, None], [given_sets[0][1]])
     seam: Any = cuda_device.seam  # type: ignore[attr-defined]

@@ -160,7 +160,7 @@ def of_facts() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
 def test_levels_are_those_of_the_facts() -> None:
     new, grown = of_facts()
     found = {str(item.level): item for item in catalog.levels()}
-    described = {kind.short_name() for kind in OPERATORS.values() if not kind.beyond_directml}
+    described = {kind.short_name() for kind in OPERATORS.values() if not kind.is_extension}
     wrong = []
     for level, item in found.items():
         members = {name for name, texts in item.grown.items() if all("Mode " in text for text in texts)}
@@ -183,10 +183,10 @@ def test_what_grew_is_told() -> None:
 
 def test_operators_are_filtered() -> None:
     everything = catalog.operators()
-    assert [entry.kind.type_name for entry in everything] == sorted(OPERATORS, key=lambda name: (OPERATORS[name].beyond_directml, name))
+    assert [entry.kind.type_name for entry in everything] == sorted(OPERATORS, key=lambda name: (OPERATORS[name].is_extension, name))
     assert sum(len(catalog.operators(family=family)) for family in catalog.families()) == len(everything)
     for level in FeatureLevel:
         kinds = {entry.kind for entry in catalog.operators(feature_level=level)}
-        assert kinds == {kind for kind in OPERATORS.values() if not kind.beyond_directml and kind.introduced() <= level}
+        assert kinds == {kind for kind in OPERATORS.values() if not kind.is_extension and kind.introduced() <= level}
     with pytest.raises(dml.DescError, match="did you mean recurrent"):
         catalog.operators(family="recurent")

@@ -53,7 +53,7 @@ def references(form: Any) -> Iterator[dict[str, Any]]:
 
 def example(operator: str) -> dict[str, Any]:
     """A valid desc of an operator as nested JSON, for the caller to change."""
-    if OPERATORS[operator].beyond_directml:
+    if OPERATORS[operator].is_extension:
         return own_desc(operator).to_dict()
     # The valid descs are read once for all tests.
     return relation_descs.data(operator, copy.deepcopy(relation_descs.valid_descs(operator)[0].members))
@@ -222,7 +222,7 @@ def test_annotations_tell_what_the_classes_tell() -> None:
     for operator, kind in OPERATORS.items():
         told = stored(f"{kind.c_name}.json")["x-dml"]
         assert told["type"] == operator
-        assert told["introduced"] == (None if kind.beyond_directml else str(kind.introduced()))
+        assert told["introduced"] == (None if kind.is_extension else str(kind.introduced()))
         assert told["in_place"] == kind.in_place
         assert told["owned_inputs"] == kind.accepts_owned
         assert told["formula"]

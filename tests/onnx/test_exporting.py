@@ -27,7 +27,7 @@ from tests.support.random_graphs import random_graph
 from tests.support.random_inputs import random_inputs
 from tests.support.tensors import tensor
 
-KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.beyond_directml}
+KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
 NO_ORACLE = {
     "GRU": "it ignores sequence_lens, directions and activations",
     "LOCAL_RESPONSE_NORMALIZATION": "it sums squares for as many channels as there are batch entries",

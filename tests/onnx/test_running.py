@@ -23,7 +23,7 @@ from onnx.helper import (
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.graphs.prepared import PreparedGraph
+from dmlpy.devices.graphs.compiled import PreparedGraph
 from dmlpy.onnx import backend
 from tests.support.cuda.cpu_memory import DlpackArray
 from tests.support.cuda.fake_cupy import Machine

@@ -52,7 +52,7 @@ def test_valid_descs(mode: str) -> None:
     desc = valid(mode)
     for level in dml.FeatureLevel:
         told = {problem.code for problem in dml.check(desc, level)}
-        assert told == (set() if desc.beyond_directml or level >= desc.introduced() else {"level.operator"})
+        assert told == (set() if desc.is_extension or level >= desc.introduced() else {"level.operator"})
     assert dml.check(desc, strict=True) == []
     assert dml.compile(desc, "numpy").desc == desc
 
@@ -315,7 +315,7 @@ def test_which_activations_are_fused(mode: str, kind: type[Any]) -> None:
 
 
 def test_all_fusable_activations_are_described() -> None:
-    found = {kind.type_name for kind in ACTIVATIONS if not kind.beyond_directml}
+    found = {kind.type_name for kind in ACTIVATIONS if not kind.is_extension}
     assert found == {name for name in facts.operators() if name.startswith("DML_OPERATOR_ACTIVATION_")}
     assert {name.removeprefix("DML_OPERATOR_ACTIVATION_") for name in found} >= set(FUSABLE)
 

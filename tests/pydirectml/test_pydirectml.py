@@ -76,7 +76,7 @@ def test_the_module_has_pydirectmls_names() -> None:
     assert dml.NONE is dml.ExecutionFlags.NONE  # the last enumeration with the name
     assert not hasattr(dml, "Both")
     assert {item.name for item in dml.OperatorType} - {"INVALID"} == {
-        kind.short_name() for kind in OPERATORS.values() if not kind.beyond_directml
+        kind.short_name() for kind in OPERATORS.values() if not kind.is_extension
     }
     assert dml.ACTIVATION_RELU is dml.OperatorType.ACTIVATION_RELU
 

@@ -43,7 +43,7 @@ def test_a_script_gives_what_its_graph_is_defined_to_give(
     saved, least = SCRIPTS[name]
     assert len(graph.nodes) >= least
     assert graph.check(lenient=True) == []
-    expected = graph_reference(graph, {item.expr._end.source.name: item.data.reshape(-1).astype(np.float64) for item in bindings})
+    expected = graph_reference(graph, {item.expr._ref.producer.name: item.data.reshape(-1).astype(np.float64) for item in bindings})
     with np.load(tmp_path / "results.npz") as results:
         assert list(results) == saved
         for found, wanted in zip(results.values(), expected.values(), strict=False):

@@ -27,9 +27,7 @@ def defined(path: str) -> list[str]:
     """The short names of DirectML's operators that a module or package of `dmlpy.operators` has and `dmlpy.reference` defines."""
     own = f"dmlpy.operators.{path}"
     kinds = [
-        kind
-        for kind in OPERATORS.values()
-        if not kind.beyond_directml and (kind.__module__ == own or kind.__module__.startswith(f"{own}."))
+        kind for kind in OPERATORS.values() if not kind.is_extension and (kind.__module__ == own or kind.__module__.startswith(f"{own}."))
     ]
     return [kind.short_name() for kind in kinds if definition(kind) is not None]
 

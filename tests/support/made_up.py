@@ -17,7 +17,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.reference.registry import Array, Inputs, defines
 
 
-class PairDistanceDesc(OperatorDesc, own="PAIR_DISTANCE"):
+class PairDistanceDesc(OperatorDesc, extension="PAIR_DISTANCE"):
     """The distance of each row of A to each row of B, for each entry of a batch."""
 
     formula = "output[i, j] = scale * sum(|a[i] - b[j]| ** p) ** (1 / p)"

@@ -11,7 +11,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.registry import OPERATORS
 from tests.support.tensors import tensor
 
-OWN = tuple(name for name, kind in OPERATORS.items() if kind.beyond_directml)
+OWN = tuple(name for name, kind in OPERATORS.items() if kind.is_extension)
 STEPS, BATCH, INPUTS, HIDDEN, PROJECTED = 7, 3, 11, 5, 2
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 ROLES = {"RNN": 1, "GRU": 2, "LSTM": 3}

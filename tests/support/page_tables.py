@@ -27,7 +27,7 @@ def operators() -> str:
 
 def _row(title: str, entries: Sequence[catalog.CatalogEntry]) -> list[str]:
     """The title and the counts; a count of zero is left blank."""
-    own = sum(entry.kind.beyond_directml for entry in entries)
+    own = sum(entry.kind.is_extension for entry in entries)
     counts = [len(entries) - own, own, *(sum(entry.runs_on[device] for entry in entries) for device in DEVICES)]
     return [title, *(str(count or "") for count in counts)]
 

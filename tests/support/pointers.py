@@ -14,7 +14,7 @@ class Spy:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.pointers: dict[str, int] = {}
-        place = binding.place
+        place = binding.bind_tensor
 
         def spying(device: Any, name: str, *rest: Any, **more: Any) -> Any:
             found = place(device, name, *rest, **more)
@@ -22,4 +22,4 @@ class Spy:
             self.pointers[name] = found[0].pointer
             return found
 
-        patch.setattr(binding, "place", spying)
+        patch.setattr(binding, "bind_tensor", spying)

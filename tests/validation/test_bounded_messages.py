@@ -14,7 +14,7 @@ import dmlpy as dml
 from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch.checker import check_file
 from dmlpy.messages.naming import listed, nearest
-from dmlpy.messages.problems import MAX_PROBLEMS, MAX_TOLD, Problem, lay_out, told
+from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED, Problem, lay_out, truncate
 from dmlpy.messages.tables import MAX_ROWS, Table
 from tests.support.models import Data, rnn_model, write
 from tests.support.pairwise import first_few
@@ -74,11 +74,11 @@ def test_problems_behind_the_last_one_told_are_not_looked_for() -> None:
             yield Problem("code", f"p{number}", "found", "expected")
             number += 1
 
-    found = list(told(endless()))
-    assert [problem.path for problem in found] == [f"p{number}" for number in range(MAX_TOLD + 1)]
+    found = list(truncate(endless()))
+    assert [problem.path for problem in found] == [f"p{number}" for number in range(MAX_REPORTED + 1)]
     assert found[-1].found == "found, and more of this kind follow"
-    text = lay_out("desc", list(told(endless(), MAX_PROBLEMS)))
-    assert text.endswith(f"and {MAX_PROBLEMS + 1 - MAX_TOLD} more")
+    text = lay_out("desc", list(truncate(endless(), MAX_PROBLEMS)))
+    assert text.endswith(f"and {MAX_PROBLEMS + 1 - MAX_REPORTED} more")
 
 
 def test_tables_show_their_first_rows_and_the_broken_ones() -> None:
@@ -164,7 +164,7 @@ def test_files_with_very_much_wrong_are_answered_soon(name: str, tmp_path: Path)
     text = report.text()
     assert time.process_time() - began < 4
     assert CODES[name] in {problem.code for finding in report.findings for problem in finding.problems}
-    assert 0 < report.problem_count <= MAX_PROBLEMS + MAX_TOLD + 1
+    assert 0 < report.problem_count <= MAX_PROBLEMS + MAX_REPORTED + 1
     assert len(text) < 10 * MAX_TEXT
 
 

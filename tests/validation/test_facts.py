@@ -19,6 +19,7 @@ from dmlpy.description.registry import OPERATORS
 from dmlpy.description.sizes import align, parse
 from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ScaleBias, Size2D
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import c_member
 from tests.support import facts_reader as facts
 from tests.support import relation_descs as descs
@@ -213,7 +214,7 @@ def all_differences() -> list[str]:
 
 
 def test_every_operator_of_the_facts_has_a_class_and_every_class_its_fact() -> None:
-    ours = {name for name, kind in OPERATORS.items() if not kind.beyond_directml}
+    ours = {name for name, kind in OPERATORS.items() if not kind.is_extension}
     assert sorted(facts.operators().keys() - ours) == []
     assert sorted(ours - facts.operators().keys()) == []
     assert len(ours) == facts.enums()["enums"]["DML_OPERATOR_TYPE"]["member_count"] - 1  # INVALID
@@ -274,7 +275,7 @@ def test_feature_levels_name_their_release() -> None:
 
 def test_results_and_constants_agree_with_the_header() -> None:
     results = facts.enums()["hresults"]
-    assert {item.name: int(item) for item in enums.HResult} == {item.name: results[item.name] for item in enums.HResult}
+    assert {item.name: int(item) for item in HResult} == {item.name: results[item.name] for item in HResult}
     constants = facts.enums()["constants"]
     assert constants["DML_TENSOR_DIMENSION_COUNT_MAX1"] == tensors.MAX_DIMENSION_COUNT
     assert constants["DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT"] == tensors.MINIMUM_BUFFER_ALIGNMENT

@@ -13,7 +13,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy import x
-from dmlpy.x import kept_descs
+from dmlpy.x import desc_cache
 from tests.support.tolerance import assert_close
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -360,7 +360,7 @@ def test_a_policy_of_ones_own() -> None:
 
 
 def desc_of(expression: Any) -> Any:
-    return expression._end.source.desc
+    return expression._ref.producer.desc
 
 
 def test_equal_calls_have_one_desc() -> None:
@@ -390,6 +390,6 @@ def test_layouts_of_equal_calls_follow_the_policy() -> None:
 
 def test_many_different_calls_are_not_all_remembered() -> None:
     data = x.input("data", [2, 3])
-    for step in range(kept_descs._MOST_KEPT + 5):
+    for step in range(desc_cache._MAX_CACHED + 5):
         assert desc_of(x.activation_elu(data, alpha=float(step))).alpha == step
-    assert 0 < kept_descs._made.cache_info().currsize <= kept_descs._MOST_KEPT
+    assert 0 < desc_cache._build.cache_info().currsize <= desc_cache._MAX_CACHED

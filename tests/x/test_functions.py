@@ -19,7 +19,7 @@ from tests.support.expression_calls import call_of, inputs_of
 from tests.support.operator_types import of_all_types
 from tests.support.random_inputs import random_inputs
 
-KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.beyond_directml}
+KINDS = {kind.short_name(): kind for kind in OPERATORS.values() if not kind.is_extension}
 
 
 def test_every_operator_has_a_function() -> None:

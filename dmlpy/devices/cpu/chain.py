@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dmlpy.devices.cpu.elementwise.program import Program
 from dmlpy.devices.cpu.elementwise.translation import translate, why_untranslated
 from dmlpy.devices.cpu.plans import plan, why_no_kernels
-from dmlpy.devices.graphs.chain_desc import ChainDesc
+from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -19,12 +19,12 @@ def is_link(desc: OperatorDesc) -> bool:
     return why_no_kernels() is None and why_untranslated(desc) is None
 
 
-@plan(ChainDesc)
-def chain_plan(desc: ChainDesc) -> ElementsPlan:
+@plan(ElementwiseGroupDesc)
+def chain_plan(desc: ElementwiseGroupDesc) -> ElementsPlan:
     from dmlpy.devices.cpu.elementwise.plan import ElementsPlan
 
     program, values = Program(len(desc.input_tensors)), list(range(len(desc.input_tensors)))
-    for link in desc.links:
+    for link in desc.nodes:
         values.append(translate(link.desc, program, {place: values[number] for place, number in link.reads}))
     inputs = [(f"input_tensors[{number}]", tensor) for number, tensor in enumerate(desc.input_tensors)]
     return ElementsPlan(program, inputs, ("output_tensor", desc.output_tensor))

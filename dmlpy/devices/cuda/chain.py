@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
 from dmlpy.devices.cuda.functors import Applied, Chained, Functor
 from dmlpy.devices.cuda.plans import Target, plan, plan_of
-from dmlpy.devices.graphs.chain_desc import ChainDesc
+from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
@@ -28,14 +28,14 @@ def element_step(desc: OperatorDesc, own: Plan | None) -> Elementwise | None:
     return step if all(tensor.sizes == step.sizes for tensor in tensors.values()) else None
 
 
-@plan(ChainDesc)
-def chain_plan(desc: ChainDesc, target: Target) -> ElementsPlan:
+@plan(ElementwiseGroupDesc)
+def chain_plan(desc: ElementwiseGroupDesc, target: Target) -> ElementsPlan:
     inputs: dict[View, int] = {}
     read_as: dict[tuple[int, str], str] = {}
     """How each value is spelled, by its number and the type that it is read as."""
     steps = []
     count = len(desc.input_tensors)
-    for link in desc.links:
+    for link in desc.nodes:
         step, reads = element_step(link.desc, plan_of(link.desc, target)), dict(link.reads)
         assert step is not None, "a chain is made of such operators"
         for view in step.inputs:

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.synchronous import hint
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dmlpy.description.enums import HResult
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:

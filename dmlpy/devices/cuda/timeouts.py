@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.enums import HResult
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:

@@ -1,21 +1,21 @@
 """Graphs on devices: their memory is planned, activations and element-wise nodes are fused, views are not copied.
 
-`compiled.py` has what users hold. `Wiring` is the graph as it is run; `fusion.py`, `chains.py` and `layout.py` change it. `ordering.py`
-orders the nodes, `memory.py` plans the block of memory, and `Program` holds the result; `packing.py` and `dispatch.py` run it.
+`compiled.py` has what users hold. `ir.py` is the graph as it is run: the files `*_fusion.py` change it, and `buffers.py` puts values into
+the memory of others. `scheduler.py` orders the nodes, `memory_planner.py` plans the block of memory, and `program.py` holds the result;
+`packing.py` and `dispatch.py` run it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.graphs.activation_fusion import fused
-from dmlpy.devices.graphs.buffers import Layout
-from dmlpy.devices.graphs.compiled import CompiledGraph
+from dmlpy.devices.graphs.activation_fusion import fuse_activations
+from dmlpy.devices.graphs.buffers import BufferAssignment
+from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.graphs.dispatch import GraphDispatch
-from dmlpy.devices.graphs.elementwise_fusion import chained
-from dmlpy.devices.graphs.ir import Wiring
-from dmlpy.devices.graphs.normalization_fusion import normalized
-from dmlpy.devices.graphs.prepared import PreparedGraph
+from dmlpy.devices.graphs.elementwise_fusion import fuse_elementwise
+from dmlpy.devices.graphs.ir import GraphIR
+from dmlpy.devices.graphs.normalization_fusion import fuse_normalizations
 from dmlpy.devices.graphs.program import program_of
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from dmlpy.devices.device import Device
     from dmlpy.devices.operator import CompiledOperator
 
-__all__ = ["CompiledGraph", "GraphDispatch", "PreparedGraph", "Wiring", "compile_wiring"]
+__all__ = ["CompiledGraph", "GraphDispatch", "GraphIR", "PreparedGraph", "compile_ir"]
 
 
-def compile_wiring(
-    wiring: Wiring,
+def compile_ir(
+    ir: GraphIR,
     device: Device,
     feature_level: FeatureLevel,
     flags: ExecutionFlags,
@@ -41,22 +41,22 @@ def compile_wiring(
     """Plans a graph whose nodes all have plans.
 
     Args:
-        wiring: the graph's.
+        ir: the graph's.
         device: where it runs.
         feature_level: the cap that the nodes are checked against.
         flags: the execution flags.
         compile_node: plans a desc for the device, level and flags. What it refuses is not fused and no view.
         fuse: whether normalizations and activations are moved into the operators before them, and element-wise nodes run as one kernel.
     """
-    whole = wiring
+    whole = ir
     if fuse:
-        whole = fused(normalized(wiring, compile_node), compile_node)
-        whole = chained(whole, lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
-    program = program_of(whole, Layout(whole, compile_node), compile_node)
+        whole = fuse_activations(fuse_normalizations(ir, compile_node), compile_node)
+        whole = fuse_elementwise(whole, lambda desc: device.is_element_wise(desc, compile_node(desc)._plan), compile_node)
+    program = program_of(whole, BufferAssignment(whole, compile_node), compile_node)
     for operator in program.operators:
         operator._plan.load()
 
     def traced() -> CompiledGraph:
-        return compile_wiring(wiring.with_all_outputs(), device, feature_level, flags, compile_node, fuse=False)
+        return compile_ir(ir.with_all_outputs(), device, feature_level, flags, compile_node, fuse=False)
 
-    return CompiledGraph(wiring.graph, program, device, feature_level, flags, fuse=fuse, traced=traced)
+    return CompiledGraph(ir.graph, program, device, feature_level, flags, fuse=fuse, traced=traced)

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.graphs.ir import Source, Wiring
+    from dmlpy.devices.graphs.ir import GraphIR, Source
 
 OUTPUT = "output_tensor"
 """The output that a fused activation is applied to."""
 
 
-def fused(wiring: Wiring, compile_node: Callable[[OperatorDesc], object]) -> Wiring:
-    """The wiring with each activation in the node that it reads, where nothing else reads that node's result.
+def fuse_activations(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> GraphIR:
+    """The IR with each activation in the node that it reads, where nothing else reads that node's result.
 
     Args:
-        wiring: a graph's.
+        ir: a graph's.
         compile_node: compiles a desc. A desc that it refuses, for the feature level or the device, stays as it was.
     """
-    # Each is judged by the wiring as it was: an activation takes the place of no other one's writer, so none depends on another.
+    # Each is judged by the IR as it was: an activation takes the place of no other one's writer, so none depends on another.
     found = [
         fusion
-        for index in wiring.order()
-        if isinstance(wiring.operators[index], FusableDesc) and (fusion := _into_writer(wiring, index, compile_node)) is not None
+        for index in ir.order()
+        if isinstance(ir.operators[index], FusableDesc) and (fusion := _into_writer(ir, index, compile_node)) is not None
     ]
-    return joined(wiring, found) if found else wiring
+    return replace_fused(ir, found) if found else ir
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,18 @@ class Fusion:
     places: Mapping[str, str] = field(default_factory=dict)
 
 
-def _into_writer(wiring: Wiring, index: int, compile_node: Callable[[OperatorDesc], object]) -> Fusion | None:
+def _into_writer(ir: GraphIR, index: int, compile_node: Callable[[OperatorDesc], object]) -> Fusion | None:
     """One activation in the node that it reads, or None if it cannot be there."""
-    activation = wiring.operators[index]
+    activation = ir.operators[index]
     tensors = activation.tensors()
     if tensors.keys() != {"input_tensor", OUTPUT} or movements(activation):
         return None
-    source = wiring.reads[index, "input_tensor"]
+    source = ir.reads[index, "input_tensor"]
     writer = source[0]
-    if writer is None or writer not in wiring.operators or len(wiring.readers[source]) > 1 or source in wiring.given:
+    if writer is None or writer not in ir.operators or len(ir.readers[source]) > 1 or source in ir.given:
         return None
-    desc, written = _with_fused_activation(wiring.operators[writer]), wiring.tensors[source]
-    if wiring.written[source] != OUTPUT or getattr(desc, "fused_activation", activation) is not None:
+    desc, written = _with_fused_activation(ir.operators[writer]), ir.tensors[source]
+    if ir.written[source] != OUTPUT or getattr(desc, "fused_activation", activation) is not None:
         return None
     given, output = tensors["input_tensor"], tensors[OUTPUT]
     if given.dimension_count != written.dimension_count and "axes" in type(activation).model_fields:
@@ -95,17 +95,17 @@ def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
     return desc
 
 
-def joined(wiring: Wiring, found: Sequence[Fusion]) -> Wiring:
-    """The wiring in which writers compute what their activations did."""
+def replace_fused(ir: GraphIR, found: Sequence[Fusion]) -> GraphIR:
+    """The IR in which writers compute what their activations did."""
     gone = {fusion.index: fusion for fusion in found}
     whole = {fusion.writer: fusion.whole for fusion in found}
-    results: dict[Source, Source] = {(fusion.index, 0): wiring.reads[fusion.index, "input_tensor"] for fusion in found}
-    operators = {node: whole.get(node, desc) for node, desc in wiring.operators.items() if node not in gone}
-    reads = {use: results.get(value, value) for use, value in wiring.reads.items() if use[0] not in gone}
+    results: dict[Source, Source] = {(fusion.index, 0): ir.reads[fusion.index, "input_tensor"] for fusion in found}
+    operators = {node: whole.get(node, desc) for node, desc in ir.operators.items() if node not in gone}
+    reads = {use: results.get(value, value) for use, value in ir.reads.items() if use[0] not in gone}
     for own in found:
-        reads |= {(own.writer, place): wiring.reads[own.index, before] for before, place in own.places.items()}
-    outputs = {name: results.get(value, value) for name, value in wiring.outputs.items()}
+        reads |= {(own.writer, place): ir.reads[own.index, before] for before, place in own.places.items()}
+    outputs = {name: results.get(value, value) for name, value in ir.outputs.items()}
     # Callers bind what the activation gave, though the writer may have more leading dimensions.
-    declared = {name: gone[value[0]].output for name, value in wiring.outputs.items() if value[0] in gone} | dict(wiring.declared)
-    joined = dict(wiring.fused) | {fusion.writer: (*wiring.fused.get(fusion.writer, ()), fusion.index) for fusion in found}
-    return replace(wiring, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=joined)
+    declared = {name: gone[value[0]].output for name, value in ir.outputs.items() if value[0] in gone} | dict(ir.declared)
+    fused = dict(ir.fused) | {fusion.writer: (*ir.fused.get(fusion.writer, ()), fusion.index) for fusion in found}
+    return replace(ir, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=fused)

@@ -1,4 +1,4 @@
-"""`Layout`: which values of a graph lie in the memory of others, so that fewer are copied and fewer need memory."""
+"""`BufferAssignment`: which values of a graph lie in the memory of others, so that fewer are copied and fewer need memory."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.graphs.ir import Wiring
+    from dmlpy.devices.graphs.ir import GraphIR
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferView:
     """Where a value lies.
 
     Attributes:
-        root: the value in whose memory it was put. That one may have been put into another one's since: `Layout.root` tells.
+        root: the value in whose memory it was put. That one may have been put into another one's since: `BufferAssignment.root` tells.
         first: the element of that memory where it begins.
         strides: its strides there, in elements.
     """
@@ -37,45 +37,45 @@ class Place:
     strides: tuple[int, ...]
 
 
-class Layout:
+class BufferAssignment:
     """The places of all values of a graph. A value lies in memory of its own until it is put into that of another one.
 
     Attributes:
-        wiring: the graph.
+        ir: the graph.
         views: the nodes that need not run, since what they give lies within what they read, or the other way round.
         in_place: the nodes that write to the memory of an input: none before `in_order`.
         order: the nodes that run, in order.
 
     Args:
-        wiring: the graph.
+        ir: the graph.
         compile_node: compiles a desc; what it refuses is not used.
     """
 
-    def __init__(self, wiring: Wiring, compile_node: Callable[[OperatorDesc], object]) -> None:
-        self.wiring = wiring
+    def __init__(self, ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> None:
+        self.ir = ir
         self.views: list[int] = []
         self.in_place: list[int] = []
-        self.order = wiring.order()
+        self.order = ir.order()
         self._compile = compile_node
-        self._places: dict[Source, Place] = {}
+        self._places: dict[Source, BufferView] = {}
         self._members: dict[Source, dict[Source, None]] = {}
         """The values that views put into the memory of another one, by that one."""
         self._replaced: dict[Source, Source] = {}
         """The values that were overwritten, each with the one in whose memory it lies then: that one, or what has overwritten it since."""
-        self._reached: dict[Source, int] = {}
-        """What `reached` has found; of a value that was written in place with all that lay in its memory before."""
+        self._extents: dict[Source, int] = {}
+        """What `extent` has found; of a value that was written in place with all that lay in its memory before."""
         self._skipped: set[int] = set()
         """The same as `views`."""
-        self._room = _rooms(wiring)
+        self._room = _rooms(ir)
         for index in self.order:
             self._try_view(index)
         self.order = tuple(index for index in self.order if index not in self._skipped)
 
-    def in_order(self, order: tuple[int, ...]) -> Layout:
+    def in_order(self, order: tuple[int, ...]) -> BufferAssignment:
         """The same views, with the nodes in an order, and those in place that can be then."""
         found = copy(self)
         found.order, found.in_place = order, []
-        found._places, found._replaced, found._reached = dict(self._places), {}, dict(self._reached)
+        found._places, found._replaced, found._extents = dict(self._places), {}, dict(self._extents)
         found._write_in_place()
         return found
 
@@ -104,19 +104,19 @@ class Layout:
 
     def written(self, source: Source) -> tuple[Source, int, TensorDesc]:
         """How the value of a node is written, as `read`."""
-        desc, place = self.wiring.tensors[source], self._places.get(source)
+        desc, place = self.ir.tensors[source], self._places.get(source)
         return (source, 0, desc) if place is None else (self._last(place.root), _byte(desc, place.first), _strided(desc, place.strides))
 
     def desc(self, index: int) -> OperatorDesc:
         """The desc of a node with the layouts in which it reads and writes."""
         return self._desc(index, self._places)
 
-    def _read(self, use: Use, places: Mapping[Source, Place]) -> tuple[Source, int, TensorDesc] | None:
-        source, tensor = self.wiring.reads[use], self.wiring.seen(use)
+    def _read(self, use: Use, places: Mapping[Source, BufferView]) -> tuple[Source, int, TensorDesc] | None:
+        source, tensor = self.ir.reads[use], self.ir.seen(use)
         place = places.get(source)
         if place is None:
             return source, 0, tensor
-        written = self.wiring.tensors[source]
+        written = self.ir.tensors[source]
         if tensor.data_type.bits != written.data_type.bits:
             return None
         moved = moved_strides(written, place.strides, tensor)
@@ -124,8 +124,8 @@ class Layout:
             return None
         return self._last(place.root), _byte(tensor, place.first + moved[0]), _strided(tensor, moved[1])
 
-    def _desc(self, index: int, places: Mapping[Source, Place]) -> OperatorDesc:
-        desc = self.wiring.operators[index]
+    def _desc(self, index: int, places: Mapping[Source, BufferView]) -> OperatorDesc:
+        desc = self.ir.operators[index]
         changed: dict[str, TensorDesc] = {}
         for slot in desc.slots():
             if slot.tensor is None:
@@ -145,14 +145,14 @@ class Layout:
 
     def _try_view(self, index: int) -> None:
         """Lets a node that only moves elements not run, if its readers or writers can do without."""
-        parts = movements(self.wiring.operators[index])
+        parts = movements(self.ir.operators[index])
         if not parts:
             return
-        tensors = self.wiring.operators[index].tensors()
-        values = {slot.place: (index, at) for at, slot in enumerate(self.wiring.operators[index].output_slots())}
+        tensors = self.ir.operators[index].tensors()
+        values = {slot.place: (index, at) for at, slot in enumerate(self.ir.operators[index].output_slots())}
         outputs = [values[part.output] for part in parts]
         if all(_fits(tensors[part.output], tensors[part.input]) for part in parts) and not any(
-            output in self.wiring.given or output in self.wiring.uncovered for output in outputs
+            output in self.ir.given or output in self.ir.uncovered for output in outputs
         ):
             within = [self._within_input(index, part) for part in parts]
             if all(place is not None for place in within) and self._accept(
@@ -160,26 +160,26 @@ class Layout:
             ):
                 return
         whole = all(_fits(tensors[part.input], tensors[part.output]) for part in parts)
-        if whole and len(set(outputs)) == 1 and outputs[0] not in self.wiring.uncovered:
+        if whole and len(set(outputs)) == 1 and outputs[0] not in self.ir.uncovered:
             self._try_within_output(index, parts, outputs[0])
 
-    def _within_input(self, index: int, part: Movement) -> Place | None:
+    def _within_input(self, index: int, part: Movement) -> BufferView | None:
         """The place of an output within the memory of the input that it is taken from."""
         use = (index, part.input)
         root, byte, tensor = self.read(use)
-        if self.wiring.reads[use] in self.wiring.uncovered:
+        if self.ir.reads[use] in self.ir.uncovered:
             return None
         strides = tensor.element_strides
         first = _element(tensor, byte) + sum(start * stride for start, stride in zip(part.starts, strides, strict=True))
-        return Place(root, first, tuple(step * stride for step, stride in zip(part.steps, strides, strict=True)))
+        return BufferView(root, first, tuple(step * stride for step, stride in zip(part.steps, strides, strict=True)))
 
     def _try_within_output(self, index: int, parts: Iterable[Movement], output: Source) -> None:
         """Lets those who write the inputs of a node write into the memory of its output."""
         root, byte, tensor = self.written(output)
-        found: dict[Source, Place] = {}
+        found: dict[Source, BufferView] = {}
         for part in parts:
             use = (index, part.input)
-            source, seen = self.wiring.reads[use], self.wiring.seen(use)
+            source, seen = self.ir.reads[use], self.ir.seen(use)
             if not self._can_move(source) or source in found or seen.overlaps_itself() or _repeats(seen):
                 return
             strides = tensor.element_strides
@@ -187,44 +187,39 @@ class Layout:
             begin = self._as_written(source, seen, first, strides)
             if begin is None:
                 return
-            found[source] = Place(root, *begin)
+            found[source] = BufferView(root, *begin)
         moved = dict(found)
         for source, place in found.items():
             for member in self._members.get(source, ()):
-                inner, outer, tensor = self._places[member], self.wiring.tensors[source], self.wiring.tensors[member]
+                inner, outer, tensor = self._places[member], self.ir.tensors[source], self.ir.tensors[member]
                 moved_to = moved_strides(outer, place.strides, (tensor.sizes, inner.strides), inner.first)
                 if moved_to is None or tensor.data_type.bits != outer.data_type.bits:
                     return
-                moved[member] = Place(root, place.first + moved_to[0], moved_to[1])
+                moved[member] = BufferView(root, place.first + moved_to[0], moved_to[1])
         self._accept(index, moved)
 
     def _can_move(self, source: Source) -> bool:
         """Whether a value can be written elsewhere than to memory of its own."""
-        return (
-            source in self.wiring.tensors
-            and source not in self._places
-            and source not in self.wiring.given
-            and source not in self.wiring.uncovered
-        )
+        return source in self.ir.tensors and source not in self._places and source not in self.ir.given and source not in self.ir.uncovered
 
     def _as_written(self, source: Source, seen: TensorDesc, first: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
         """The first element and the strides of a value whose reader's elements are to lie at other strides; None if no strides tell."""
-        written = self.wiring.tensors[source]
+        written = self.ir.tensors[source]
         if written.element_count != seen.element_count or written.data_type.bits != seen.data_type.bits:
             return None
         moved = moved_strides(seen, strides, written)
         return None if moved is None else (first + moved[0], moved[1])
 
-    def _accept(self, index: int, changed: Mapping[Source, Place]) -> bool:
+    def _accept(self, index: int, changed: Mapping[Source, BufferView]) -> bool:
         """Takes over new places and leaves a node out, if all that read and write there can be compiled so."""
         places = ChainMap(dict(changed), self._places)
         for source, place in changed.items():
-            tensor = self.wiring.tensors[source]
+            tensor = self.ir.tensors[source]
             if _byte(tensor, place.first) % max(1, tensor.guaranteed_base_offset_alignment):
                 return False
-        concerned = {source[0] for source in changed} | {node for source in changed for node, _ in self.wiring.readers.get(source, ())}
+        affected_steps = {source[0] for source in changed} | {node for source in changed for node, _ in self.ir.readers.get(source, ())}
         try:
-            for node in concerned:
+            for node in affected_steps:
                 if node is not None and node != index and node not in self._skipped:
                     self._compile(self._desc(node, places))
         except (CompileError, DescError, DeviceError):
@@ -244,7 +239,7 @@ class Layout:
         """Lets nodes write to the memory of an input that nobody reads later, where both have the same layout."""
         steps = {index: step for step, index in enumerate(self.order)}
         last_read: dict[Source, int] = {}
-        for (node, _), source in self.wiring.reads.items():
+        for (node, _), source in self.ir.reads.items():
             if node in steps:
                 root = self.root(source)
                 last_read[root] = max(last_read.get(root, 0), steps[node])
@@ -258,46 +253,46 @@ class Layout:
 
     def outputs(self, index: int) -> tuple[Source, ...]:
         """The values that a node writes."""
-        slots = enumerate(self.wiring.operators[index].output_slots())
+        slots = enumerate(self.ir.operators[index].output_slots())
         return tuple((index, at) for at, slot in slots if slot.tensor is not None)
 
     def replaceable(self, index: int, output: Source) -> Iterable[Source]:
         """Values in memory of the graph that a node may overwrite with an output as far as their layout is concerned."""
-        if output in self._places or output in self.wiring.uncovered or not type(self.wiring.operators[index]).in_place:
+        if output in self._places or output in self.ir.uncovered or not type(self.ir.operators[index]).in_place:
             return
-        desc, written = self.wiring.operators[index], self.wiring.tensors[output]
+        desc, written = self.ir.operators[index], self.ir.tensors[output]
         uses = [(index, slot.place) for slot in desc.input_slots() if slot.tensor is not None]
         read = {use: self.read(use) for use in uses}
         for root, byte, tensor in read.values():
             alike = (tensor.sizes, tensor.data_type) == (written.sizes, written.data_type) and same_layout(written, tensor.element_strides)
             others = [seen for use, seen in read.items() if seen[0] == root and (seen[1] != byte or seen[2] != tensor)]
-            if not alike or byte or others or root not in self.wiring.tensors or root[0] == index:
+            if not alike or byte or others or root not in self.ir.tensors or root[0] == index:
                 continue
-            if not self._is_kept(root) and self.reached(root) <= self._room.get(output, inf):
+            if not self._is_kept(root) and self.extent(root) <= self._room.get(output, inf):
                 yield root
 
     def _is_kept(self, root: Source) -> bool:
         """Whether something in the memory of a value is still needed when all nodes have read it. What was overwritten there was not."""
-        return any(member in self.wiring.given or member in self.wiring.uncovered for member in self._own(root))
+        return any(member in self.ir.given or member in self.ir.uncovered for member in self._own(root))
 
     def _own(self, root: Source) -> tuple[Source, ...]:
         """A value and its views; without what it has overwritten."""
         return (root, *self._members.get(root, ()))
 
-    def reached(self, root: Source) -> int:
+    def extent(self, root: Source) -> int:
         """The bytes of a value's memory that anything in it reaches, readers included."""
-        if root not in self._reached:
-            self._reached[root] = self._reached_by(self._own(root))
-        return self._reached[root]
+        if root not in self._extents:
+            self._extents[root] = self._extent_of(self._own(root))
+        return self._extents[root]
 
-    def _reached_by(self, members: Iterable[Source]) -> int:
+    def _extent_of(self, members: Iterable[Source]) -> int:
         """The bytes of the memory of values that they or their readers reach."""
         found = 0
         for member in members:
-            if member in self.wiring.tensors:
+            if member in self.ir.tensors:
                 _, byte, tensor = self.written(member)
                 found = max(found, byte + tensor.extent_in_bytes)
-            for use in self.wiring.readers.get(member, ()):
+            for use in self.ir.readers.get(member, ()):
                 if use[0] not in self._skipped:
                     _, byte, tensor = self.read(use)
                     found = max(found, byte + tensor.extent_in_bytes)
@@ -305,16 +300,16 @@ class Layout:
 
     def _overwrite(self, source: Source, output: Source) -> None:
         """Puts all that lies in the memory of one value into that of another one, byte by byte at the same place."""
-        self._reached[output] = max(self.reached(output), self.reached(source))
-        self._places[source] = Place(output, 0, self.wiring.tensors[source].element_strides)
+        self._extents[output] = max(self.extent(output), self.extent(source))
+        self._places[source] = BufferView(output, 0, self.ir.tensors[source].element_strides)
         self._replaced[source] = output
 
 
-def _rooms(wiring: Wiring) -> dict[Source, int]:
+def _rooms(ir: GraphIR) -> dict[Source, int]:
     """The bytes of the memory that the caller binds for a value; what is no output of the graph has any number of them."""
     found: dict[Source, int] = {}
-    for name, source in wiring.outputs.items():
-        found[source] = min(wiring.bound_outputs[name].extent_in_bytes, found.get(source, wiring.bound_outputs[name].extent_in_bytes))
+    for name, source in ir.outputs.items():
+        found[source] = min(ir.bound_outputs[name].extent_in_bytes, found.get(source, ir.bound_outputs[name].extent_in_bytes))
     return found
 
 

@@ -1,4 +1,4 @@
-"""`CompiledGraph`: a checked graph, planned on a device."""
+"""`CompiledGraph`: a checked graph, planned on a device; and `PreparedGraph`, which has taken its owned inputs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import binding
-from dmlpy.devices.binding import Bound, KnownLayouts
+from dmlpy.devices.binding import BoundTensor, KnownLayouts
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.graphs.ir import NumberedInputs
 from dmlpy.devices.graphs.packing import Packing
-from dmlpy.devices.graphs.prepared import PreparedGraph
-from dmlpy.devices.pickling import host_bytes
-from dmlpy.devices.prepared import BindingProperties
+from dmlpy.devices.pickling import Bytes, Refused, host_bytes
+from dmlpy.devices.plan import BindingProperties
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import BindError, Problem
 from dmlpy.validation.tensor_arguments import in_order, named
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import ExecutionFlags, FeatureLevel
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.device import Device, Memory
-    from dmlpy.devices.graphs.program import Program
+    from dmlpy.devices.graphs.program import GraphProgram
     from dmlpy.devices.graphs.report import GraphReport
     from dmlpy.graphs import Graph
 
@@ -53,7 +52,7 @@ class CompiledGraph:
     def __init__(
         self,
         graph: Graph,
-        program: Program,
+        program: GraphProgram,
         device: Device,
         feature_level: FeatureLevel,
         flags: ExecutionFlags,
@@ -75,7 +74,7 @@ class CompiledGraph:
         self._constants = {
             source: device.upload(np.frombuffer(node.data, np.uint8), stream)
             for source in program.raw_constants
-            if (node := program.wiring.constant(source)) is not None
+            if (node := program.ir.constant(source)) is not None
         }
         self._packing = Packing(program, device, self.name)
         self._lock = threading.Lock()
@@ -84,17 +83,17 @@ class CompiledGraph:
     @cached_property
     def inputs(self) -> dict[str, TensorDesc]:
         """The inputs to bind, by name (`input_0`, ... if the graph has no names), without inputs that feed no node."""
-        return {name: tensor for name, (_, tensor) in self._program.wiring.inputs.items()}
+        return {name: tensor for name, (_, tensor) in self._program.ir.inputs.items()}
 
     @cached_property
     def outputs(self) -> dict[str, TensorDesc]:
         """The outputs, by name (`output_0`, ...)."""
-        return dict(self._program.wiring.bound_outputs)
+        return dict(self._program.ir.bound_outputs)
 
     @property
     def prepared_inputs(self) -> tuple[str, ...]:
         """The inputs that are flagged OWNED_BY_DML, which `prepare` takes, all at once, in the graph's order."""
-        return self._program.wiring.owned
+        return self._program.ir.owned
 
     @property
     def binding_properties(self) -> BindingProperties:
@@ -153,7 +152,7 @@ class CompiledGraph:
     ) -> Callable[[Memory | None], PreparedGraph]:
         """Checks what `prepare` takes, and returns the function that enqueues the work, with scratch for it or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
-        bound, wrong = self._place(given, wanted, self._input_order(), "input", handle if copy else None)
+        bound, wrong = self._bind_tensors(given, wanted, self._input_order(), "input", handle if copy else None)
         problems = wrong + problems
         area = None
         producers: list[int] = []
@@ -212,11 +211,11 @@ class CompiledGraph:
             BindError: inputs that do not fit.
         """
         traced = self._traced()
-        wiring = traced._program.wiring
+        ir = traced._program.ir
         found = traced._run(tensors if inputs is None else inputs, None, stream, copy=False, temporary=None).as_dict()
-        order = {index: step for step, index in enumerate(wiring.order())}
-        sources = sorted(wiring.tensors, key=lambda source: (order[source[0] or 0], source[1]))
-        return {label: found[f"{index}.{at}"] for (index, at), label in zip(sources, wiring.labels(sources), strict=True)}
+        order = {index: step for step, index in enumerate(ir.order())}
+        sources = sorted(ir.tensors, key=lambda source: (order[source[0] or 0], source[1]))
+        return {label: found[f"{index}.{at}"] for (index, at), label in zip(sources, ir.labels(sources), strict=True)}
 
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None, persistent: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches.
@@ -259,8 +258,8 @@ class CompiledGraph:
     ) -> GraphDispatch:
         """Binds as `bind` does; `problems` are those found so far, `producers` the streams that fill `persistent`."""
         wanted = {name: tensor for name, tensor in self.inputs.items() if name not in self.prepared_inputs}
-        bound, wrong = self._place(inputs, wanted, self._input_order(), "input")
-        written, wrong_outputs = self._place(outputs, self.outputs, list(self.outputs), "output")
+        bound, wrong = self._bind_tensors(inputs, wanted, self._input_order(), "input")
+        written, wrong_outputs = self._bind_tensors(outputs, self.outputs, list(self.outputs), "output")
         found, streams = [*problems, *wrong, *wrong_outputs], [*producers]
         scratch, wrong = self._scratch(temporary, streams)
         found = found + wrong or shared_memory(bound, written, _areas(scratch, persistent))
@@ -270,8 +269,8 @@ class CompiledGraph:
 
     def _dispatch(
         self,
-        bound: Sequence[Bound],
-        written: Sequence[Bound],
+        bound: Sequence[BoundTensor],
+        written: Sequence[BoundTensor],
         scratch: Memory | None,
         persistent: Memory | None,
         stream: int,
@@ -286,14 +285,16 @@ class CompiledGraph:
     def _run(self, tensors: Mapping[str, Any], persistent: Memory | None, stream: Any, *, copy: bool, temporary: Any) -> Outputs:
         handle = self.device.stream_handle(stream)
         copied_on = handle if copy else None
-        copied_back: list[tuple[np.ndarray[Any, Any], Bound]] = []
+        copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] = []
         results = {name: tensors.get(name) for name in self.outputs}
         given = {name: value for name, value in tensors.items() if name not in results}
         taken = set() if persistent is None else set(self.prepared_inputs)
         wanted = {name: tensor for name, tensor in self.inputs.items() if name not in taken}
-        bound, problems = self._place(given, wanted, self._input_order(), "input", copied_on)
+        bound, problems = self._bind_tensors(given, wanted, self._input_order(), "input", copied_on)
         passed = {name: value for name, value in results.items() if value is not None}
-        written, wrong = self._place(passed, {name: self.outputs[name] for name in passed}, list(passed), "output", copied_on, copied_back)
+        written, wrong = self._bind_tensors(
+            passed, {name: self.outputs[name] for name in passed}, list(passed), "output", copied_on, copied_back
+        )
         producers: list[int] = []
         scratch, wrong_scratch = self._scratch(temporary, producers)
         problems = problems + wrong + wrong_scratch or shared_memory(bound, written, _areas(scratch, persistent))
@@ -302,7 +303,7 @@ class CompiledGraph:
         absent = {name: self.outputs[name] for name, value in results.items() if value is None}
         made = self.device.outputs(absent, handle, f"outputs of {self.name}")
         results.update(made)
-        written += [binding.placed(self.device, name, absent[name], array) for name, array in made.items()]
+        written += [binding.bind_allocated(self.device, name, absent[name], array) for name, array in made.items()]
         binding.order_after_producers(self.device, [*bound, *written], handle, producers)
         if persistent is None and self.prepared_inputs:
             persistent = self._packing.pack([item for item in bound if item.name in self.prepared_inputs], None, handle)
@@ -342,21 +343,21 @@ class CompiledGraph:
     def _resource(self, name: str, value: Any, needed: int, producers: list[int]) -> tuple[tuple[int, int] | None, list[Problem]]:
         return binding.resource(self.device, name, value, needed, producers, self._program.alignment)
 
-    def _place(
+    def _bind_tensors(
         self,
         values: Values,
         wanted: Mapping[str, TensorDesc],
         order: Sequence[str],
         kind: Literal["input", "output"],
         copied_on: int | None = None,
-        copied_back: list[tuple[np.ndarray[Any, Any], Bound]] | None = None,
-    ) -> tuple[list[Bound], list[Problem]]:
+        copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] | None = None,
+    ) -> tuple[list[BoundTensor], list[Problem]]:
         """The memory of values; with `copied_on`, a stream, arrays in host memory are copied to the device.
 
         Of outputs in host memory, which have to be copied back, there is a list.
         """
         output = kind == "output"
-        found: list[Bound] = []
+        found: list[BoundTensor] = []
         given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
         problems += [self._unwanted(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
         for name, tensor in wanted.items():
@@ -367,14 +368,14 @@ class CompiledGraph:
             if host is not None and copied_on is not None:
                 wrong = binding.value_form_problems(name, tensor, host, output=output, copied=True)
                 memory = None if wrong else self.device.upload(binding.staged(tensor, None if output else host), copied_on)
-                place = None if memory is None else Bound(name, tensor, output, memory.pointer, memory)
-                if place is not None and copied_back is not None and output:
-                    copied_back.append((host, place))
+                item = None if memory is None else BoundTensor(name, tensor, output, memory.pointer, memory)
+                if item is not None and copied_back is not None and output:
+                    copied_back.append((host, item))
             else:
                 known = self._layouts[name]
-                place, wrong = binding.place(self.device, name, tensor, given[name], output=output, known=known)
+                item, wrong = binding.bind_tensor(self.device, name, tensor, given[name], output=output, known=known)
             problems += wrong
-            found += [place] if place else []
+            found += [item] if item else []
         return found, problems
 
     def _unwanted(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
@@ -397,6 +398,91 @@ class CompiledGraph:
 
     def __repr__(self) -> str:
         return f"<graph of {len(self.graph.nodes)} nodes compiled for {self.device.name} at feature level {self.feature_level}>"
+
+
+class PreparedGraph:
+    """A compiled graph that has taken its owned inputs. Called and bound like the graph, without them. Immutable.
+
+    A pickle holds the graph's and, if it was prepared with `portable=True` or has no owned inputs, those inputs, which are packed anew
+    where it is loaded. Else it holds the packed bytes, and loading it raises `PickleError` where plans pack in another layout.
+
+    Attributes:
+        graph: the compiled graph.
+    """
+
+    def __init__(self, graph: CompiledGraph, memory: Memory, owned: Mapping[str, Bytes] | None = None) -> None:
+        self.graph = graph
+        self._memory, self._owned = memory, owned
+
+    @property
+    def device(self) -> Device:
+        return self.graph.device
+
+    @property
+    def inputs(self) -> dict[str, TensorDesc]:
+        """The inputs that are still to bind, by name."""
+        return {name: tensor for name, tensor in self.graph.inputs.items() if name not in self.graph.prepared_inputs}
+
+    @property
+    def outputs(self) -> dict[str, TensorDesc]:
+        """The outputs, by name."""
+        return self.graph.outputs
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        return self.graph.binding_properties
+
+    def explain_plan(self) -> GraphReport:
+        """Reports what `CompiledGraph.explain_plan` reports."""
+        return self.graph.explain_plan()
+
+    def shared_with(self, graph: CompiledGraph) -> PreparedGraph | None:
+        """Another graph, such as one for other sizes, prepared by the same memory; None if it is not known to pack it alike."""
+        layout = self.graph._packing.layout
+        alike = graph.device is self.device and layout is not None and layout == graph._packing.layout
+        return PreparedGraph(graph, self._memory, self._owned) if alike else None
+
+    def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
+        """Runs once, as `CompiledGraph.__call__` does, without the owned inputs."""
+        return self.graph._run(tensors, self._memory, stream, copy=copy, temporary=temporary)
+
+    def bind(self, inputs: Values, outputs: Values, temporary: Any = None) -> GraphDispatch:
+        """Binds memory for many dispatches, as `CompiledGraph.bind` does; in a list the owned inputs are None."""
+        return self.graph._bind(inputs, outputs, temporary, self._memory)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        packing = self.graph._packing
+        if self._owned is not None:
+            return _pack_again, (self.graph, self._owned)
+        return _restore_prepared, (self.graph, packing.packed_bytes(self._memory), packing.fingerprint())
+
+    def __copy__(self) -> PreparedGraph:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PreparedGraph:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<graph of {len(self.graph.graph.nodes)} nodes prepared for {self.device.name}>"
+
+
+def _restore_prepared(graph: CompiledGraph | Refused, packed: Bytes, fingerprint: bytes) -> PreparedGraph | Refused:
+    """Restores a prepared graph from a pickle with packed bytes."""
+    if isinstance(graph, Refused):
+        return graph
+    return PreparedGraph(graph, graph._packing.restored(packed, fingerprint))
+
+
+def _pack_again(graph: CompiledGraph | Refused, owned: Mapping[str, Bytes]) -> PreparedGraph | Refused:
+    """Restores a prepared graph from a pickle with its owned inputs."""
+    if isinstance(graph, Refused):
+        return graph
+    device, handle = graph.device, graph.device.current_stream()
+    sources = {name: device.upload(data, handle) for name, data in owned.items()}
+    bound = [BoundTensor(name, graph.inputs[name], False, source.pointer, source) for name, source in sources.items()]
+    memory = graph._packing.pack(bound, None, handle)
+    device.synchronize(handle)  # dispatches may go into other streams
+    return PreparedGraph(graph, memory, owned)
 
 
 def _areas(temporary: Memory | None, persistent: Memory | None) -> dict[str, tuple[int, int]]:

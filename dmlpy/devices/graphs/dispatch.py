@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.device import Memory, no_memory
-from dmlpy.devices.dispatch import Limit, Rebindable, check_limits
+from dmlpy.devices.dispatch import Rebindable, ValueBound, check_value_bounds
 from dmlpy.devices.graphs.hazards import shared_memory
 from dmlpy.devices.plan import Joined, Launch, in_order
 from dmlpy.messages.naming import did_you_mean
@@ -18,10 +18,34 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from dmlpy.devices.binding import Bound
-    from dmlpy.devices.graphs.compiled import CompiledGraph
+    from dmlpy.description.enums import ExecutionFlags, FeatureLevel
+    from dmlpy.devices.binding import BoundTensor, KnownLayouts
+    from dmlpy.devices.device import Device
     from dmlpy.devices.graphs.ir import Source
-    from dmlpy.devices.graphs.program import Copy, Step
+    from dmlpy.devices.graphs.program import Copy, GraphProgram, NodeStep
+    from dmlpy.devices.graphs.report import GraphReport
+    from dmlpy.devices.plan import BindingProperties
+    from dmlpy.graphs import Graph
+
+
+class DispatchedGraph(Protocol):
+    """What a dispatch knows of its graph, which is a `CompiledGraph`."""
+
+    graph: Graph
+    device: Device
+    feature_level: FeatureLevel
+    flags: ExecutionFlags
+    name: str
+    _program: GraphProgram
+    _layouts: dict[str, KnownLayouts]
+
+    @property
+    def prepared_inputs(self) -> tuple[str, ...]: ...
+
+    @property
+    def binding_properties(self) -> BindingProperties: ...
+
+    def explain_plan(self) -> GraphReport: ...
 
 
 class GraphDispatch(Rebindable):
@@ -45,9 +69,9 @@ class GraphDispatch(Rebindable):
 
     def __init__(
         self,
-        graph: CompiledGraph,
-        inputs: Sequence[Bound],
-        outputs: Sequence[Bound],
+        graph: DispatchedGraph,
+        inputs: Sequence[BoundTensor],
+        outputs: Sequence[BoundTensor],
         constants: Mapping[Source, Memory],
         scratch: Memory,
         persistent: Memory | None,
@@ -71,8 +95,8 @@ class GraphDispatch(Rebindable):
         self._launches: Joined | None = None
         self._launched_at: dict[str, int] = {}
         """The addresses of the tensors that these launches are for, by name."""
-        self._limits = self._limits_of(self._bases(self._bound))
-        self._make()
+        self._value_bounds = self._bounded_values(self._bases(self._bound))
+        self._build_first_launch()
 
     def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         known = {name: value for name, value in tensors.items() if name in self._bound}
@@ -84,22 +108,22 @@ class GraphDispatch(Rebindable):
         expected = f"one of {', '.join(self._bound)}"
         return Problem("bind.unknown", name, "not bound by this dispatch", expected, remedy=did_you_mean(name, self._bound))
 
-    def _hazards(self, bound: Mapping[str, Bound]) -> list[Problem]:
+    def _hazards(self, bound: Mapping[str, BoundTensor]) -> list[Problem]:
         items = bound.values()
         return shared_memory([item for item in items if not item.output], [item for item in items if item.output], self._areas)
 
-    def _change_limits(self, bound: Mapping[str, Bound]) -> None:
-        if self._limits:
-            self._limits = self._limits_of(self._bases(bound))
+    def _update_value_bounds(self, bound: Mapping[str, BoundTensor]) -> None:
+        if self._value_bounds:
+            self._value_bounds = self._bounded_values(self._bases(bound))
 
     def _enqueue(self, stream: int) -> None:
-        if self._limits:
-            check_limits(self._name, self._limits)
+        if self._value_bounds:
+            check_value_bounds(self._name, self._value_bounds)
         if self._waits:
             self._wait(stream)
-        (self._launch or self._ready())(stream)
+        (self._launch or self._rebuild_launch())(stream)
 
-    def _made(self) -> Launch:
+    def _build_launch(self) -> Launch:
         """All the work in one launch; that of steps whose memory has not changed stays as it is."""
         program, bound, launches = self._program, self._bound, self._launches
         bases = self._bases(bound)
@@ -109,13 +133,13 @@ class GraphDispatch(Rebindable):
             launches = self._device.joined([self._part_launch(at, bases, bound) for at in everything])
         else:
             changed = (name for name, item in bound.items() if self._launched_at[name] != item.pointer)
-            concerned = {at for name in changed for at in program.concerned.get(name, ())}
-            launches = launches.changed({at: self._part_launch(at, bases, bound) for at in concerned})
+            affected_steps = {at for name in changed for at in program.affected_steps.get(name, ())}
+            launches = launches.changed({at: self._part_launch(at, bases, bound) for at in affected_steps})
         self._launched_at = {name: item.pointer for name, item in bound.items()}
         self._launches = launches
         return self._whole(launches)
 
-    def _part_launch(self, at: int, bases: Mapping[Source, int], bound: Mapping[str, Bound]) -> Launch:
+    def _part_launch(self, at: int, bases: Mapping[Source, int], bound: Mapping[str, BoundTensor]) -> Launch:
         """The launch of a step, or of a copy behind them."""
         steps, copies = self._program.steps, self._program.copies
         if at < len(steps):
@@ -138,23 +162,23 @@ class GraphDispatch(Rebindable):
 
         return launch
 
-    def _bases(self, bound: Mapping[str, Bound]) -> dict[Source, int]:
+    def _bases(self, bound: Mapping[str, BoundTensor]) -> dict[Source, int]:
         """The address of each value that has memory of its own."""
         program = self._program
         bases = dict(self._fixed)
-        for name, (source, _) in program.wiring.inputs.items():
+        for name, (source, _) in program.ir.inputs.items():
             if name in bound:
                 bases[source] = bound[name].pointer
         for source, name in program.direct.items():
             bases[source] = bound[name].pointer
         return bases
 
-    def _step_launch(self, at: int, step: Step, bases: Mapping[Source, int]) -> Launch:
+    def _step_launch(self, at: int, step: NodeStep, bases: Mapping[Source, int]) -> Launch:
         pointers = {place: bases[root] + byte for place, (root, byte) in step.tensors.items()}
         scratch = self._scratch + self._program.scratch.get(at, 0)
         launch = step.operator._plan.bind(pointers, scratch, None if step.packed is None else self._packed + step.packed)
         if step.cleared:
-            clears = [self._clear(bases[source], self._program.layout.reached(source)) for source in step.cleared]
+            clears = [self._clear(bases[source], self._program.buffers.extent(source)) for source in step.cleared]
             launch = in_order([*clears, launch])
         return self._device.part(launch, lambda: self.graph.graph.label(step.node))
 
@@ -162,27 +186,27 @@ class GraphDispatch(Rebindable):
         clear = self._device.clear
         return lambda stream: clear(pointer, size, stream)
 
-    def _copy_launch(self, copy: Copy, bases: Mapping[Source, int], bound: Mapping[str, Bound]) -> Launch:
+    def _copy_launch(self, copy: Copy, bases: Mapping[Source, int], bound: Mapping[str, BoundTensor]) -> Launch:
         source, target, size, device = bases[copy.source], bound[copy.output].pointer, copy.desc.extent_in_bytes, self._device
         if copy.operator is None:
             return lambda stream: device.copy(target, source, size, stream)
         return copy.operator._plan.bind({"input_tensor": source, "output_tensor": target}, 0, None)
 
-    def _limits_of(self, bases: Mapping[Source, int]) -> list[tuple[Limit, np.ndarray[Any, Any]]]:
-        """The limits on values that exist before the graph runs, by their names in the graph."""
-        wiring = self._program.wiring
+    def _bounded_values(self, bases: Mapping[Source, int]) -> list[tuple[ValueBound, np.ndarray[Any, Any]]]:
+        """The bounds of values that exist before the graph runs, by their names in the graph, with the values."""
+        ir = self._program.ir
         if self._device.memory_kind != "cpu":
             return []
-        found: list[tuple[Limit, np.ndarray[Any, Any]]] = []
+        found: list[tuple[ValueBound, np.ndarray[Any, Any]]] = []
         for step in self._program.steps:
-            for limit in step.operator._limits:
-                source = wiring.reads[step.node, limit.name]
-                if source[0] is None or wiring.constant(source) is not None:
-                    root, byte = step.tensors[limit.name]
-                    held = step.operator.desc.tensors()[limit.name].memory
+            for value_bound in step.operator._value_bounds:
+                source = ir.reads[step.node, value_bound.name]
+                if source[0] is None or ir.constant(source) is not None:
+                    root, byte = step.tensors[value_bound.name]
+                    held = step.operator.desc.tensors()[value_bound.name].memory
                     values = array_at(bases[root] + byte, held.sizes, held.data_type.numpy, held.element_strides)
-                    name = wiring.value_label(source) if source[0] is None else self.graph.graph.label(source[0])
-                    found.append((replace(limit, name=name), values))
+                    name = ir.value_label(source) if source[0] is None else self.graph.graph.label(source[0])
+                    found.append((replace(value_bound, name=name), values))
         return found
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Makes one operator of element-wise nodes whose results nobody else reads, where the device runs such chains as one kernel."""
+"""Makes one operator of element-wise nodes whose results nobody else reads, where the device runs such groups as one kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import packed_strides, same_layout
-from dmlpy.devices.graphs.chain_desc import ChainDesc, Link
+from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc, GroupedOperator
 from dmlpy.devices.graphs.views import moved_strides, movements, with_ones
 from dmlpy.messages.problems import CompileError, DescError, DeviceError
 
@@ -16,45 +16,47 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.graphs.ir import Source, Use, Wiring
+    from dmlpy.devices.graphs.ir import GraphIR, Source, Use
 
-MOST_INPUTS = 12
-"""Tensors that a chain reads from memory, at most: each takes registers, and room among a kernel's parameters."""
-MOST_LINKS = 32
-"""Nodes of a chain, at most."""
+MAX_INPUTS = 12
+"""Tensors that a group reads from memory, at most: each takes registers, and room among a kernel's parameters."""
+MAX_GROUPED = 32
+"""Nodes of a group, at most."""
 _LONG = 16
 """Elements along an axis from which on it matters whether neighbours lie side by side."""
 
 
-def chained(wiring: Wiring, is_element_wise: Callable[[OperatorDesc], bool], compile_node: Callable[[OperatorDesc], object]) -> Wiring:
-    """The wiring with runs of element-wise nodes as one node each, in the place of the last of them.
+def fuse_elementwise(
+    ir: GraphIR, is_element_wise: Callable[[OperatorDesc], bool], compile_node: Callable[[OperatorDesc], object]
+) -> GraphIR:
+    """The IR with groups of element-wise nodes as one node each, in the place of the last of them.
 
     A node joins those that read its result if nobody else does, and if each of them reads each element of it once, in whatever order. So
     nothing is computed twice, but for values that are computed from nothing.
 
     Args:
-        wiring: a graph's.
-        is_element_wise: whether the device can make a desc part of a chain.
-        compile_node: compiles a desc. A chain that it refuses stays apart.
+        ir: a graph's.
+        is_element_wise: whether the device can make a desc part of a group.
+        compile_node: compiles a desc. A group that it refuses stays apart.
     """
-    free = {index for index, desc in wiring.operators.items() if _is_plain(desc) and is_element_wise(desc)}
-    found: list[_Chain] = []
-    # Each is judged by the wiring as it was: only the last node's result leaves a run, and is found where it was before.
-    for last in reversed(wiring.order()):
-        if last not in free or movements(wiring.operators[last]):
+    free = {index for index, desc in ir.operators.items() if _is_plain(desc) and is_element_wise(desc)}
+    found: list[_Group] = []
+    # Each is judged by the IR as it was: only the last node's result leaves a group, and is found where it was before.
+    for last in reversed(ir.order()):
+        if last not in free or movements(ir.operators[last]):
             continue  # a copy behind all others may be a view
-        run = _Run(wiring, last)
-        run.grow(free)
-        if len(run.members) == 1:
+        builder = _GroupBuilder(ir, last)
+        builder.grow(free)
+        if len(builder.members) == 1:
             continue
-        chain = run.chain()
+        group = builder.group()
         try:
-            compile_node(chain.whole)
+            compile_node(group.whole)
         except (CompileError, DescError, DeviceError):
             continue
-        free.difference_update(chain.nodes)
-        found.append(chain)
-    return _joined(wiring, found) if found else wiring
+        free.difference_update(group.nodes)
+        found.append(group)
+    return _replace_groups(ir, found) if found else ir
 
 
 def _is_plain(desc: OperatorDesc) -> bool:
@@ -64,37 +66,37 @@ def _is_plain(desc: OperatorDesc) -> bool:
 
 
 @dataclass(frozen=True)
-class _Chain:
+class _Group:
     """Nodes that run as one.
 
     Attributes:
-        nodes: in the order in which they run. The last one's result leaves the chain.
+        nodes: in the order in which they run. The last one's result leaves the group.
         whole: the operator of all.
         sources: what it reads, in the order of its inputs.
     """
 
     nodes: tuple[int, ...]
-    whole: ChainDesc
+    whole: ElementwiseGroupDesc
     sources: tuple[Source, ...]
 
 
 @dataclass
-class _Run:
+class _GroupBuilder:
     """Nodes that become one.
 
     Attributes:
-        wiring: of the graph before.
-        last: the node whose result leaves the run.
+        ir: of the graph before.
+        last: the node whose result leaves the group.
         members: the nodes, each with one of its readers; `last` with None.
     """
 
-    wiring: Wiring
+    ir: GraphIR
     last: int
     members: dict[int, Use | None] = field(default_factory=dict)
     _inputs: dict[Use, tuple[Source, tuple[int, ...]]] = field(default_factory=dict)
     """What is read from memory, by use, with its strides in the order of the result."""
     _straight: set[int] = field(default_factory=set)
-    """The members whose results have the sizes and the order of the run's result."""
+    """The members whose results have the sizes and the order of the group's result."""
 
     def grow(self, able: set[int]) -> None:
         """Takes in the nodes that can be, those next to the last one first."""
@@ -111,16 +113,16 @@ class _Run:
                     queue.append(source[0])
 
     def _takes(self, source: Source) -> bool:
-        """Adds the node that computes a value, if the run may have it."""
-        wiring, node = self.wiring, source[0]
+        """Adds the node that computes a value, if the group may have it."""
+        ir, node = self.ir, source[0]
         assert node is not None
-        readers = wiring.readers[source]
+        readers = ir.readers[source]
         outside = any(reader not in self.members for reader, _ in readers)
-        if outside or source in wiring.given or source in wiring.uncovered or not self._is_whole(source, readers):
+        if outside or source in ir.given or source in ir.uncovered or not self._is_whole(source, readers):
             return False
         self.members[node] = readers[0]
         own = self._read_by(node)
-        if own is not None and len(self.members) <= MOST_LINKS:
+        if own is not None and len(self.members) <= MAX_GROUPED:
             inputs = {use: read for use, read in self._inputs.items() if read[0] != source} | own
             if self._is_well_read(inputs):
                 self._inputs = inputs
@@ -131,9 +133,9 @@ class _Run:
         return False
 
     def _is_whole(self, source: Source, readers: tuple[Use, ...]) -> bool:
-        """Whether all readers find the elements of a value at the same places of the run's result, each element at one of them."""
-        written = self.wiring.tensors[source]
-        if any(self.wiring.seen(use).data_type.bits != written.data_type.bits for use in readers):
+        """Whether all readers find the elements of a value at the same places of the group's result, each element at one of them."""
+        written = self.ir.tensors[source]
+        if any(self.ir.seen(use).data_type.bits != written.data_type.bits for use in readers):
             return False
         if not any(True for _ in self._reads(source[0])):
             return True  # computed from nothing: it is the same everywhere
@@ -141,8 +143,8 @@ class _Run:
         return len(places) == 1 and None not in places
 
     def _in_result(self, source: Source, strides: tuple[int, ...], use: Use) -> tuple[int, ...] | None:
-        """The strides of something in the order of the run's result, given in that of a value, which a member reads."""
-        written, seen = self.wiring.tensors[source], self.wiring.seen(use)
+        """The strides of something in the order of the group's result, given in that of a value, which a member reads."""
+        written, seen = self.ir.tensors[source], self.ir.seen(use)
         if self._is_same_layout(source, use):
             return self._from(use[0], with_ones(written.sizes, strides))
         repeats = any(size > 1 and not stride for size, stride in zip(seen.sizes, seen.element_strides, strict=True))
@@ -155,27 +157,27 @@ class _Run:
 
     def _is_same_layout(self, source: Source, use: Use) -> bool:
         """Whether a value is read as it is written."""
-        written, seen = self.wiring.tensors[source], self.wiring.seen(use)
+        written, seen = self.ir.tensors[source], self.ir.seen(use)
         return written.sizes == seen.sizes and same_layout(written, seen.element_strides)
 
     def _from(self, node: int, strides: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The strides of what a member reads in the order of the run's result."""
+        """The strides of what a member reads in the order of the group's result."""
         use = self.members[node]
         if use is None:
             return strides
         if node in self._straight:
             return with_ones(self._result.sizes, strides)
-        return self._in_result(self.wiring.reads[use], strides, use)
+        return self._in_result(self.ir.reads[use], strides, use)
 
     def _reads(self, node: int | None) -> Iterator[tuple[Use, Source]]:
         assert node is not None
-        for slot in self.wiring.operators[node].input_slots():
+        for slot in self.ir.operators[node].input_slots():
             if slot.tensor is not None:
-                yield (node, slot.place), self.wiring.reads[node, slot.place]
+                yield (node, slot.place), self.ir.reads[node, slot.place]
 
     def _is_well_read(self, inputs: Mapping[Use, tuple[Source, tuple[int, ...]]]) -> bool:
-        """Whether the run reads no more tensors than it may, and at most one across the result."""
-        if len(set(inputs.values())) > MOST_INPUTS:
+        """Whether the group reads no more tensors than it may, and at most one across the result."""
+        if len(set(inputs.values())) > MAX_INPUTS:
             return False
         return len({source for source, strides in inputs.values() if any(strides[axis] > 1 for axis in self._fastest)}) <= 1
 
@@ -187,19 +189,19 @@ class _Run:
 
     @property
     def _result(self) -> TensorDesc:
-        return self.wiring.tensors[self.last, 0]
+        return self.ir.tensors[self.last, 0]
 
     def _read_by(self, node: int) -> dict[Use, tuple[Source, tuple[int, ...]]] | None:
         """What a member reads, by use, with its strides in the order of the result; None if no strides tell."""
         found: dict[Use, tuple[Source, tuple[int, ...]]] = {}
         for use, source in self._reads(node):
-            strides = self._from(node, self.wiring.seen(use).element_strides)
+            strides = self._from(node, self.ir.seen(use).element_strides)
             if strides is None:
                 return None
             found[use] = source, strides
         return found
 
-    def chain(self) -> _Chain:
+    def group(self) -> _Group:
         """All members as one operator."""
         nodes = self._nodes()
         sizes = self._result.sizes
@@ -210,32 +212,32 @@ class _Run:
                 if use in self._inputs:
                     source, strides = self._inputs[use]
                     given = None if strides == packed_strides(sizes) else strides
-                    seen = self.wiring.seen(use).replace(sizes=sizes, strides=given, total_tensor_size_in_bytes=None)
+                    seen = self.ir.seen(use).replace(sizes=sizes, strides=given, total_tensor_size_in_bytes=None)
                     numbers[use] = inputs.setdefault((source, seen), len(inputs))
-        links = []
+        operators = []
         for at, node in enumerate(nodes):
             reads = []
             for use, source in self._reads(node):
                 inner = source[0]
                 reads.append((use[1], numbers[use if inner is None or use in numbers else inner]))
             numbers[node] = len(inputs) + at
-            links.append(Link(self.wiring.operators[node], tuple(reads)))
+            operators.append(GroupedOperator(self.ir.operators[node], tuple(reads)))
         tensors = [tensor for _, tensor in inputs]
-        whole = ChainDesc(input_tensors=tensors, output_tensor=self._result, links=tuple(links))
-        return _Chain(nodes, whole, tuple(source for source, _ in inputs))
+        whole = ElementwiseGroupDesc(input_tensors=tensors, output_tensor=self._result, nodes=tuple(operators))
+        return _Group(nodes, whole, tuple(source for source, _ in inputs))
 
     def _nodes(self) -> tuple[int, ...]:
         """The members in the order in which they run; the last one comes last."""
-        return tuple(sorted(self.members, key=self.wiring.step))
+        return tuple(sorted(self.members, key=self.ir.step))
 
 
-def _joined(wiring: Wiring, found: Sequence[_Chain]) -> Wiring:
-    """The wiring in which the last node of each chain computes what all of them did."""
-    whole = {chain.nodes[-1]: chain.whole for chain in found}
-    gone = {node for chain in found for node in chain.nodes}
-    operators = {node: desc for node, desc in wiring.operators.items() if node not in gone} | whole
-    reads = {use: source for use, source in wiring.reads.items() if use[0] not in gone}
-    for chain in found:
-        reads |= {(chain.nodes[-1], f"input_tensors[{number}]"): source for number, source in enumerate(chain.sources)}
-    chains = {**wiring.chains, **{chain.nodes[-1]: chain.nodes for chain in found}}
-    return replace(wiring, operators=operators, reads=reads, declared=dict(wiring.bound_outputs), chains=chains)
+def _replace_groups(ir: GraphIR, found: Sequence[_Group]) -> GraphIR:
+    """The IR in which the last node of each group computes what all of them did."""
+    whole = {group.nodes[-1]: group.whole for group in found}
+    gone = {node for group in found for node in group.nodes}
+    operators = {node: desc for node, desc in ir.operators.items() if node not in gone} | whole
+    reads = {use: source for use, source in ir.reads.items() if use[0] not in gone}
+    for group in found:
+        reads |= {(group.nodes[-1], f"input_tensors[{number}]"): source for number, source in enumerate(group.sources)}
+    groups = {**ir.groups, **{group.nodes[-1]: group.nodes for group in found}}
+    return replace(ir, operators=operators, reads=reads, declared=dict(ir.bound_outputs), groups=groups)

@@ -10,13 +10,15 @@ from dmlpy.messages.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.binding import Bound
+    from dmlpy.devices.binding import BoundTensor
 
 Area = tuple[int, int]
 """The first address and the end of a block of memory."""
 
 
-def shared_memory(inputs: Sequence[Bound], outputs: Sequence[Bound], areas: Mapping[str, Area], *, packing: bool = False) -> list[Problem]:
+def shared_memory(
+    inputs: Sequence[BoundTensor], outputs: Sequence[BoundTensor], areas: Mapping[str, Area], *, packing: bool = False
+) -> list[Problem]:
     """Finds outputs and areas whose memory something else uses: another node may still read or write it.
 
     Args:

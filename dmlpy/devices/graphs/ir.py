@@ -1,4 +1,4 @@
-"""`Wiring`: a valid graph as the code that runs it sees it."""
+"""`GraphIR`: a valid graph as the code that runs it sees it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Use = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Wiring:
+class GraphIR:
     """The operators of a graph and what they read and write.
 
     Attributes:
@@ -37,7 +37,7 @@ class Wiring:
         declared: how the graph says that its outputs are bound, by name; empty if it does not.
         inputs: the source of each input of the graph that some node reads, and how it is bound, by name.
         fused: the activation and normalization nodes that became part of another node, by that one; they are not among `operators`.
-        chains: the nodes that run as one, by the last of them, in order; of each chain only that one is among `operators`.
+        groups: the nodes that run as one, by the last of them, in order; of each group only that one is among `operators`.
     """
 
     graph: Graph
@@ -47,11 +47,11 @@ class Wiring:
     declared: Mapping[str, TensorDesc]
     inputs: Mapping[str, tuple[Source, TensorDesc]]
     fused: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    chains: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    groups: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, graph: Graph) -> Wiring:
-        """The wiring of a graph without problems."""
+    def of(cls, graph: Graph) -> GraphIR:
+        """The IR of a graph without problems."""
         slots = [node.input_slots() for node in graph.nodes]
         reads: dict[Use, Source] = {}
         for edge in graph.input_edges:
@@ -67,8 +67,8 @@ class Wiring:
         bare = cls(graph, operators, reads, outputs, dict(zip(names, graph.output_tensors, strict=False)), {})
         return replace(bare, inputs=bare._described_inputs())
 
-    def with_all_outputs(self) -> Wiring:
-        """The wiring of the same nodes with each of their outputs as one of the graph, named `0.1` for output 1 of node 0."""
+    def with_all_outputs(self) -> GraphIR:
+        """The IR of the same nodes with each of their outputs as one of the graph, named `0.1` for output 1 of node 0."""
         return replace(self, outputs={f"{index}.{at}": (index, at) for index, at in self.tensors}, declared={})
 
     @cached_property

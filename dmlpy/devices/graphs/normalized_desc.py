@@ -17,7 +17,7 @@ class NormalizedConvolutionDesc(ConvolutionDesc):
     """
 
     c_name = "convolution with batch normalization"
-    beyond_directml = True
+    is_extension = True
     formula = "y = f(scale * (convolution - mean) / sqrt(variance + epsilon) + offset)"
 
     mean_tensor: Annotated[TensorDesc, In("1 output_channels *ones", constant=True)]

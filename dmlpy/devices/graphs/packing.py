@@ -17,9 +17,9 @@ from dmlpy.messages.problems import PickleError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from dmlpy.devices.binding import Bound
+    from dmlpy.devices.binding import BoundTensor
     from dmlpy.devices.graphs.ir import Source
-    from dmlpy.devices.graphs.program import Program
+    from dmlpy.devices.graphs.program import GraphProgram
 
 _ALLOCATED_ALIGNMENT = 64
 """Every device's allocations are aligned to this many bytes."""
@@ -37,7 +37,7 @@ class Packing:
         name: the graph's, for messages.
     """
 
-    def __init__(self, program: Program, device: Device, name: str) -> None:
+    def __init__(self, program: GraphProgram, device: Device, name: str) -> None:
         self._program, self._device, self._name = program, device, name
         self._places: dict[Source, int] = {}
         self.staged_size = 0
@@ -53,7 +53,7 @@ class Packing:
         block = self._device.allocate(size + alignment, stream, purpose)
         return Memory(block.pointer + -block.pointer % alignment, size, block, block.used_in)
 
-    def pack(self, owned: Sequence[Bound], persistent: Memory | None, stream: int, temporary: Memory | None = None) -> Memory:
+    def pack(self, owned: Sequence[BoundTensor], persistent: Memory | None, stream: int, temporary: Memory | None = None) -> Memory:
         """Enqueues the initialisation.
 
         Args:
@@ -68,7 +68,7 @@ class Packing:
         device, program = self._device, self._program
         memory = persistent or self.allocate(program.persistent_size, stream, f"packed constants of {self._name}")
         scratch = temporary or device.allocate(self.staged_size, stream, f"constants of {self._name} while they are packed")
-        bases = {program.wiring.inputs[item.name][0]: item.pointer for item in owned}
+        bases = {program.ir.inputs[item.name][0]: item.pointer for item in owned}
         staged = [self._staged(source, scratch.pointer + place, stream) for source, place in self._places.items()]
         bases |= {source: scratch.pointer + place for source, place in self._places.items()}
         raw = {source: device.upload(self._data(source), stream) for source in self._packed_and_read()}
@@ -82,7 +82,7 @@ class Packing:
         return memory
 
     def _data(self, source: Source) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-        node = self._program.wiring.constant(source)
+        node = self._program.ir.constant(source)
         assert node is not None
         return np.frombuffer(node.data, np.uint8)
 
@@ -98,8 +98,8 @@ class Packing:
 
     def _copies(self, bases: Mapping[Source, int], persistent: int) -> list[Launch]:
         """The launches that copy owned inputs."""
-        wiring, device = self._program.wiring, self._device
-        sizes = {source: tensor.extent_in_bytes for source, tensor in wiring.inputs.values()}
+        ir, device = self._program.ir, self._device
+        sizes = {source: tensor.extent_in_bytes for source, tensor in ir.inputs.values()}
 
         def copy(source: Source, offset: int) -> Launch:
             return lambda stream: device.copy(persistent + offset, bases[source], sizes[source], stream)
@@ -122,14 +122,14 @@ class Packing:
 
         Constants are told apart by the objects that hold their bytes.
         """
-        program, inputs = self._program, self._program.wiring.inputs
+        program, inputs = self._program, self._program.ir.inputs
         packed = [step for step in program.steps if step.packed is not None]
         if any(step.operator._plan.packing is None for step in packed):
             return None
         plans = [(step.node, step.packed, type(step.operator._plan), step.operator._plan.packing) for step in packed]
         places = [(place, *location) for step in packed for place, location in step.constants.items()]
-        constants = [id(node.data) for _, root, _ in places if (node := program.wiring.constant(root)) is not None]
-        owned = [(name, inputs[name]) for name in program.wiring.owned]
+        constants = [id(node.data) for _, root, _ in places if (node := program.ir.constant(root)) is not None]
+        owned = [(name, inputs[name]) for name in program.ir.owned]
         return program.persistent_size, tuple(program.owned.items()), tuple(owned), tuple(plans), tuple(places), tuple(constants)
 
     # pickles

@@ -9,7 +9,7 @@ from dmlpy.devices.device import show_bytes
 from dmlpy.devices.graphs.ir import node_name
 
 if TYPE_CHECKING:
-    from dmlpy.devices.graphs.program import Program
+    from dmlpy.devices.graphs.program import GraphProgram
 
 _WIDTH, _HEIGHT, _LEFT, _TOP = 720, 320, 80, 24
 _COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#e15759", "#9c755f")
@@ -18,7 +18,7 @@ _ROOM_FOR_A_NAME = 60
 """The width in pixels from which on a box shows its name; all show it as a tooltip."""
 
 
-def memory_svg(program: Program) -> str:
+def memory_svg(program: GraphProgram) -> str:
     """The block of memory over the steps: one box for each tensor and each scratch, and a line at the lower bound."""
     plan, steps = program.plan, max(1, len(program.steps))
     size = max(1, plan.size)
@@ -54,7 +54,7 @@ def memory_svg(program: Program) -> str:
         f"<title>lower bound</title></line>"
     )
     parts += [f'<text x="{_LEFT - 6}" y="{y(byte) + 4:.1f}" text-anchor="end">{show_bytes(byte)}</text>' for byte in (0, plan.size)]
-    names = [node_name(program.wiring.graph, step.node) for step in program.steps]
+    names = [node_name(program.ir.graph, step.node) for step in program.steps]
     shown = {0: names[0], len(names) - 1: names[-1]} if names else {}
     for at, name in shown.items():
         anchor = "start" if at == 0 else "end"

@@ -1,4 +1,4 @@
-"""`Program`: what a compiled graph does, step by step, and where its tensors lie."""
+"""`GraphProgram`: what a compiled graph does, step by step, and where its tensors lie."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dmlpy.description.tensors import TensorDesc
-from dmlpy.devices.graphs.ir import Source, Wiring, node_name
+from dmlpy.devices.graphs.ir import GraphIR, Source, node_name
 from dmlpy.devices.graphs.memory_planner import Item, MemoryPlan, aligned, plan_memory
-from dmlpy.devices.graphs.scheduler import Task, Work
+from dmlpy.devices.graphs.scheduler import Task, TaskGraph
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.graphs.buffers import Layout
+    from dmlpy.devices.graphs.buffers import BufferAssignment
     from dmlpy.devices.operator import CompiledOperator
 
 Location = tuple[Source, int]
@@ -24,7 +24,7 @@ Location = tuple[Source, int]
 
 
 @dataclass(frozen=True)
-class Step:
+class NodeStep:
     """One node that runs.
 
     Attributes:
@@ -64,11 +64,11 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Program:
+class GraphProgram:
     """The steps of a graph and its memory.
 
     Attributes:
-        wiring: the graph with its activations fused.
+        ir: the graph with its activations fused.
         layout: which values lie in the memory of others.
         steps: the nodes that run, in order.
         copies: what is copied afterwards.
@@ -80,9 +80,9 @@ class Program:
         persistent_size: bytes of packed constants and of the copies.
     """
 
-    wiring: Wiring
-    layout: Layout
-    steps: tuple[Step, ...]
+    ir: GraphIR
+    buffers: BufferAssignment
+    steps: tuple[NodeStep, ...]
     copies: tuple[Copy, ...]
     direct: Mapping[Source, str]
     plan: MemoryPlan
@@ -100,9 +100,9 @@ class Program:
         return (*(step.operator for step in self.steps), *copying)
 
     @cached_property
-    def concerned(self) -> Mapping[str, tuple[int, ...]]:
+    def affected_steps(self) -> Mapping[str, tuple[int, ...]]:
         """The steps, and behind them the copies, that use the memory of an input or output of the graph, by its name."""
-        names = {source: name for name, (source, _) in self.wiring.inputs.items()} | dict(self.direct)
+        names = {source: name for name, (source, _) in self.ir.inputs.items()} | dict(self.direct)
         found: dict[str, set[int]] = {}
         for at, step in enumerate(self.steps):
             for root, _ in step.tensors.values():
@@ -118,95 +118,97 @@ class Program:
     def raw_constants(self) -> tuple[Source, ...]:
         """The constant nodes whose data some step reads as they are."""
         read = [root for step in self.steps for root, _ in step.tensors.values()] + [copy.source for copy in self.copies]
-        return tuple(source for source in dict.fromkeys(read) if self.wiring.constant(source) is not None)
+        return tuple(source for source in dict.fromkeys(read) if self.ir.constant(source) is not None)
 
     @cached_property
     def staged_constants(self) -> tuple[Source, ...]:
         """The constant nodes whose data are only packed."""
         packed = [root for step in self.steps for root, _ in step.constants.values()]
         raw = frozenset(self.raw_constants)
-        return tuple(source for source in dict.fromkeys(packed) if self.wiring.constant(source) is not None and source not in raw)
+        return tuple(source for source in dict.fromkeys(packed) if self.ir.constant(source) is not None and source not in raw)
 
 
-def program_of(wiring: Wiring, layout: Layout, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> Program:
+def program_of(ir: GraphIR, buffers: BufferAssignment, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphProgram:
     """Compiles the nodes of a graph as the layout has them, and plans the memory.
 
     The nodes run in the order of the graph, or in another one if less memory is enough for that.
     """
-    direct, copies = _outputs(wiring, compile_node)
-    operators = {index: compile_node(layout.desc(index)) for index in layout.order}
-    given = _in_order(layout.in_order(layout.order), operators, direct, copies)
-    order = _lighter_order(given, layout) if given.plan.size else layout.order
-    if order == layout.order:
+    direct, copies = _outputs(ir, compile_node)
+    operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
+    given = _in_order(buffers.in_order(buffers.order), operators, direct, copies)
+    order = _lighter_order(given, buffers) if given.plan.size else buffers.order
+    if order == buffers.order:
         return given
-    return min(given, _in_order(layout.in_order(order), operators, direct, copies), key=lambda program: program.plan.size)
+    return min(given, _in_order(buffers.in_order(order), operators, direct, copies), key=lambda program: program.plan.size)
 
 
-def _lighter_order(given: Program, layout: Layout) -> tuple[int, ...]:
+def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int, ...]:
     """An order of the nodes in which they need less memory at once, if one is found."""
-    wiring, writers = given.wiring, _writers(layout)
+    ir, writers = given.ir, _writers(buffers)
     sizes: dict[Hashable, int] = {}
 
     def in_block(sources: Iterable[Source]) -> list[Source]:
         """The memory of these values that lies in the block."""
-        roots = [root for root in map(layout.root, sources) if root in wiring.tensors and root not in given.direct]
-        sizes.update({root: aligned(max(1, layout.reached(root))) for root in roots if root not in sizes})
+        roots = [root for root in map(buffers.root, sources) if root in ir.tensors and root not in given.direct]
+        sizes.update({root: aligned(max(1, buffers.extent(root))) for root in roots if root not in sizes})
         return roots
 
     tasks = {}
     for step in given.steps:
-        desc, written = wiring.operators[step.node], layout.outputs(step.node)
-        read = [wiring.reads[step.node, slot.place] for slot in desc.input_slots() if slot.tensor is not None]
-        replaced = {output: in_block(layout.replaceable(step.node, output)) for output in in_block(written)}
+        desc, written = ir.operators[step.node], buffers.outputs(step.node)
+        read = [ir.reads[step.node, slot.place] for slot in desc.input_slots() if slot.tensor is not None]
+        replaced = {output: in_block(buffers.replaceable(step.node, output)) for output in in_block(written)}
         after = frozenset(node for source in read for node in writers.get(source[0], ()))
         blocks = frozenset(in_block((*read, *written)))
         tasks[step.node] = Task(after, blocks, aligned(step.temporary), {output: roots for output, roots in replaced.items() if roots})
-    return Work(tasks, sizes, in_block(copy.source for copy in given.copies)).order(layout.order)
+    return TaskGraph(tasks, sizes, in_block(copy.source for copy in given.copies)).order(buffers.order)
 
 
-def _writers(layout: Layout) -> dict[int | None, frozenset[int]]:
+def _writers(buffers: BufferAssignment) -> dict[int | None, frozenset[int]]:
     """The nodes that have to run before the result of a node is there: the node itself, and of a view those behind it."""
     found: dict[int | None, frozenset[int]] = {}
-    views = frozenset(layout.views)
-    for index in layout.wiring.order():
+    views = frozenset(buffers.views)
+    for index in buffers.ir.order():
         if index in views:
-            slots = layout.wiring.operators[index].input_slots()
-            sources = (layout.wiring.reads[index, slot.place] for slot in slots if slot.tensor is not None)
+            slots = buffers.ir.operators[index].input_slots()
+            sources = (buffers.ir.reads[index, slot.place] for slot in slots if slot.tensor is not None)
             found[index] = frozenset(node for source in sources for node in found.get(source[0], ()))
         else:
             found[index] = frozenset([index])
     return found
 
 
-def _in_order(layout: Layout, operators: Mapping[int, CompiledOperator], direct: Mapping[Source, str], copies: tuple[Copy, ...]) -> Program:
+def _in_order(
+    buffers: BufferAssignment, operators: Mapping[int, CompiledOperator], direct: Mapping[Source, str], copies: tuple[Copy, ...]
+) -> GraphProgram:
     """The program of nodes in the layout's order."""
-    wiring = layout.wiring
-    steps: list[Step] = []
+    ir = buffers.ir
+    steps: list[NodeStep] = []
     persistent = 0
-    for index in layout.order:
-        step = _step(layout, index, operators[index], persistent)
+    for index in buffers.order:
+        step = _step(buffers, index, operators[index], persistent)
         persistent += aligned(step.operator._plan.persistent_size) if step.packed is not None else 0
         steps.append(step)
     read = {root for step in steps for root, _ in step.tensors.values()} | {copy.source for copy in copies}
     owned: dict[Source, int] = {}
-    for name in wiring.owned:
-        source, tensor = wiring.inputs[name]
+    for name in ir.owned:
+        source, tensor = ir.inputs[name]
         if source in read:
             owned[source] = persistent
             persistent += aligned(tensor.size_in_bytes)
-    plan, offsets, scratch = _memory(wiring, layout, steps, copies, direct)
+    plan, offsets, scratch = _memory(ir, buffers, steps, copies, direct)
     promised = [tensor.guaranteed_base_offset_alignment for step in steps for tensor in step.operator.desc.tensors().values()]
     alignment = max(promised, default=1) or 1
-    return Program(wiring, layout, tuple(steps), copies, direct, plan, offsets, scratch, owned, persistent, alignment)
+    return GraphProgram(ir, buffers, tuple(steps), copies, direct, plan, offsets, scratch, owned, persistent, alignment)
 
 
-def _outputs(wiring: Wiring, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> tuple[dict[Source, str], tuple[Copy, ...]]:
+def _outputs(ir: GraphIR, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> tuple[dict[Source, str], tuple[Copy, ...]]:
     """The outputs that nodes write, by value, and those that are copied."""
     direct: dict[Source, str] = {}
     copies: list[Copy] = []
-    for name, source in wiring.outputs.items():
-        if source in direct or source not in wiring.tensors or source in wiring.uncovered:
-            desc = wiring.described(source)
+    for name, source in ir.outputs.items():
+        if source in direct or source not in ir.tensors or source in ir.uncovered:
+            desc = ir.described(source)
             copies.append(Copy(name, source, desc, None if _without_gaps(desc) else compile_node(_copying(desc))))
         else:
             direct[source] = name
@@ -223,39 +225,39 @@ def _copying(desc: TensorDesc) -> OperatorDesc:
     return ElementWiseIdentityDesc(input_tensor=raw, output_tensor=raw)
 
 
-def _step(layout: Layout, index: int, operator: CompiledOperator, persistent: int) -> Step:
-    wiring, desc = layout.wiring, layout.wiring.operators[index]
-    inputs = {slot.place: layout.read((index, slot.place))[:2] for slot in desc.input_slots() if slot.tensor is not None}
+def _step(buffers: BufferAssignment, index: int, operator: CompiledOperator, persistent: int) -> NodeStep:
+    ir, desc = buffers.ir, buffers.ir.operators[index]
+    inputs = {slot.place: buffers.read((index, slot.place))[:2] for slot in desc.input_slots() if slot.tensor is not None}
     outputs = {slot.place: (index, at) for at, slot in enumerate(desc.output_slots()) if slot.tensor is not None}
     plan = operator._plan
-    packs = bool(plan.constants) and all(inputs[place][0] in wiring.static for place in plan.constants)
+    packs = bool(plan.constants) and all(inputs[place][0] in ir.static for place in plan.constants)
     constants = {place: inputs.pop(place) for place in plan.constants} if packs else {}
-    return Step(
+    return NodeStep(
         index,
         operator,
-        {**inputs, **{place: layout.written(source)[:2] for place, source in outputs.items()}},
+        {**inputs, **{place: buffers.written(source)[:2] for place, source in outputs.items()}},
         constants,
         persistent if packs else None,
         plan.prepared_temporary_size if packs else plan.temporary_size,
-        tuple(source for source in outputs.values() if source in wiring.uncovered),
+        tuple(source for source in outputs.values() if source in ir.uncovered),
     )
 
 
 def _memory(
-    wiring: Wiring, layout: Layout, steps: list[Step], copies: tuple[Copy, ...], direct: Mapping[Source, str]
+    ir: GraphIR, buffers: BufferAssignment, steps: list[NodeStep], copies: tuple[Copy, ...], direct: Mapping[Source, str]
 ) -> tuple[MemoryPlan, dict[Source, int], dict[int, int]]:
     """The plan, and where each value and the scratch of each step begins."""
     used: dict[Source, list[int]] = {}
     for at, step in enumerate(steps):
         for root, _ in step.tensors.values():
-            if root in wiring.tensors and root not in direct:
+            if root in ir.tensors and root not in direct:
                 used.setdefault(root, []).append(at)
     for copy in copies:
         if copy.source in used:
             used[copy.source].append(len(steps))
-    items = [Item(wiring.value_label(root), max(1, layout.reached(root)), min(found), max(found)) for root, found in used.items()]
+    items = [Item(ir.value_label(root), max(1, buffers.extent(root)), min(found), max(found)) for root, found in used.items()]
     scratch = [at for at, step in enumerate(steps) if step.temporary]
-    items += [Item(f"scratch of {node_name(wiring.graph, steps[at].node)}", steps[at].temporary, at, at) for at in scratch]
+    items += [Item(f"scratch of {node_name(ir.graph, steps[at].node)}", steps[at].temporary, at, at) for at in scratch]
     plan = plan_memory(items)
     values = dict(zip(used, plan.offsets, strict=False))
     return plan, values, dict(zip(scratch, plan.offsets[len(used) :], strict=True))

@@ -13,7 +13,7 @@ from dmlpy.devices.report import PlanReport, total
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.devices.graphs.program import Program
+    from dmlpy.devices.graphs.program import GraphProgram
 
 _MOST_SHOWN = 40
 """The most steps and items that are written out."""
@@ -71,20 +71,18 @@ def _sizes(plan: MemoryPlan) -> str:
     )
 
 
-def report_of(name: str, device: str, program: Program) -> GraphReport:
+def report_of(name: str, device: str, program: GraphProgram) -> GraphReport:
     """The report of a graph's program."""
-    graph, chains = program.wiring.graph, program.wiring.chains
+    graph, chains = program.ir.graph, program.ir.groups
     parts = total(name, device, (step.operator.explain_plan() for step in program.steps))
     sums = {item.name: getattr(parts, item.name) for item in fields(PlanReport)}
     return GraphReport(
         **sums,
         order=tuple(node_name(graph, step.node) for step in program.steps),
         memory=program.plan,
-        fused={
-            node_name(graph, index): tuple(node_name(graph, other) for other in others) for index, others in program.wiring.fused.items()
-        },
+        fused={node_name(graph, index): tuple(node_name(graph, other) for other in others) for index, others in program.ir.fused.items()},
         chains=tuple(tuple(node_name(graph, index) for index in chains[step.node]) for step in program.steps if step.node in chains),
-        views=tuple(node_name(graph, index) for index in program.layout.views),
-        in_place=tuple(node_name(graph, index) for index in program.layout.in_place),
+        views=tuple(node_name(graph, index) for index in program.buffers.views),
+        in_place=tuple(node_name(graph, index) for index in program.buffers.in_place),
         copied=tuple(copy.output for copy in program.copies),
     )

@@ -36,7 +36,7 @@ class Task:
     in_place: Mapping[Hashable, Sequence[Hashable]]
 
 
-class Work:
+class TaskGraph:
     """The tasks of a graph.
 
     Args:
@@ -124,7 +124,7 @@ class Work:
 class _Memory:
     """What is needed while tasks run."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: TaskGraph) -> None:
         self._tasks, self._sizes = work.tasks, work.sizes
         self._left = dict(work.users)
         self._live: set[Hashable] = set()

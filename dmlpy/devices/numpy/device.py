@@ -11,11 +11,12 @@ import numpy as np
 from dmlpy.debugging import log_launch
 from dmlpy.description import arrays
 from dmlpy.description.arrays import ArrayView, array_at
-from dmlpy.description.enums import ExecutionFlags, HResult
+from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.device import Device, Memory, shared
 from dmlpy.devices.numpy.array_functions import whole_plan
 from dmlpy.devices.numpy.plans import plan, plan_of
 from dmlpy.devices.threads import apart_from_forks
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from dmlpy.reference.registry import definition, why_undefined
 

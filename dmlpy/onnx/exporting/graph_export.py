@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import ModelProto, helper, numpy_helper
 
-from dmlpy.devices.graphs.ir import Wiring
+from dmlpy.devices.graphs.ir import GraphIR
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import CompileError, Problem
 from dmlpy.onnx.exporting.nodes import Node
@@ -46,11 +46,11 @@ def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelPro
     """
     if problems := graph.check(lenient=True):
         raise CompileError("onnx.export", problems)
-    return _Export(Wiring.of(graph), constants or {}).model()
+    return _Export(GraphIR.of(graph), constants or {}).model()
 
 
 class _Export:
-    def __init__(self, wiring: Wiring, constants: Mapping[str, Any]) -> None:
+    def __init__(self, wiring: GraphIR, constants: Mapping[str, Any]) -> None:
         self.wiring = wiring
         self.constants = constants
         self.writer = Writer([*wiring.inputs, *wiring.outputs])
@@ -132,8 +132,8 @@ class _Export:
     def _say(self, index: int, desc: OperatorDesc) -> None:
         place = f"nodes[{index}]"
         rule = rules().get(desc.short_name())
-        if desc.beyond_directml or rule is None:
-            why = BEYOND if desc.beyond_directml else UNSAID[desc.short_name()]
+        if desc.is_extension or rule is None:
+            why = BEYOND if desc.is_extension else UNSAID[desc.short_name()]
             self.problems.append(Problem("onnx.export", place, desc.short_name(), "an operator that ONNX's operators say", (why,)))
             return
         slots = list(desc.input_slots())

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, helper
 
-from dmlpy.description.enums import HResult
 from dmlpy.description.member_forms import brief
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, DmlError, Problem
 from dmlpy.onnx.lowering.nodes import NotLowered

@@ -14,8 +14,8 @@ from dmlpy.onnx.loading.values import Sizes, Value
 from dmlpy.onnx.lowering.nodes import Node, NotLowered, inexpressible
 from dmlpy.onnx.lowering.rules import Lowered, Lowering, lowering, may_be_empty
 from dmlpy.validation.checking import LATEST, check
-from dmlpy.x.origins import made_from, name_scope
-from dmlpy.x.sources import OperatorSource, Source
+from dmlpy.x.producers import OperatorProducer, Producer
+from dmlpy.x.source_locations import locate_at, name_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,9 +47,9 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
     node = node.without_empty(may_be_empty(node.op_type, node.domain))
     if problems := list(_unheld(node)):
         raise NotLowered(problems)
-    first = Source(name="", origin="").serial
+    first = Producer(name="", origin="").serial
     with ExitStack() as contexts:
-        contexts.enter_context(made_from(f"from ONNX node {node.name!r}"))
+        contexts.enter_context(locate_at(f"from ONNX node {node.name!r}"))
         contexts.enter_context(name_scope(node.name))
         contexts.enter_context(as_reason(node.proto, node.inputs))
         try:
@@ -119,13 +119,13 @@ def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Express
 
 def _operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:
     """The operators that were made for expressions since a serial number was given out, in the order of their making."""
-    found: set[Source] = set()
-    waiting: list[Source] = [expression._end.source for expression in expressions]
+    found: set[Producer] = set()
+    waiting: list[Producer] = [expression._ref.producer for expression in expressions]
     while waiting:
         source = waiting.pop()
-        if source.serial > first and source not in found and isinstance(source, OperatorSource):
+        if source.serial > first and source not in found and isinstance(source, OperatorProducer):
             found.add(source)
-            waiting += [end.source for end in source.inputs.values()]
+            waiting += [ref.producer for ref in source.inputs.values()]
     for source in sorted(found, key=lambda source: source.serial):
-        assert isinstance(source, OperatorSource)
+        assert isinstance(source, OperatorProducer)
         yield source.desc

@@ -11,7 +11,7 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.builder import constant_of
 from dmlpy.onnx.loading.elements import data_type_of, dtype_of
 from dmlpy.x import composition, expressions, identity
-from dmlpy.x.calls import constant_end
+from dmlpy.x.calls import constant_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ class GraphStage:
         if value.array is None:
             return self.read(value)
         data, tensor = constant_of(value.array.reshape(value.tensor_sizes))
-        return expressions.Expression(constant_end(self.model.bytes_of(data), tensor))
+        return expressions.Expression(constant_ref(self.model.bytes_of(data), tensor))
 
     def _input(self, value: Value) -> Expression:
         if value.array is not None:

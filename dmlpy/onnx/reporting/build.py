@@ -22,10 +22,10 @@ from dmlpy.validation.checking import LATEST
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dmlpy.onnx.model import Model
+    from dmlpy.onnx.runtime.sized_model import SizedModel
 
 
-def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
+def report_of(model: SizedModel, level: FeatureLevel, like: Like) -> Report:
     """See `Model.report`."""
     if like not in get_args(Like):
         raise DescError("Model.report", [Problem("onnx.like", "like", repr(like), f"one of {listed(get_args(Like))}")])
@@ -58,15 +58,15 @@ def report_of(model: Model, level: FeatureLevel, like: Like) -> Report:
     )
 
 
-def _tried(model: Model, level: FeatureLevel) -> tuple[Model, Mapping[str, int]]:
+def _tried(model: SizedModel, level: FeatureLevel) -> tuple[SizedModel, Mapping[str, int]]:
     """A model as a call would have it, with the sizes that were taken for open ones; the model itself where none are open or found.
 
     These are the first sizes that the model allows and that leave no tensor empty; where some tensor always is, those that leave fewest so;
     and where something is wrong with any sizes, the first of all.
     """
-    best: tuple[Model, Mapping[str, int]] = model, {}
+    best: tuple[SizedModel, Mapping[str, int]] = model, {}
     fewest: float = inf
-    refused: list[tuple[Model, Mapping[str, int], set[str]]] = []
+    refused: list[tuple[SizedModel, Mapping[str, int], set[str]]] = []
     for trial in trials_of(model.inputs):
         found = model.with_inputs(trial.shapes)
         records = found.interpretation(level).records
@@ -115,11 +115,11 @@ def _lowest(
     return levels[low]
 
 
-def _initializer_bytes(model: Model) -> int:
+def _initializer_bytes(model: SizedModel) -> int:
     return sum(map(tensors.bytes_of, model.loaded.proto.graph.initializer))
 
 
-def _sizes(model: Model, level: FeatureLevel) -> tuple[int, int | None]:
+def _sizes(model: SizedModel, level: FeatureLevel) -> tuple[int, int | None]:
     """The bytes of the weights of all graphs, and of the scratch of the graph that needs most."""
     parts = [part for part in model.program(level).parts if isinstance(part, GraphPart)]
     weights = sum(array.nbytes for part in parts for array in part.owned.values())

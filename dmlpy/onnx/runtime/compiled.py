@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
-    from dmlpy.onnx.model import Model
     from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
+    from dmlpy.onnx.runtime.sized_model import SizedModel
 
 
 class CompiledModel:
@@ -41,7 +41,7 @@ class CompiledModel:
 
     def __init__(
         self,
-        model: Model,
+        model: SizedModel,
         device: Device | str | None,
         feature_level: FeatureLevel,
         flags: Flags | Sequence[Flags],
@@ -182,7 +182,7 @@ class CompiledModel:
                 self._kept.keep(key, found, found.held_bytes)
         return found
 
-    def _compiled(self, model: Model) -> Specialized:
+    def _compiled(self, model: SizedModel) -> Specialized:
         if problems := model.interpretation(self.feature_level).problems:
             raise CompileError(model.name, problems)
         return Specialized(model.program(self.feature_level), self._target)

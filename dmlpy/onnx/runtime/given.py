@@ -9,7 +9,7 @@ import numpy as np
 from dmlpy.description.arrays import resolved
 from dmlpy.description.member_forms import brief
 from dmlpy.messages.naming import listed
-from dmlpy.messages.problems import MAX_TOLD, Problem
+from dmlpy.messages.problems import MAX_REPORTED, Problem
 from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.onnx.loading.values import of_proto
 
@@ -99,6 +99,6 @@ def _taken_as(path: str, proto: TypeProto, given: Any, device: Device) -> tuple[
         array, wrong = _taken_as(f"{path}[{index}]", proto.sequence_type.elem_type, item, device)
         items.append(array)
         problems += wrong
-        if len(problems) >= MAX_TOLD:
+        if len(problems) >= MAX_REPORTED:
             break
     return items, problems

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.model import Model
     from dmlpy.onnx.runtime.running import Specialized
+    from dmlpy.onnx.runtime.sized_model import SizedModel
 
 Pattern: TypeAlias = "dict[str, tuple[int | None, ...]]"
 """The sizes of the inputs by name; None for those that are open."""
@@ -36,7 +36,7 @@ class OpenSizes:
         compiled: compiles the model with some sizes open.
     """
 
-    def __init__(self, model: Model, level: FeatureLevel, compiled: Callable[[Model], Specialized]) -> None:
+    def __init__(self, model: SizedModel, level: FeatureLevel, compiled: Callable[[SizedModel], Specialized]) -> None:
         self._model, self._level, self._compiled = model, level, compiled
         self._learned: Pattern | None = None
         """The sizes that were the same in all runs so far."""
@@ -78,7 +78,7 @@ class OpenSizes:
         except (CompileError, DeviceError):
             self.give_up()  # the model as a whole tells what is wrong
 
-    def _pays(self, model: Model) -> bool:
+    def _pays(self, model: SizedModel) -> bool:
         """Whether enough nodes do not depend on what is open, in parts that are large enough, and only sizes stand in the way of others."""
         found = model.interpretation(self._level)
         if any(record.where not in ("directml", "folded", "deferred") or record.op_type in CONTROL_FLOW for record in found.records):

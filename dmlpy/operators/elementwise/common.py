@@ -48,10 +48,10 @@ class ElementWiseDesc(OperatorDesc):
         if all(tensor.sizes == target for tensor in inputs.values()) or None in [_repeating(own, target) for own in inputs.values()]:
             return known
         whole = {name: own.sizes for name, own in (inputs | outputs).items() if len(own.sizes) == len(target)}
-        known.settle("len(sizes)", len(target), f"held by {', '.join(f'{name}.sizes' for name in whole)}")
+        known.fix("len(sizes)", len(target), f"held by {', '.join(f'{name}.sizes' for name in whole)}")
         for axis, size in enumerate(target):
             places = [f"{name}.sizes[{axis}]" for name, own in whole.items() if own[axis] == size]
-            known.settle(f"sizes[{axis}]", size, f"held by {', '.join(places)}")
+            known.fix(f"sizes[{axis}]", size, f"held by {', '.join(places)}")
         return known
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:

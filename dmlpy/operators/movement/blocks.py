@@ -11,7 +11,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DepthSpaceOrder, FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Slot, Violation, derived, rule
 from dmlpy.description.member_forms import After, Spelled, Uint, Uints
-from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError, parse
+from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
 from dmlpy.operators.windows import SlidingDesc
@@ -38,7 +38,7 @@ class BlockSizeDesc(OperatorDesc):
     block_size: Annotated[Uint, Limits(least=1)]
     """The side of a square block."""
 
-    def _times(self, known: Sizes, symbol: str, power: int = 1) -> Told:
+    def _times(self, known: Sizes, symbol: str, power: int = 1) -> Explained:
         """A size of the input, multiplied by a power of the block size.
 
         Raises:
@@ -46,14 +46,14 @@ class BlockSizeDesc(OperatorDesc):
         """
         self._check_blocks(known)
         names, factors = [symbol, *["block_size"] * power], [known[symbol], *[self.block_size] * power]
-        return Told(known[symbol] * self.block_size**power, f"{' * '.join(names)} = {' * '.join(map(str, factors))}")
+        return Explained(known[symbol] * self.block_size**power, f"{' * '.join(names)} = {' * '.join(map(str, factors))}")
 
-    def _divided(self, known: Sizes, symbol: str) -> Told:
+    def _divided(self, known: Sizes, symbol: str) -> Explained:
         """A size of the input divided into blocks; raises as `_times`."""
         self._check_blocks(known)
         power, size = self.in_blocks[symbol], known[symbol]
         name, number = ("block_size", f"{self.block_size}") if power == 1 else (f"block_size^{power}", f"{self.block_size}^{power}")
-        return Told(size // self.block_size**power, f"{symbol} / {name} = {size} / {number}")
+        return Explained(size // self.block_size**power, f"{symbol} / {name} = {size} / {number}")
 
     def _check_blocks(self, known: Sizes) -> None:
         # Where this raises, Limits or `whole_blocks` report it.
@@ -182,14 +182,14 @@ class ColumnsDesc(SlidingDesc):
     @derived("channel_count * the product of window_sizes")
     def column_size(self, known: Sizes) -> Derived:
         factors = [known["channel_count"], *(window.length for window in self.windows(known))]
-        return Told(math.prod(factors), " * ".join(map(str, factors)))
+        return Explained(math.prod(factors), " * ".join(map(str, factors)))
 
     @derived("the product of (spatial + start_padding + end_padding - (1 + (window_sizes - 1) * dilations)) // strides + 1")
     def block_count(self, known: Sizes) -> Derived:
         windows = self.windows(known)
         if any(window.positions < 1 for window in windows):
             raise UnboundSymbolError("window_sizes")  # `window_fits` reports it
-        return Told(math.prod(window.positions for window in windows), " * ".join(f"({window.formula()})" for window in windows))
+        return Explained(math.prod(window.positions for window in windows), " * ".join(f"({window.formula()})" for window in windows))
 
     def _channels_agree(self, slid: int, positioned: int) -> bool:
         return False  # columns have no separate channels

@@ -9,7 +9,7 @@ from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, derived, rule
 from dmlpy.description.member_forms import After, Uints
-from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Told, UnboundSymbolError
+from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,
@@ -71,7 +71,7 @@ class JoinDesc(AlongAxisDesc, dml="JOIN"):
     @derived("the sum of the inputs' sizes along axis")
     def joined_length(self, known: Sizes) -> Derived:
         lengths = _lengths(self.input_tensors, known)
-        return Told(sum(lengths), " + ".join(map(str, lengths)) + f", the inputs' sizes[{self.axis}]")
+        return Explained(sum(lengths), " + ".join(map(str, lengths)) + f", the inputs' sizes[{self.axis}]")
 
     @derived("sizes, but joined_length along axis")
     def joined(self, known: Sizes) -> Sequence[Derived]:
@@ -200,4 +200,4 @@ class TileDesc(OperatorDesc, dml="TILE"):
         if len(self.repeats) != len(sizes) or not all(1 <= times <= MAX_SIZE for times in self.repeats):
             raise UnboundSymbolError("repeats")
         rows = enumerate(zip(sizes, self.repeats, strict=True))
-        return [Told(size * times, f"sizes[{axis}] * repeats[{axis}] = {size} * {times}") for axis, (size, times) in rows]
+        return [Explained(size * times, f"sizes[{axis}] * repeats[{axis}] = {size} * {times}") for axis, (size, times) in rows]

@@ -9,7 +9,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, PaddingMode
 from dmlpy.description.markers import In, Limits, Out, Slot, Violation, derived, rule
 from dmlpy.description.member_forms import After, Float, Ints, Scalar, Spelled, SpelledType, Uints, default
-from dmlpy.description.sizes import MAX_SIZE, Derived, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.movement.copy import FLOATS_INTEGERS_16_AND_32
@@ -46,7 +46,7 @@ CONSTANT output[o] = padding_value where any coordinate is outside"""
         told = []
         for axis, (size, start, end) in enumerate(zip(sizes, self.start_padding, self.end_padding, strict=True)):
             formula = f"sizes[{axis}] + start_padding[{axis}] + end_padding[{axis}]"
-            told.append(Told(size + start + end, f"{formula} = {size} + {start} + {end}"))
+            told.append(Explained(size + start + end, f"{formula} = {size} + {start} + {end}"))
         return told
 
 
@@ -127,7 +127,7 @@ class SliceDesc(OperatorDesc, dml="SLICE"):
     def sliced(self, known: Sizes) -> Sequence[Derived]:
         if len(self.slice_sizes) != known["len(sizes)"] or not all(1 <= size <= MAX_SIZE for size in self.slice_sizes):
             raise UnboundSymbolError("slice_sizes")
-        return [Told(size, f"slice_sizes[{axis}]") for axis, size in enumerate(self.slice_sizes)]
+        return [Explained(size, f"slice_sizes[{axis}]") for axis, size in enumerate(self.slice_sizes)]
 
     @rule("a window lies within its tensor")
     def window_bounds(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
@@ -179,7 +179,7 @@ class WindowDesc(OperatorDesc):
         told = []
         for axis, (window, stride) in enumerate(rows):
             formula = f"(input_window_sizes[{axis}] - 1) // |input_window_strides[{axis}]| + 1"
-            told.append(Told((window - 1) // abs(stride) + 1, f"{formula} = ({window} - 1) // {abs(stride)} + 1"))
+            told.append(Explained((window - 1) // abs(stride) + 1, f"{formula} = ({window} - 1) // {abs(stride)} + 1"))
         return told
 
     def aligned(self, slot: Slot, dimension_count: int) -> tuple[Term, ...] | None:

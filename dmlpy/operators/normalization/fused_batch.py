@@ -103,7 +103,7 @@ class FusedBatchNormDesc(SomeOutputDesc):
         return len(terms) != len(tensor.sizes) or tensor.sizes[self.channel_axis] != known["channels"]
 
 
-class FusedBatchNormV3Desc(FusedBatchNormDesc, own="FUSED_BATCH_NORM_V3"):
+class FusedBatchNormV3Desc(FusedBatchNormDesc, extension="FUSED_BATCH_NORM_V3"):
     """DMLPY_FUSED_BATCH_NORM_V3_OPERATOR_DESC: normalizes each channel, with the batch's statistics or with given ones.
 
     Sums are over the n entries of a channel.
@@ -186,7 +186,7 @@ y = scale * (x - m) / sqrt(v + epsilon) + offset"""
         ).with_outputs(*outputs)
 
 
-class FusedBatchNormGradV3Desc(FusedBatchNormDesc, own="FUSED_BATCH_NORM_GRAD_V3"):
+class FusedBatchNormGradV3Desc(FusedBatchNormDesc, extension="FUSED_BATCH_NORM_GRAD_V3"):
     """DMLPY_FUSED_BATCH_NORM_GRAD_V3_OPERATOR_DESC: the gradients of x, scale and offset.
 
     Sums are over the n entries of a channel.

@@ -9,7 +9,7 @@ from dmlpy.description.descs import OperatorDesc, SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, InterpolationMode, ReduceFunction
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
-from dmlpy.description.sizes import MAX_SIZE, Sizes, Term, Told, UnboundSymbolError
+from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.description.value_structs import Size2DValue
@@ -207,17 +207,17 @@ class ROIPoolingDesc(OperatorDesc, dml="ROI_POOLING"):
     """Width and height of the output."""
 
     @derived("pooled_size.height")
-    def pooled_height(self, known: Sizes) -> Told:
+    def pooled_height(self, known: Sizes) -> Explained:
         return self._pooled(self.pooled_size.height)
 
     @derived("pooled_size.width")
-    def pooled_width(self, known: Sizes) -> Told:
+    def pooled_width(self, known: Sizes) -> Explained:
         return self._pooled(self.pooled_size.width)
 
-    def _pooled(self, size: int) -> Told:
+    def _pooled(self, size: int) -> Explained:
         if not 1 <= size <= MAX_SIZE:
             raise UnboundSymbolError("pooled_size")
-        return Told(size, f"pooled_size is {self.pooled_size}")
+        return Explained(size, f"pooled_size is {self.pooled_size}")
 
     def size_remedy(self, field: TensorField, known: Sizes) -> str | None:
         if field.name == "roi_tensor" and self.roi_tensor.sizes[-1:] == (4,):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from dmlpy.description.markers import In, Limits, Out, derived
 from dmlpy.description.member_forms import After, Uints
-from dmlpy.description.sizes import Derived, Sizes, Told
+from dmlpy.description.sizes import Derived, Explained, Sizes
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.windows import SlidingDesc
 
@@ -41,7 +41,7 @@ class PoolingDesc(SlidingDesc):
             return rounded_down
         up, dropped = f"rounded up as {self.positioned} has it", "without the window that begins after the last element"
         return [
-            Told(size, f"{self.reason(axis, window, '/')}, {up if size == window.rounded_up else f'{up}, {dropped}'}")
+            Explained(size, f"{self.reason(axis, window, '/')}, {up if size == window.rounded_up else f'{up}, {dropped}'}")
             for axis, (size, window) in enumerate(zip(described, windows, strict=True))
         ]
 

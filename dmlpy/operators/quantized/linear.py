@@ -14,13 +14,13 @@ from dmlpy.description.enums import DataType, FeatureLevel, QuantizationType
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import Spelled
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term
-from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INTEGERS_TO_32, NIBBLES, UINT8, SupportRow, row_at, types
+from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INT4_TYPES, INTEGERS_TO_32, UINT8, SupportRow, row_at, types
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural
 from dmlpy.operators.elementwise.common import ElementWiseDesc
 
 _FLOAT32_OR_INT32 = types("FLOAT32", "INT32")
-_BYTES_NIBBLES = BYTES | NIBBLES
+_BYTES_INT4 = BYTES | INT4_TYPES
 
 
 class WholeTensorDesc(OperatorDesc):
@@ -199,7 +199,7 @@ class QuantizationDesc(OperatorDesc):
     """Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an unsigned type, 128 or 8, and 0 of a signed
     one: DirectML's page does not say so, ONNX Runtime's provider relies on it."""
 
-    quantization_tensors: Annotated[TensorDescs, In("*sizes", FLOATS_BYTES | NIBBLES)]
+    quantization_tensors: Annotated[TensorDescs, In("*sizes", FLOATS_BYTES | INT4_TYPES)]
     """The scale, of the type of the numbers, then the zero point, of the type of the integers. Each size divides the input's: 1 repeats, a
     smaller one is a number of blocks of equal size. DirectML's page does not tell; it is what ONNX Runtime describes.
     """
@@ -260,11 +260,11 @@ class QuantizationDesc(OperatorDesc):
 
     @rule("the scale has the type of the numbers, the zero point that of the integers")
     def quantization_tensor_types(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
-        roles = (("the scale", FLOATS), ("the zero point", _BYTES_NIBBLES))
+        roles = (("the scale", FLOATS), ("the zero point", _BYTES_INT4))
         for index, (tensor, name, (role, kinds)) in enumerate(zip(self.quantization_tensors, self.typed_like, roles, strict=False)):
             like = getattr(self, name)
             # Types that no tensor here may have are reported elsewhere.
-            if like is None or like.data_type not in kinds or tensor.data_type not in FLOATS_BYTES | NIBBLES:
+            if like is None or like.data_type not in kinds or tensor.data_type not in FLOATS_BYTES | INT4_TYPES:
                 continue
             if tensor.data_type is not like.data_type:
                 why = (f"quantization_tensors[{index}] is {role}", f"{name} has elements of type {like.data_type}")
@@ -280,7 +280,7 @@ class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
     """
 
     formula = "y = clamp(round(x / scale) + zero_point, the range of the output's type)"
-    support = (SupportRow("6_3", dims=(1, 8), T=FLOATS, Y=_BYTES_NIBBLES),)
+    support = (SupportRow("6_3", dims=(1, 8), T=FLOATS, Y=_BYTES_INT4),)
     typed_like = ("input_tensor", "output_tensor")
 
 
@@ -292,5 +292,5 @@ class DequantizeDesc(QuantizationDesc, dml="DEQUANTIZE"):
     """
 
     formula = "y = (x - zero_point) * scale"
-    support = (SupportRow("6_3", dims=(1, 8), T=_BYTES_NIBBLES, Y=FLOATS),)
+    support = (SupportRow("6_3", dims=(1, 8), T=_BYTES_INT4, Y=FLOATS),)
     typed_like = ("output_tensor", "input_tensor")

@@ -13,7 +13,7 @@ from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, Slot, TensorField, Violation, derived, rule
 from dmlpy.description.member_forms import After
-from dmlpy.description.sizes import Derived, Sizes, Term, Told
+from dmlpy.description.sizes import Derived, Explained, Sizes, Term
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural
@@ -150,7 +150,7 @@ class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
     def dimension_count(self, known: Sizes) -> Derived | Sequence[Derived]:
         if self._width_alone():
             return super().dimension_count(known)
-        return Told(2, "no other DimensionCount is supported; of tensors without a height the last entries are for the width")
+        return Explained(2, "no other DimensionCount is supported; of tensors without a height the last entries are for the width")
 
     def entry(self, axis: int) -> int:
         return axis if self._width_alone() else axis + 4 - self.rank

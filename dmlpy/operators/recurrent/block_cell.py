@@ -40,7 +40,7 @@ class GRUBlockDesc(SomeOutputDesc):
         return known["input_size"] + known["cell_size"]
 
 
-class GRUBlockCellDesc(GRUBlockDesc, own="GRU_BLOCK_CELL"):
+class GRUBlockCellDesc(GRUBlockDesc, extension="GRU_BLOCK_CELL"):
     """DMLPY_GRU_BLOCK_CELL_OPERATOR_DESC: one step of gated recurrent units."""
 
     formula = """\
@@ -67,7 +67,7 @@ h = u * h_prev + (1 - u) * c"""
     """The state after the step."""
 
 
-class GRUBlockCellGradDesc(GRUBlockDesc, own="GRU_BLOCK_CELL_GRAD"):
+class GRUBlockCellGradDesc(GRUBlockDesc, extension="GRU_BLOCK_CELL_GRAD"):
     """DMLPY_GRU_BLOCK_CELL_GRAD_OPERATOR_DESC: the gradient of one step, without that of its weights.
 
     `gru_block_cell_weight_gradients` makes those of weights and biases from it.

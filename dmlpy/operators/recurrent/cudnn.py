@@ -244,7 +244,7 @@ class CudnnRNNDesc(SomeOutputDesc):
             yield Violation("num_proj", str(self.num_proj), "0, or a number below num_units", reasons)
 
 
-class CudnnRNNV3Desc(CudnnRNNDesc, own="CUDNN_RNN_V3"):
+class CudnnRNNV3Desc(CudnnRNNDesc, extension="CUDNN_RNN_V3"):
     """DMLPY_CUDNN_RNN_V3_OPERATOR_DESC: a network of stacked recurrent layers, for inference and training."""
 
     formula = """\
@@ -306,7 +306,7 @@ a deeper layer's x[t] is the h[t] of both directions of the layer below, after d
         return kind(**members).with_outputs(*names)
 
 
-class CudnnRNNBackpropV3Desc(CudnnRNNDesc, own="CUDNN_RNN_BACKPROP_V3"):
+class CudnnRNNBackpropV3Desc(CudnnRNNDesc, extension="CUDNN_RNN_BACKPROP_V3"):
     """DMLPY_CUDNN_RNN_BACKPROP_V3_OPERATOR_DESC: the gradient of a network of stacked recurrent layers.
 
     The dropout masks are made again from the offset that the reserve holds.

@@ -154,7 +154,7 @@ class RecurrentGradDesc(ReserveDesc):
     """The gradient of the hidden state before the first step."""
 
 
-class RNNGradDesc(RecurrentGradDesc, own="RNN_GRAD"):
+class RNNGradDesc(RecurrentGradDesc, extension="RNN_GRAD"):
     """DMLPY_RNN_GRAD_OPERATOR_DESC: the gradient of a simple recurrent layer.
 
     Kinks: RELU at 0, THRESHOLDED_RELU at alpha, HARD_SIGMOID at its corners and SHRINK at its thresholds have derivative 0;
@@ -190,7 +190,7 @@ dWb = dRb = sum over t and batch of da[t]"""
     """The gradient of Wb, then that of Rb. They are equal."""
 
 
-class LSTMGradDesc(ClippedDesc, RecurrentGradDesc, own="LSTM_GRAD"):
+class LSTMGradDesc(ClippedDesc, RecurrentGradDesc, extension="LSTM_GRAD"):
     """DMLPY_LSTM_GRAD_OPERATOR_DESC: the gradient of a long short-term memory layer.
 
     Kinks: RELU at 0, THRESHOLDED_RELU at alpha, HARD_SIGMOID at its corners and SHRINK at its thresholds have derivative 0;
@@ -264,7 +264,7 @@ dPi = sum of da_i * c[t-1]; dPf = sum of da_f * c[t-1]; dPo = sum of da_o * c[t]
                 yield Violation(f"{name}_gradient_tensor", "described", "null", (f"{name}_tensor is null",), f"describe {name}_tensor too")
 
 
-class GRUGradDesc(RecurrentGradDesc, own="GRU_GRAD"):
+class GRUGradDesc(RecurrentGradDesc, extension="GRU_GRAD"):
     """DMLPY_GRU_GRAD_OPERATOR_DESC: the gradient of a layer of gated recurrent units.
 
     Kinks: RELU at 0, THRESHOLDED_RELU at alpha, HARD_SIGMOID at its corners and SHRINK at its thresholds have derivative 0;

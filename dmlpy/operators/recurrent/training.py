@@ -59,14 +59,14 @@ def _packed(tensor: TensorDesc) -> TensorDesc:
     return TensorDesc(data_type=tensor.data_type, sizes=tensor.sizes)
 
 
-class RNNTrainingDesc(RNNDesc, RecurrentTrainingDesc, own="RNN_TRAINING"):
+class RNNTrainingDesc(RNNDesc, RecurrentTrainingDesc, extension="RNN_TRAINING"):
     """DMLPY_RNN_TRAINING_OPERATOR_DESC: DML_RNN_OPERATOR_DESC with a reserve for RNN_GRAD, a step mask and dropout."""
 
     def gradient(self, *names: str) -> RNNGradDesc:
         return self._gradient(RNNGradDesc, names)
 
 
-class LSTMTrainingDesc(LSTMDesc, RecurrentTrainingDesc, own="LSTM_TRAINING"):
+class LSTMTrainingDesc(LSTMDesc, RecurrentTrainingDesc, extension="LSTM_TRAINING"):
     """DMLPY_LSTM_TRAINING_OPERATOR_DESC: DML_LSTM_OPERATOR_DESC with a reserve for LSTM_GRAD, a step mask, dropout and a projection."""
 
     projection_tensor: Annotated[
@@ -79,7 +79,7 @@ class LSTMTrainingDesc(LSTMDesc, RecurrentTrainingDesc, own="LSTM_TRAINING"):
         return self._gradient(LSTMGradDesc, names)
 
 
-class GRUTrainingDesc(GRUDesc, RecurrentTrainingDesc, own="GRU_TRAINING"):
+class GRUTrainingDesc(GRUDesc, RecurrentTrainingDesc, extension="GRU_TRAINING"):
     """DMLPY_GRU_TRAINING_OPERATOR_DESC: DML_GRU_OPERATOR_DESC with a reserve for GRU_GRAD, a step mask and dropout."""
 
     def gradient(self, *names: str) -> GRUGradDesc:

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from dmlpy.description.arrays import view
-from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda import cupy_pool, cupy_seam
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cupy_likeness import compare
 from tests.support.cuda.fake_captures import CUDARuntimeError

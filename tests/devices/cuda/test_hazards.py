@@ -6,14 +6,14 @@ import random
 import time
 
 import dmlpy as dml
-from dmlpy.devices.binding import Bound, hazards
+from dmlpy.devices.binding import BoundTensor, hazards
 
 SPLIT = dml.SplitDesc(input_tensor=dml.TensorDesc(data_type="UINT8", sizes=[1]), output_tensors=[], axis=0)
 RELU = dml.ActivationReluDesc(input_tensor=dml.TensorDesc(data_type="UINT8", sizes=[1]))
 
 
-def bound_at(name: str, output: bool, start: int, size: int) -> Bound:
-    return Bound(name, dml.TensorDesc(data_type="UINT8", sizes=[size]), output, start, None)
+def bound_at(name: str, output: bool, start: int, size: int) -> BoundTensor:
+    return BoundTensor(name, dml.TensorDesc(data_type="UINT8", sizes=[size]), output, start, None)
 
 
 def test_shared_memory_is_found_as_by_comparing_every_pair() -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.messages.hresult import HResult
 from tests.support.cuda.fake_captures import CUDARuntimeError
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.rnn_runs import inputs, rnn

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from dmlpy.description.arrays import ArrayView
-from dmlpy.description.enums import HResult
 from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_arithmetic import matrix_product
 from tests.support.cuda.cpu_compiler import (

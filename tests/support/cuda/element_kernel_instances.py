@@ -24,7 +24,7 @@ def engine_operators() -> tuple[type[dml.OperatorDesc], ...]:
     return tuple(
         kind
         for kind in OPERATORS.values()
-        if CudaDevice.runs(kind) and not kind.beyond_directml and isinstance(plan_of(sample(kind), target), ElementsPlan)
+        if CudaDevice.runs(kind) and not kind.is_extension and isinstance(plan_of(sample(kind), target), ElementsPlan)
     )
 
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy import x
-from dmlpy.graphs.views import viewed
+from dmlpy.graphs.views import restride
 from dmlpy.onnx.loading.equations import letters_of
 from dmlpy.onnx.lowering.rules import lowers
 
@@ -38,7 +38,7 @@ def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:
     packed = tensor.packed()
     strides, sizes = packed.tensor.element_strides, packed.tensor.sizes
     own = {letter: [axis for axis, given in enumerate(term) if given == letter] for letter in letters}
-    view = viewed(
+    view = restride(
         packed.tensor,
         [min(sizes[axis] for axis in axes) for axes in own.values()],
         [sum(strides[axis] for axis in axes) for axes in own.values()],

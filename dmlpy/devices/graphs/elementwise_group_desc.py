@@ -1,4 +1,4 @@
-"""`ChainDesc`: several element-wise operators as one, whose tensors between them have no memory."""
+"""`ElementwiseGroupDesc`: several element-wise operators as one, whose tensors between them have no memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dmlpy.devices.flops import flops, flops_of
 
 
 @dataclass(frozen=True)
-class Link:
-    """One operator of a chain.
+class GroupedOperator:
+    """One operator of a group.
 
     Attributes:
         desc: as it stands in the graph.
-        reads: the number of the value that it reads at each of its places: the inputs of the chain come first, then the results of its
+        reads: the number of the value that it reads at each of its places: the inputs of the group come first, then the results of its
             operators in order.
     """
 
@@ -26,11 +26,11 @@ class Link:
     reads: tuple[tuple[str, int], ...]
 
 
-class ChainDesc(OperatorDesc):
+class ElementwiseGroupDesc(OperatorDesc):
     """Element-wise operators one after the other. A graph makes it of its nodes; DirectML has no such operator."""
 
     c_name = "chain of element-wise operators"
-    beyond_directml = True
+    is_extension = True
     support = (SupportRow("1_0", dims=(1, 8)),)
     in_place = True
 
@@ -40,11 +40,11 @@ class ChainDesc(OperatorDesc):
     output_tensor: Annotated[TensorDesc, Out("*sizes", ALL_BUT_4_BITS)]
     """What the last of them writes."""
 
-    links: tuple[Any, ...]
-    """The operators as `Link`s, each after those that it reads."""
+    nodes: tuple[Any, ...]
+    """The operators as `GroupedOperator`s, each after those that it reads."""
 
 
-@flops(ChainDesc)
-def chain_flops(desc: ChainDesc) -> int | None:
-    counts = [flops_of(link.desc) for link in desc.links]
+@flops(ElementwiseGroupDesc)
+def group_flops(desc: ElementwiseGroupDesc) -> int | None:
+    counts = [flops_of(link.desc) for link in desc.nodes]
     return None if None in counts else sum(count or 0 for count in counts)

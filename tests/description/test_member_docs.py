@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from dmlpy.description import members
-from dmlpy.description.members import MemberInfo
+from dmlpy.description import member_docs
+from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.structs import Struct
 from dmlpy.inspection import schemas
@@ -44,7 +44,7 @@ class Base(OperatorDesc):
     """The last one."""
 
 
-class Both(Base, own="MEMBERS_OF_A_TEST"):
+class Both(Base, extension="MEMBERS_OF_A_TEST"):
     """DMLPY_MEMBERS_OF_A_TEST_OPERATOR_DESC: a made-up operator."""
 
     flag: Annotated[Bool, After("first")] = default(True)
@@ -103,7 +103,7 @@ ACCEPTED = [
 
 @pytest.mark.parametrize(("kind", "name", "expected"), ACCEPTED, ids=[f"{kind.__name__}.{name}" for kind, name, _ in ACCEPTED])
 def test_types_of_the_constructor(kind: type[dml.TensorDesc], name: str, expected: str) -> None:
-    assert members.accepted(kind.model_fields[name].annotation) == expected
+    assert member_docs.accepted(kind.model_fields[name].annotation) == expected
 
 
 TYPES = [
@@ -145,7 +145,7 @@ def declared() -> dict[type[Struct], dict[str, str]]:
     assert len(OPERATORS) > 100  # imports all families
     kinds = [kind for kind in dict.fromkeys(subclasses(Struct)) if kind.__module__.startswith("dmlpy.")]
     return {
-        kind: {name: members.declared_texts(kind).get(name, "") for name in kind.__annotations__ if name in kind.model_fields}
+        kind: {name: member_docs.declared_texts(kind).get(name, "") for name in kind.__annotations__ if name in kind.model_fields}
         for kind in kinds
     }
 

@@ -145,7 +145,7 @@ def fused_activation(g: GraphBuilder) -> Iterator[Any]:
 
 
 def many_inputs(g: GraphBuilder) -> Iterator[Any]:
-    first, *others = inputs(g, elementwise_fusion.MOST_INPUTS + 3, 2, 3)
+    first, *others = inputs(g, elementwise_fusion.MAX_INPUTS + 3, 2, 3)
     for number, other in enumerate(others):
         first = add(g, first, other, f"sum {number}")
     yield first
@@ -153,7 +153,7 @@ def many_inputs(g: GraphBuilder) -> Iterator[Any]:
 
 def many_nodes(g: GraphBuilder) -> Iterator[Any]:
     a = g.input("a", tensor(2, 3))
-    for number in range(elementwise_fusion.MOST_LINKS + 2):
+    for number in range(elementwise_fusion.MAX_GROUPED + 2):
         a = unary(g, a, f"abs {number}")
     yield a
 
@@ -162,7 +162,7 @@ def one_input_in_many_ways(g: GraphBuilder) -> Iterator[Any]:
     """Each way of reading takes its own place among the parameters."""
     square = g.input("a", tensor(9, 9))
     first = unary(g, square, "first")
-    for number in range(elementwise_fusion.MOST_INPUTS):
+    for number in range(elementwise_fusion.MAX_INPUTS):
         strides = [9, 1] if number % 2 else [1, 9]
         first = add(g, first, square.viewed(tensor(9, 9, strides=strides)), f"sum {number}")
     yield first
@@ -188,7 +188,7 @@ CHAINS: dict[str, tuple[Build, list[tuple[str, ...]]]] = {
     "fused activation": (fused_activation, [("sum", "abs")]),
     "many inputs": (many_inputs, [("sum 0", "sum 1", "sum 2"), tuple(f"sum {number}" for number in range(3, 14))]),
     "many nodes": (many_nodes, [("abs 0", "abs 1"), tuple(f"abs {number}" for number in range(2, 34))]),
-    "one input in many ways": (one_input_in_many_ways, [("first", *(f"sum {number}" for number in range(elementwise_fusion.MOST_INPUTS)))]),
+    "one input in many ways": (one_input_in_many_ways, [("first", *(f"sum {number}" for number in range(elementwise_fusion.MAX_INPUTS)))]),
 }
 
 

@@ -29,7 +29,7 @@ def name_scope(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def made_from(origin: str) -> Iterator[None]:
+def locate_at(origin: str) -> Iterator[None]:
     """Says where the nodes that are made within the block come from, in place of the caller's line: `from ONNX node 'conv1'`."""
     token = _ORIGIN.set(origin)
     try:
@@ -38,12 +38,12 @@ def made_from(origin: str) -> Iterator[None]:
         _ORIGIN.reset(token)
 
 
-def scoped(name: str) -> str:
+def scoped_name(name: str) -> str:
     """A node's name with those of the scopes around it."""
     return "/".join((*_SCOPES.get(), name))
 
 
-def caller() -> str:
+def caller_location() -> str:
     """The line outside of dmlpy that made the call: `at net.py:12`; empty if dmlpy itself is the program."""
     if origin := _ORIGIN.get():
         return origin

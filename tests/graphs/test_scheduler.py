@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.graphs.scheduler import MOST_TASKS, Task, Work
+from dmlpy.devices.graphs.scheduler import MOST_TASKS, Task, TaskGraph
 from tests.support.network_shapes import NETWORKS
 from tests.support.random_graphs import random_graph
 from tests.support.tensors import tensor
 
 
-def drawn(seed: int, count: int) -> Work:
+def drawn(seed: int, count: int) -> TaskGraph:
     """Tasks that each write a block and read some of those before, now and then in place."""
     draw = random.Random(seed)
     sizes: dict[Any, int] = {number: 256 * draw.choice([1, 2, 4, 8, 16, 64]) for number in range(count)}
     reads = [{draw.randrange(number) for _ in range(draw.choice([0, 1, 1, 2, 3])) if number} for number in range(count)]
-    return Work(
+    return TaskGraph(
         {
             number: Task(
                 frozenset(read),
@@ -35,7 +35,7 @@ def drawn(seed: int, count: int) -> Work:
     )
 
 
-def least_peak(work: Work) -> int:
+def least_peak(work: TaskGraph) -> int:
     """The least that any order needs, by trying all of them."""
     best: dict[frozenset[int], tuple[int, tuple[int, ...]]] = {frozenset(): (0, ())}
     for _ in work.tasks:
@@ -77,7 +77,7 @@ def test_the_order_found_is_hardly_worse_than_the_best() -> None:
 def test_an_order_that_cannot_be_bettered_or_is_too_long_stays(count: int) -> None:
     tasks = {number: Task(frozenset(), frozenset([number]), 0, {}) for number in range(count)}
     given = [*range(1, count), 0]
-    assert Work(tasks, dict.fromkeys(tasks, 256)).order(given) == tuple(given)
+    assert TaskGraph(tasks, dict.fromkeys(tasks, 256)).order(given) == tuple(given)
 
 
 def wide() -> dml.Graph:
@@ -125,7 +125,7 @@ def test_most_graphs_with_branches_need_less_than_in_the_given_order(monkeypatch
     """The networks here stand in an order that cannot be bettered."""
     graphs = [*(build() for build in NETWORKS.values()), *(random_graph(1000 + seed, nodes=16) for seed in range(12))]
     found = [dml.compile(graph, "numpy").explain_plan().memory.size for graph in graphs]
-    monkeypatch.setattr(Work, "order", lambda work, given: tuple(given))
+    monkeypatch.setattr(TaskGraph, "order", lambda work, given: tuple(given))
     before = [dml.compile(graph, "numpy").explain_plan().memory.size for graph in graphs]
     assert found[: len(NETWORKS)] == before[: len(NETWORKS)]
     assert all(new <= old for new, old in zip(found, before, strict=True))

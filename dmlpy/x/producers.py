@@ -16,7 +16,7 @@ _SERIAL = itertools.count()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Source:
+class Producer:
     """The base of what makes tensors.
 
     Attributes:
@@ -31,14 +31,14 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class InputSource(Source):
+class InputProducer(Producer):
     """An input of the graph."""
 
     tensor: TensorDesc
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ConstantSource(Source):
+class ConstantProducer(Producer):
     """An array that the graph holds."""
 
     data: bytes
@@ -46,39 +46,39 @@ class ConstantSource(Source):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OperatorSource(Source):
+class OperatorProducer(Producer):
     """An operator with the values that its inputs read, by place (`input_tensor`, `input_tensors[0]`)."""
 
     desc: OperatorDesc
-    inputs: Mapping[str, End]
+    inputs: Mapping[str, TensorRef]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NumberSource(Source):
+class NumberProducer(Producer):
     """A number among the operands of a call, until the others tell its type."""
 
     value: float
 
 
 @dataclass(frozen=True, eq=False)
-class End:
-    """One tensor that a source gives, as it is read.
+class TensorRef:
+    """One tensor that a producer gives, as it is read.
 
     Attributes:
-        source: what makes it.
+        producer: what makes it.
         index: which output of an operator, counted as edges count them.
         tensor: its desc, which may be a view.
     """
 
-    source: Source
+    producer: Producer
     index: int
     tensor: TensorDesc
 
 
-class Operand:
+class TensorOperand:
     """The base of expressions: what functions take for a tensor."""
 
-    __slots__ = ("_end",)
+    __slots__ = ("_ref",)
 
-    def __init__(self, end: End) -> None:
-        self._end = end
+    def __init__(self, ref: TensorRef) -> None:
+        self._ref = ref

@@ -15,24 +15,24 @@ from dmlpy.x.policies import TensorPolicy, current_policy
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.messages.problems import Problem
-    from dmlpy.x.sources import End
+    from dmlpy.x.producers import TensorRef
 
-_MOST_KEPT = 512
+_MAX_CACHED = 512
 """The descs that are kept."""
-_MOST_ENTRIES = 64
+_MAX_ENTRIES = 64
 """The operands of a call, or the entries of a list among its members, up to which its desc is kept."""
-_DEEPEST = 3
+_MAX_DEPTH = 3
 """The lists and dicts within each other up to which a desc is kept: no member of an operator has more."""
 
 
-class Work:
+class DescBuild:
     """What makes a desc. It is equal to all others, so that descs are found by their tokens alone."""
 
     def __init__(self, make: Callable[[], OperatorDesc]) -> None:
         self.make = make
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Work)
+        return isinstance(other, DescBuild)
 
     def __hash__(self) -> int:
         return 0
@@ -45,50 +45,50 @@ class _Refusal(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-@lru_cache(_MOST_KEPT)
-def _made(token: Hashable, work: Work) -> OperatorDesc | _Refusal:
+@lru_cache(_MAX_CACHED)
+def _build(token: Hashable, build: DescBuild) -> OperatorDesc | _Refusal:
     try:
-        return work.make()
+        return build.make()
     except DescError as error:
         return _Refusal(error.subject, error.problems)  # the error itself holds the operands in its traceback
 
 
-def kept(token: Hashable, work: Work) -> OperatorDesc:
-    """The desc of a call with this token: one that was made for an equal one, or what the work makes.
+def cached_desc(token: Hashable, build: DescBuild) -> OperatorDesc:
+    """The desc of a call with this token: one that was made for an equal one, or what `build` makes.
 
     Raises:
-        DescError: the work for an equal token raised it.
+        DescError: the build for an equal token raised it.
     """
     try:
-        found = _made(token, work)
+        found = _build(token, build)
     finally:
-        work.make = _done  # it holds the operands, which may be large arrays
+        build.make = _done  # it holds the operands, which may be large arrays
     if isinstance(found, _Refusal):
         raise DescError(found.subject, found.problems)
     return found
 
 
 def _done() -> OperatorDesc:
-    raise AssertionError("the work of a kept desc is done")
+    raise AssertionError("the build of a cached desc is done")
 
 
-def token_of(operator: Any, ends: Mapping[str, End], given: Mapping[str, Any]) -> Hashable | None:
+def token_of(operator: Any, refs: Mapping[str, TensorRef], given: Mapping[str, Any]) -> Hashable | None:
     """What the desc of a call depends on; None for a call whose desc is not kept.
 
     Args:
         operator: what the call names: a class, a short name or a desc.
-        ends: the operands by place.
+        refs: the operands by place.
         given: the other arguments.
     """
-    if len(ends) > _MOST_ENTRIES or current_policy() is not TensorPolicy.default:
+    if len(refs) > _MAX_ENTRIES or current_policy() is not TensorPolicy.default:
         return None  # a policy of the caller's may decide by anything
     try:
-        return operator, tuple((place, end.tensor) for place, end in ends.items()), tuple((name, _token(given[name])) for name in given)
-    except _UnkeptError:
+        return operator, tuple((place, ref.tensor) for place, ref in refs.items()), tuple((name, _token(given[name])) for name in given)
+    except _UncacheableError:
         return None
 
 
-class _UnkeptError(Exception):
+class _UncacheableError(Exception):
     """Raised for a value of which nobody knows when it equals another one."""
 
 
@@ -99,10 +99,10 @@ def _token(value: Any, depth: int = 0) -> Hashable:
         return kind, value
     if kind is float:
         return kind, value.hex()
-    if depth == _DEEPEST:
-        raise _UnkeptError
-    if isinstance(value, Sequence) and kind in (list, tuple) and len(value) <= _MOST_ENTRIES:
+    if depth == _MAX_DEPTH:
+        raise _UncacheableError
+    if isinstance(value, Sequence) and kind in (list, tuple) and len(value) <= _MAX_ENTRIES:
         return kind, tuple(_token(item, depth + 1) for item in value)
-    if kind is dict and len(value) <= _MOST_ENTRIES:
+    if kind is dict and len(value) <= _MAX_ENTRIES:
         return kind, tuple((_token(key, depth + 1), _token(item, depth + 1)) for key, item in value.items())
-    raise _UnkeptError
+    raise _UncacheableError
