@@ -17,7 +17,6 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.convolution import filter_lanes_tiles
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.convolution import tiles as convolution_tiles
 from dmlpy.devices.cpu.isa import Registers, host_registers
@@ -73,7 +72,7 @@ def form_of(desc: dml.OperatorDesc) -> str:
 
 def only(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes all plans take a form, where it can be had."""
-    monkeypatch.setattr(filter_lanes_tiles.FilterTiles, "cost", property(lambda tiles: -1.0 if form == FILTERS else float("inf")))
+    monkeypatch.setattr(convolution_tiles.FilterTiles, "cost", property(lambda tiles: -1.0 if form == FILTERS else float("inf")))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -94,7 +93,7 @@ def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPat
     only(FILTERS, monkeypatch)
     result = run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True)
     for size, value in {"_CHUNK": 1000, "_SUMS": 5000, "PART": 3000, "_ROW": 10}.items():
-        monkeypatch.setattr(filter_lanes_tiles, size, value)
+        monkeypatch.setattr(convolution_tiles, size, value)
         np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result, size)
 
 
@@ -239,11 +238,11 @@ def test_nothing_is_read_beyond_the_input_and_scratch(form: str, name: str, thre
 @pytest.mark.parametrize("form", [POSITIONS, FILTERS])
 def test_a_thread_that_comes_when_all_is_over_touches_nothing(form: str) -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.convolution.convolution_parameters import FILTER_PARAMETERS, PARAMETERS
+    from dmlpy.devices.cpu.convolution.layout import FILTER_PARAMETERS, PARAMETERS
 
     kinds = {
         POSITIONS: (PARAMETERS, convolution_tiles.CONVOLUTION(False, False, True, host_registers())),
-        FILTERS: (FILTER_PARAMETERS, filter_lanes_tiles.CONVOLUTION(False, host_registers())),
+        FILTERS: (FILTER_PARAMETERS, convolution_tiles.FILTER_CONVOLUTION(False, host_registers())),
     }
     kind, kernel = kinds[form]
     parameters, flags = np.zeros(1, kind), np.zeros((2, 8), np.int64)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.convolution.convolution_forms import tiles_of
+from dmlpy.devices.cpu.convolution.depthwise import DepthwiseStrips
 from dmlpy.devices.cpu.convolution.sections import Section, sections_of
-from dmlpy.devices.cpu.convolution.strip_forms import DepthwiseStrips
+from dmlpy.devices.cpu.convolution.tiles import FilterTiles, Tiles
 from dmlpy.devices.cpu.isa import host_registers
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import Call
@@ -24,8 +24,12 @@ from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.description.value_structs import ScaleBias
+    from dmlpy.devices.cpu.convolution.tiles import SectionTiles
+    from dmlpy.devices.cpu.isa import Registers
     from dmlpy.operators.convolution import ConvolutionDesc
+
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
@@ -176,3 +180,21 @@ def _pack(section: Section, filters: Array, packed: Array) -> None:
     if left:
         target[:, whole, ..., left:] = 0.0
         np.copyto(target[:, whole, ..., :left], chosen[:, whole * block :].transpose(0, 2, 3, 4, 5, 1))
+
+
+def tiles_of(
+    geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers
+) -> SectionTiles | DepthwiseStrips:
+    """The strips of a depthwise convolution, where it has some, or the tiles that are estimated to take less time.
+
+    The estimate depends on sizes and layouts alone. Other groups of one filter have positions as lanes, and so has what has no taps, or is
+    a product of matrices that is left to BLAS.
+    """
+    strips = DepthwiseStrips.of(geometry, tensors, threads, registers)
+    if strips is not None:
+        return strips
+    usual = Tiles(geometry, section, tensors, threads, registers)
+    if usual.is_matrix or section.is_empty or geometry.filters == 1:
+        return usual
+    other = FilterTiles(geometry, section, tensors, threads, registers)
+    return other if other.cost < usual.cost else usual

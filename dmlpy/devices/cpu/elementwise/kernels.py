@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.elementwise.formulas import computation
-from dmlpy.devices.cpu.elementwise.parameters import ALIGNMENT, INSTRUCTION, PARAMETERS
-from dmlpy.devices.cpu.elementwise.program import Code
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, INSTRUCTION, PARAMETERS, Code
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.simd import copy_float, float_at, integer_at, jit, record_at, set_integer, vectors_of

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cpu.elementwise.parameters import ALIGNMENT, BLOCK, INSTRUCTION, PARAMETERS
-from dmlpy.devices.cpu.elementwise.program import LONG, Code
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, INSTRUCTION, LONG, PARAMETERS, Code
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.records import record_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.matrix.packing_kernels import panel_copy
+from dmlpy.devices.cpu.matrix.kernels import panel_copy
 from dmlpy.devices.cpu.matrix.parameters import BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
 from dmlpy.devices.cpu.simd import integer_at, jit, record_at, vectors_of
 from dmlpy.devices.cpu.small_products import call_product

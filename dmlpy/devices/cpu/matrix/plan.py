@@ -1,19 +1,23 @@
-"""The plan of a compiled matrix product: packed panels of B, and the parameters of its kernels."""
+"""The plans of compiled matrix products: with B packed in panels, and with a transposed A."""
 
 from __future__ import annotations
 
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.thread_pool import Call
 from dmlpy.devices.numpy.plans import COMPUTE
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
+from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order, packing_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
@@ -25,9 +29,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.matrix import GEMMDesc
 
+
 PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:product_of", 5)
 """The matrix product: whether of FLOAT16, and the registers."""
-PACKING = Kernel("dmlpy.devices.cpu.matrix.packing_kernels:packing_of", 5)
+PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:packing_of", 5)
 """The packing of B. The choices are those of `PRODUCT`."""
 
 _ALIGNMENT = 64
@@ -195,3 +200,27 @@ def b_strides(desc: GEMMDesc) -> tuple[int, int]:
     """The elements from one of B's terms to the next, and from one of its columns to the next, as they are multiplied."""
     term, column = desc.b_tensor.element_strides[-2:]
     return (column, term) if desc.trans_b is MatrixTransform.TRANSPOSE else (term, column)
+
+
+class TransposedProductPlan(PlanWithoutConstants):
+    """GEMM of FLOAT32 with a transposed A, as the gradient of a dense layer's weights is.
+
+    Args:
+        desc: a checked desc of one matrix, without C, alpha and a fused function, whose rows are contiguous.
+    """
+
+    def __init__(self, desc: GEMMDesc) -> None:
+        self._tensors, self._threads = desc.tensors(), available_threads()
+        self.temporary_size = scratch_bytes(self._threads)
+
+    def load(self) -> None:
+        load_products(transposed=True)
+
+    def describe(self) -> str:
+        return f"compiled by Numba, {COMPUTE} arithmetic on up to {self._threads} thread(s); A and B are read as they lie"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        matrices = {name: array.reshape(array.shape[-2:]) for name, array in arrays_of(self._tensors, tensors).items()}
+        a, scratch = matrices["a_tensor"], array_at(temporary, (self.temporary_size,), np.uint8, (1,))
+        multiply = BlockedProduct(a, matrices["b_tensor"], matrices["output_tensor"], scratch, self._threads, transposed=True)
+        return lambda stream: multiply()

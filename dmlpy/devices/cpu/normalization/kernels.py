@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.load_store import elements_of
-from dmlpy.devices.cpu.normalization.parameters import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, Layout
+from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, EntryLayout
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.simd import float_at, jit, record_at, vectors_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import Share
 
 
-def sums_of(layout: Layout, gradient: bool, halves: bool, registers: Registers) -> Share:
+def sums_of(layout: EntryLayout, gradient: bool, halves: bool, registers: Registers) -> Share:
     """A thread's share of the sums, to be compiled.
 
     Args:
@@ -33,13 +33,13 @@ def sums_of(layout: Layout, gradient: bool, halves: bool, registers: Registers) 
     return _over_pieces(layout, piece)
 
 
-def results_of(layout: Layout, gradient: bool, halves: bool, registers: Registers) -> Share:
+def results_of(layout: EntryLayout, gradient: bool, halves: bool, registers: Registers) -> Share:
     """A thread's share of y, or of dx in a gradient, to be compiled. The arguments are those of `sums_of`."""
     piece = _plane_results(gradient, halves, registers) if layout == "planes" else _row_results(gradient, halves, registers)
     return _over_pieces(layout, piece)
 
 
-def _over_pieces(layout: Layout, piece: Any) -> Share:
+def _over_pieces(layout: EntryLayout, piece: Any) -> Share:
     """Calls piece(p, outer, group, first, last, number, scratch) for each piece: a part of a plane, or of the rows."""
     parameters_at = record_at(PARAMETERS)
     planes = layout == "planes"

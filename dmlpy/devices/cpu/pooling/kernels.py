@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from dmlpy.devices.cpu.convolution.gather_kernels import part_filler
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.load_store import elements_of, spread_writer
-from dmlpy.devices.cpu.pooling.pooling_parameters import PARAMETERS
+from dmlpy.devices.cpu.pooling.plan import PARAMETERS
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
 from dmlpy.devices.cpu.simd import float_at, integer_at, jit, record_at, vectors_of
 

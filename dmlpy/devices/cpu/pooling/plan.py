@@ -1,4 +1,4 @@
-"""The plan of a compiled max or average pooling."""
+"""The plans of compiled max and average poolings, and the parameters of their kernel."""
 
 from __future__ import annotations
 
@@ -9,22 +9,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.convolution.layout import PartLayout
-from dmlpy.devices.cpu.convolution.steps import steps_of
+from dmlpy.devices.cpu.convolution.depthwise import DEPTHWISE_PARAMETERS, Planes, Strips
+from dmlpy.devices.cpu.convolution.layout import PartLayout, steps_of
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.pooling.pooling_counts import window_counts
-from dmlpy.devices.cpu.pooling.pooling_parameters import PARAMETERS
 from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.thread_pool import Call
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
+from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Registers
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
+
+
+_INTEGERS = (
+    *("ticket", "done", "items", "planes", "tiles", "image_planes", "channels", "depth", "height", "width", "out_height", "out_width"),
+    *("stride_y", "stride_x", "pad_y", "pad_x", "dilation_z", "depth_taps", "window_y", "window_x", "taps"),
+    *("rows", "phase_rows", "pitch", "plane", "along"),
+    *("input", "input_image", "input_channel", "input_slice", "input_row", "input_element", "offsets"),
+    *("output", "output_image", "output_channel", "output_row", "output_element"),
+    *("row_counts", "column_counts", "scratch", "scratch_size"),
+)
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("padding", np.float32)])
+"""What a pooling reads: numbers, addresses, and distances in bytes (`rows`, `phase_rows` and `pitch` in rows and elements).
+
+The first two are the state of `sharing`. An item is a share of `planes` tiles, each of `rows` rows of positions in a channel of an image;
+an image has `image_planes` channels, and a copied part is of one slice of one of them: `channels`, `depth` and `depth_taps` are 1.
+`along` asks for vectors along the rows of each window instead, whose elements then lie side by side. A window has `taps` taps; their
+`offsets` are int64. `row_counts` and `column_counts` are what a sum is divided by, float32 for each row and column of positions, the latter
+a whole number of vectors.
+"""
+
+
+def window_counts(desc: Any, registers: Registers) -> tuple[Array, Array]:
+    """How many elements of each row and each column of windows count, float32; ones fill the last vector of columns."""
+    rows, columns = windows(desc, desc.input_tensor.sizes[2:], desc.window_size[-2:], desc.output_tensor.sizes[2:])
+    row_counts, column_counts = ((along.padded if desc.include_padding else along.inside).sum(axis=0) for along in (rows, columns))
+    padded = np.ones(ceil(len(column_counts) / registers.lanes) * registers.lanes, np.float32)
+    padded[: len(column_counts)] = column_counts
+    return row_counts.astype(np.float32), padded
+
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:pooling_of", 5)
 """The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the registers."""
@@ -143,3 +172,51 @@ class PoolingPlan(PlanWithoutConstants):
             "padding": 0.0 if self._averages else -inf,
         }
         return record_of(PARAMETERS, values)
+
+
+_WORK_OF_A_THREAD = 1 << 20
+"""Taps of all positions that are worth waking another thread for."""
+
+
+class StripPoolingPlan(PlanWithoutConstants):
+    """A pooling of FLOAT32 or FLOAT16 over two dimensions whose windows go down the planes in strips.
+
+    Args:
+        desc: a checked desc of four dimensions, without indices.
+        planes: its planes, whose windows are strips.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, desc: ForwardPoolingDesc, planes: Planes) -> None:
+        registers = host_registers()
+        self._threads = max(1, min(available_threads(), planes.taps // _WORK_OF_A_THREAD))
+        self._averages = isinstance(desc, AveragingDesc)
+        self._strips = Strips("average" if self._averages else "max", planes, desc.tensors(), self._threads, registers)
+        self._counts = window_counts(desc, registers) if self._averages else ()
+
+    @classmethod
+    def of(cls, desc: ForwardPoolingDesc) -> StripPoolingPlan | None:
+        """The plan; None where windows are no strips, or there is one: vectors run along its rows then (see `PoolingPlan`)."""
+        assert desc.output_tensor is not None  # guaranteed by the check
+        (images, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
+        sizes = spatial, out, desc.window_size, desc.strides, desc.start_padding
+        planes = Planes(images, channels, *((own[-2], own[-1]) for own in sizes))
+        registers, dilations = host_registers(), getattr(desc, "dilations", (1, 1))
+        undilated = all(taps == 1 or dilation == 1 for taps, dilation in zip(planes.window, dilations[-2:], strict=True))
+        fits = undilated and planes.out != (1, 1) and planes.are_strips(desc.tensors(), registers.lanes, registers)
+        return cls(desc, planes) if fits else None
+
+    def load(self) -> None:
+        self._strips.kernel()
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        return f"compiled by Numba, float32 arithmetic on {threads}; {self._strips.items} item(s)\n{self._strips.describe()}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values: dict[str, Any] = self._strips.values(tensors)
+        if self._averages:
+            values |= {name: counts.ctypes.data for name, counts in zip(("row_counts", "column_counts"), self._counts, strict=True)}
+        parameters = record_of(DEPTHWISE_PARAMETERS, values)
+        return Call(self._strips.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.load_store import elements_of, row_copy
-from dmlpy.devices.cpu.matrix.packing_kernels import panel_copy
+from dmlpy.devices.cpu.matrix.kernels import panel_copy
 from dmlpy.devices.cpu.recurrent.block_cell_parameters import STEP_PARAMETERS
 from dmlpy.devices.cpu.recurrent.functions import activation
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all

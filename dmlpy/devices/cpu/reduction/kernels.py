@@ -6,20 +6,72 @@ A thread goes through a group several times while it is in a cache. Sums do not 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
 from dmlpy.devices.cpu.lanes import function_of
 from dmlpy.devices.cpu.load_store import elements_of
-from dmlpy.devices.cpu.reduction.lanes import folded_maximum, folded_sum, lanes_up_to
-from dmlpy.devices.cpu.reduction.parameters import PARAMETERS, PIECE, PIECE_ROWS, Layout
+from dmlpy.devices.cpu.reduction.plan import PARAMETERS, PIECE, PIECE_ROWS, Layout
 from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import float_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.simd import INDEX, float_at, jit, lanes_below, record_at, vectors_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dmlpy.devices.cpu.thread_pool import Share
+
+
+@cache
+def lanes_up_to(registers: Registers) -> Any:
+    """The kernel `chosen(count, x, other)`: the first `count` lanes of x and the others of `other`."""
+    kind = vectors_of(registers).kind
+
+    @intrinsic
+    def chosen(context: Any, count: Any, x: Any, other: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            count, x, other = arguments
+            return builder.select(lanes_below(builder, count, registers.lanes), x, other)
+
+        return kind(types.int64, kind, kind), generate
+
+    return chosen
+
+
+@cache
+def folded_sum(registers: Registers) -> Any:
+    """The kernel of a vector that adds up its lanes."""
+    return _folded(registers, lambda builder, x, y: builder.fadd(x, y))
+
+
+@cache
+def folded_maximum(registers: Registers) -> Any:
+    """The kernel of a vector that gives its largest lane; a NaN may be passed over."""
+    return _folded(registers, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
+
+
+def _folded(registers: Registers, combine: Callable[[Any, Any, Any], Any]) -> Any:
+    vectors, lanes = vectors_of(registers), registers.lanes
+
+    @intrinsic
+    def folded(context: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            (x,), half = arguments, lanes // 2
+            while half:
+                order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])
+                x = combine(builder, x, builder.shuffle_vector(x, x, order))
+                half //= 2
+            return builder.extract_element(x, INDEX(0))
+
+        return types.float32(vectors.kind), generate
+
+    return folded
+
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
 

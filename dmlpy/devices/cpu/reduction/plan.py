@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.reduction.parameters import PARAMETERS, TENSORS
 from dmlpy.devices.cpu.thread_pool import Call
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -23,8 +24,33 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.jit import Function
-    from dmlpy.devices.cpu.reduction.parameters import Layout
     from dmlpy.operators.activation import ActivationDesc
+
+
+Layout = Literal["rows", "columns"]
+"""What lies side by side: the entries of a group in `rows`, in `columns` neighbours of different groups."""
+
+PIECE = 1 << 12
+"""Entries of a row whose sum is taken in float32, at most; sums of these are added in float64."""
+PIECE_ROWS = 64
+"""Entries of a column that are summed before their sum is added to that of the others."""
+
+TENSORS = ("x", "y", "scale", "bias")
+_INTEGERS = (
+    *("ticket", "done", "items", "units", "columns", "inner", "group_size", "outer_size", "entry_size"),
+    *(f"{name}{part}" for name in TENSORS for part in ("", "_group", "_group1", "_outer", "_entry")),
+    *("log", "centres", "scales"),
+)
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("count", np.float64), ("epsilon", np.float64), ("low", np.float32)])
+"""What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
+
+The first two are the state of `sharing`; an item is one of `items` parts of the `units`: a unit is a group, or in columns a vector of them,
+of which `inner` groups take `columns`. Groups have two axes, the inner one of `group_size`, and tensors the distances `_group` and
+`_group1` along them. The entries of a group have two axes too, of `outer_size` and `entry_size`, with the distances `_outer` and `_entry`.
+`log`, `centres` and `scales` are whether softmax takes the logarithm, and whether a normalization subtracts the mean and divides by the
+deviation of the `count` entries. Results of a normalization below `low` become it.
+"""
+
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:softmax_of", 5)
 """Softmax and its logarithm: how entries lie, and the registers."""
