@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.convolution.layout import Pair
     from dmlpy.devices.cpu.convolution.strip_parameters import OperationName
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.plan import Pointers
 
 STRIPS = Kernel("dmlpy.devices.cpu.convolution.strip_kernels:strips_of", 5)
-"""The strips: their window, whether tensors are of FLOAT16, and the registers."""
+"""The strips: their window, whether tensors are of FLOAT16, and the instruction set."""
 
 _WORK_OF_AN_ITEM = 1 << 20
 """Taps of all positions that are worth an item: some 20 microseconds."""
@@ -60,7 +60,7 @@ class Planes:
         """Taps of all positions."""
         return self.images * self.channels * prod(self.out) * prod(self.window)
 
-    def are_strips(self, tensors: Mapping[str, TensorDesc], most: int, registers: Registers) -> bool:
+    def are_strips(self, tensors: Mapping[str, TensorDesc], most: int, isa: Isa) -> bool:
         """Whether windows of at most `most` taps in each dimension go in strips over these tensors.
 
         `most` is at most a vector's lanes: with a stride of 2, the taps of a row see no more than three vectors then. Where a vector has
@@ -69,7 +69,7 @@ class Planes:
         ends = (tensors["input_tensor"], tensors["output_tensor"])
         side_by_side = all(steps_of(tensor)[4] == tensor.data_type.numpy.itemsize for tensor in ends)
         fits = max(self.window) <= most and self.strides[1] <= 2
-        return registers.lanes > 4 and side_by_side and fits and self.spatial[1] + self.out[1] * self.strides[1] <= _MOST_COLUMNS
+        return isa.lanes > 4 and side_by_side and fits and self.spatial[1] + self.out[1] * self.strides[1] <= _MOST_COLUMNS
 
 
 class Strips:
@@ -86,12 +86,10 @@ class Strips:
         registers: the registers that the kernel is compiled for.
     """
 
-    def __init__(
-        self, operation: OperationName, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers
-    ) -> None:
+    def __init__(self, operation: OperationName, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
         self._planes, self._tensors = planes, tensors
         strip = Strip(operation, *planes.window, new_rows=min(planes.strides[0], planes.window[0]), stride_x=planes.strides[1])
-        self._choices = strip, tensors["input_tensor"].data_type is DataType.FLOAT16, registers
+        self._choices = strip, tensors["input_tensor"].data_type is DataType.FLOAT16, isa
         count, read = planes.images * planes.channels, planes.out[0] * strip.new_rows * planes.spatial[1]
         wanted = max(threads, planes.taps // _WORK_OF_AN_ITEM)
         tiles = max(ceil(wanted / count), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _TILE))

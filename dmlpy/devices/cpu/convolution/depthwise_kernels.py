@@ -15,19 +15,19 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.convolution.strip_operations import OPERATIONS
 from dmlpy.devices.cpu.convolution.strip_parameters import PARAMETERS, Strip
-from dmlpy.devices.cpu.load_store import Accesses, accesses_of
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, field_at, prefetch, repeated_index, vectors_of
+from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, field_at, prefetch, repeated_index, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 _CACHE_LINE = 64
 
 
 @cache
-def strip_walk(strip: Strip, halves: bool, registers: Registers) -> Any:
+def strip_walk(strip: Strip, halves: bool, isa: Isa) -> Any:
     """The kernel `walk(parameters, source, output, channel, first_row, rows, column)`.
 
     It computes `rows` rows of positions from `first_row` on, in a vector of columns of positions from `column` on. `source` and `output`
@@ -36,13 +36,13 @@ def strip_walk(strip: Strip, halves: bool, registers: Registers) -> Any:
     Args:
         strip: the window.
         halves: whether input and output are of FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
 
     @intrinsic
     def walk(context: Any, parameters: Any, source: Any, output: Any, channel: Any, first_row: Any, rows: Any, column: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            _walk(builder, strip, halves, registers, arguments)
+            _walk(builder, strip, halves, isa, arguments)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 7), generate
@@ -50,29 +50,29 @@ def strip_walk(strip: Strip, halves: bool, registers: Registers) -> Any:
     return walk
 
 
-def _walk(b: Any, strip: Strip, halves: bool, registers: Registers, arguments: Sequence[Any]) -> None:
+def _walk(b: Any, strip: Strip, halves: bool, isa: Isa, arguments: Sequence[Any]) -> None:
     """The code of a walk. It begins above the first row of results, where the rows begin that its windows see."""
     parameters, source, output, channel, first_row, rows, column = arguments
-    vectors, accesses = vectors_of(registers), accesses_of(halves, registers)
+    simd, ir_load_store = simd_of(isa), ir_load_store_of(halves, isa)
 
     def field(name: str) -> Any:
         return field_at(b, PARAMETERS, parameters, name)
 
-    operation = OPERATIONS[strip.operation](b, strip, registers, parameters, channel, column)
-    padding = vectors.all(operation.padding)
+    operation = OPERATIONS[strip.operation](b, strip, isa, parameters, channel, column)
+    padding = simd.all(operation.padding)
     input_row, output_row, stride_y, height = (field(name) for name in ("input_row", "output_row", "stride_y", "height"))
     x = b.sub(b.mul(column, ADDRESS(strip.stride_x)), field("pad_x"))
-    taps = _Taps(b, strip, accesses, registers, x, field("width"), operation.padding)
+    taps = _Taps(b, strip, ir_load_store, isa, x, field("width"), operation.padding)
     count = b.sub(field("out_width"), column)
-    is_whole = b.icmp_signed(">=", count, ADDRESS(registers.lanes))
+    is_whole = b.icmp_signed(">=", count, ADDRESS(isa.lanes))
 
     begin, end, step = b.sub(first_row, ADDRESS(strip.above)), b.add(first_row, rows), b.mul(stride_y, input_row)
     first_seen = b.add(b.sub(b.mul(begin, stride_y), field("pad_y")), ADDRESS(strip.height - strip.new_rows))
-    first_at = b.add(b.add(source, b.mul(first_seen, input_row)), b.mul(x, ADDRESS(accesses.size)))
-    first_target = b.add(b.add(output, b.mul(begin, output_row)), b.mul(column, ADDRESS(accesses.size)))
+    first_at = b.add(b.add(source, b.mul(first_seen, input_row)), b.mul(x, ADDRESS(ir_load_store.size)))
+    first_target = b.add(b.add(output, b.mul(begin, output_row)), b.mul(column, ADDRESS(ir_load_store.size)))
 
     # Meanwhile the cache is asked for the same columns of the tile below: processors do not foresee what comes after a strip.
-    tile, lines = b.mul(field("rows"), step), range(0, registers.lanes * accesses.size * strip.stride_x, _CACHE_LINE)
+    tile, lines = b.mul(field("rows"), step), range(0, isa.lanes * ir_load_store.size * strip.stride_x, _CACHE_LINE)
 
     before, body, after = b.block, b.append_basic_block("row"), b.append_basic_block("walked")
     b.branch(body)
@@ -98,9 +98,9 @@ def _walk(b: Any, strip: Strip, halves: bool, registers: Registers, arguments: S
         result = operation.result(totals[0], row)
         with b.if_else(is_whole) as (whole, part):
             with whole:
-                accesses.write(b, result, target)
+                ir_load_store.store(b, result, target)
             with part:
-                accesses.write_first(b, result, target, count)
+                ir_load_store.store_first(b, result, target, count)
     following = [b.add(row, ADDRESS(1)), b.add(seen, stride_y), b.add(at, step), b.add(target, output_row), *totals[1:]]
     last = b.block
     b.cbranch(b.icmp_signed("<", following[0], end), body, after)
@@ -132,17 +132,17 @@ class _Taps:
     Args:
         builder: where the code is appended.
         strip: the window.
-        accesses: the accesses to the input.
+        ir_load_store: the accesses to the input.
         registers: the registers that the code is compiled for.
         x: the column of the image that the first tap sees from the first position.
         width: the columns of the image.
         padding: what lies outside of it.
     """
 
-    def __init__(self, builder: Any, strip: Strip, accesses: Accesses, registers: Registers, x: Any, width: Any, padding: float) -> None:
-        self._builder, self._strip, self._accesses, self._padding = builder, strip, accesses, padding
-        self._lanes, self._indices = registers.lanes, ir.VectorType(INDEX, registers.lanes)
-        lanes, limit = registers.lanes, repeated_index(builder, width, registers.lanes)
+    def __init__(self, builder: Any, strip: Strip, ir_load_store: IrLoadStore, isa: Isa, x: Any, width: Any, padding: float) -> None:
+        self._builder, self._strip, self._ir_load_store, self._padding = builder, strip, ir_load_store, padding
+        self._lanes, self._indices = isa.lanes, ir.VectorType(INDEX, isa.lanes)
+        lanes, limit = isa.lanes, repeated_index(builder, width, isa.lanes)
         # Every second column of two vectors and a third is what the taps see with a stride of 2.
         self._columns = list(range(strip.width)) if strip.stride_x == 1 else [0, lanes, 2 * lanes][: 2 if strip.width <= 2 else 3]
         columns = repeated_index(builder, x, lanes)
@@ -156,7 +156,9 @@ class _Taps:
         b = self._builder
         loaded = []
         for column, mask in zip(self._columns, self._masks, strict=True):
-            loaded.append(self._accesses.chosen(b, b.add(address, ADDRESS(column * self._accesses.size)), mask, self._padding))
+            loaded.append(
+                self._ir_load_store.load_masked(b, b.add(address, ADDRESS(column * self._ir_load_store.size)), mask, self._padding)
+            )
         return loaded if self._strip.stride_x == 1 else self._every_second(loaded)
 
     def _every_second(self, loaded: Sequence[Any]) -> list[Any]:

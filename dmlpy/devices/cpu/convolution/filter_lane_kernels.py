@@ -16,27 +16,27 @@ from dmlpy.devices.cpu.convolution.convolution_parameters import FILTER_PARAMETE
 from dmlpy.devices.cpu.convolution.filter_lanes_products import call_product, finished_tile
 from dmlpy.devices.cpu.convolution.gather_kernels import call_filling
 from dmlpy.devices.cpu.convolution.items import place_of
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of, spread_writer
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
+from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def convolution_of(halves: bool, registers: Registers) -> Share:
-    """A thread's share of a convolution, to be compiled.
+def convolution_of(halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a convolution, to be compiled.
 
     Args:
         halves: whether input and output are of FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, elements, lanes, zero = vectors_of(registers), elements_of(halves, registers), registers.lanes, np.float32(0.0)
-    load, load_some, store, all_of = vectors.load, vectors.load_some, vectors.store, vectors.all_of
-    subtract, multiply_add, at_most, at_least = vectors.subtract, vectors.multiply_add, vectors.at_most, vectors.at_least
-    finish, write, write_spread = finished_tile(registers), elements.write, spread_writer(halves, registers)
-    size, element = vectors.size, elements.size
+    simd, load_store, lanes, zero = simd_of(isa), load_store_of(halves, isa), isa.lanes, np.float32(0.0)
+    load, load_some, store, all_of = simd.load, simd.load_some, simd.store, simd.all_of
+    subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
+    finish, write, write_spread = finished_tile(isa), load_store.store, spread_writer(halves, isa)
+    size, element = simd.size, load_store.size
 
     @jit
     def sum_up(p: Any, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
@@ -82,12 +82,12 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
                         of_filter, vector = target + number * p.output_channel, tile + lanes * size
                         write_spread(of_filter, load(tile + number * size), positions, p.output_element, vector)
 
-    parameters_at = record_at(FILTER_PARAMETERS)
+    parameters_at = struct_view(FILTER_PARAMETERS)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         scratch, state, finished, filled = p.scratch + thread * p.scratch_size, parameters, 0, -1
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         if item < p.items:
             for vector in range(p.vectors):
                 store(scratch + vector * size, all_of(zero))
@@ -119,7 +119,7 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
                                 scratch + p.tile,
                             )
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return convolve

@@ -10,9 +10,8 @@ import numpy as np
 from dmlpy.devices.cpu.convolution.convolution_parameters import FILTER_PARAMETERS
 from dmlpy.devices.cpu.convolution.layout import PartLayout
 from dmlpy.devices.cpu.convolution.section_tiles import ALIGNMENT, ITEMS, PART, SectionTiles
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.jit import Kernel, make_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Pointers
 
 CONVOLUTION = Kernel("dmlpy.devices.cpu.convolution.filter_lane_kernels:convolution_of", 5)
-"""The convolution whose lanes are filters: whether tensors are of FLOAT16, and the registers."""
-PRODUCT = Kernel("dmlpy.devices.cpu.convolution.filter_lanes_products:product_of", 11)
-"""Its product of weights with what neighbouring positions see: the vectors of weights, the most positions, and the registers."""
+"""The convolution whose lanes are filters: whether tensors are of FLOAT16, and the instruction set."""
+PRODUCT = Kernel("dmlpy.devices.cpu.convolution.filter_lanes_products:build_product", 11)
+"""Its product of weights with what neighbouring positions see: the vectors of weights, the most positions, and the instruction set."""
 
 _CHUNK = 1 << 14
 """Bytes of weights that pass over all positions of a tile in turn, at most: half of a small first-level cache or less."""
@@ -57,13 +56,13 @@ class FilterTiles(SectionTiles):
         registers: the registers that the kernel is compiled for.
     """
 
-    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
-        super().__init__(geometry, section, tensors, registers)
-        needed = ceil(geometry.filters / registers.lanes)
+    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
+        super().__init__(geometry, section, tensors, isa)
+        needed = ceil(geometry.filters / isa.lanes)
         self._vectors = needed if needed <= 3 else 3 if -needed % 3 < needed % 2 else 2
         # Sums take three quarters of the registers; the compiler keeps them there if weights and a factor are not all that is left.
-        self._most = registers.count * 3 // 4 // self._vectors
-        self.block = self._vectors * registers.lanes
+        self._most = isa.registers * 3 // 4 // self._vectors
+        self.block = self._vectors * isa.lanes
         self.blocks = ceil(geometry.filters / self.block)
         self.channels, self.taps = geometry.channels, prod(section.window)
         self.copies = self._halves or not self._is_inside()
@@ -103,11 +102,11 @@ class FilterTiles(SectionTiles):
 
     @property
     def kernel(self) -> Function:
-        return CONVOLUTION(self._halves, self._registers)
+        return CONVOLUTION(self._halves, self._isa)
 
     @property
     def _product(self) -> int:
-        return PRODUCT.address(self._vectors, self._most, self._registers)
+        return PRODUCT.address(self._vectors, self._most, self._isa)
 
     def load(self) -> None:
         super().load()
@@ -120,7 +119,7 @@ class FilterTiles(SectionTiles):
     def describe(self) -> str:
         height = "a row of" if self._rows == 1 else f"{self._rows} rows of"
         reading = "copied to float32 with its padding" if self.copies else "read in place"
-        sums = f"{self._vectors} vector(s) of {self._registers.lanes} filters for up to {self._most} positions"
+        sums = f"{self._vectors} vector(s) of {self._isa.lanes} filters for up to {self._most} positions"
         return f"tile: {height} {self._out[2]} positions, input {reading}\nfilters as lanes; sums in registers: {sums}"
 
     def _is_inside(self) -> bool:
@@ -168,7 +167,7 @@ class FilterTiles(SectionTiles):
 
     def _set_scratch(self) -> None:
         """Finds the places of scratch: behind the zeros come a tile of finished sums, the sums and the part."""
-        lanes, size = self._registers.lanes, self._registers.lanes * FLOAT_BYTES
+        lanes, size = self._isa.lanes, self._isa.lanes * FLOAT_BYTES
         self._tile = self._vectors * size
         self._sums = self._tile + (lanes + 1) * size
         # The last sums are read in whole tiles.
@@ -181,7 +180,7 @@ class FilterTiles(SectionTiles):
         begin = 0 if self.copies else -sum(start * step for start, step in zip(section.starts, self._input[2:], strict=True))
         side_by_side = self._out[2] * self._output_element
         output_row = side_by_side if self._flat else self._output[3]
-        return record_of(
+        return make_struct(
             FILTER_PARAMETERS,
             {
                 **self._values(tensors, scratch),

@@ -9,16 +9,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.simd import ADDRESS, each_count, lanes_below, vectors_of
-from dmlpy.devices.cpu.small_products import tile_sums
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.product_kernels import tile_sums
+from dmlpy.devices.cpu.simd import ADDRESS, each_count, lanes_below, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 @cache
-def finished_product(filters: int, most: int, registers: Registers) -> Any:
+def finished_product(filters: int, most: int, isa: Isa) -> Any:
     """The kernel `multiply(vectors, factors, rows, coefficients, low, high, target)`.
 
     Its sums are those of `tile_product`, of which `factors` are the arguments from `channels` to `matrix`. The other tuples are:
@@ -35,20 +35,20 @@ def finished_product(filters: int, most: int, registers: Registers) -> Any:
     Args:
         filters: the number of filters whose sums are in registers.
         most: vectors of positions, at most.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors = vectors_of(registers)
+    simd = simd_of(isa)
 
     @intrinsic
     def multiply(context: Any, count: Any, factors: Any, rows: Any, coefficients: Any, low: Any, high: Any, target: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, *tuples, low, high, target = arguments
             factors, rows, coefficients, target = (cgutils.unpack_tuple(builder, given) for given in (*tuples, target))
-            limits = [vectors.repeated(builder, limit) for limit in (low, high)]
+            limits = [simd.repeated(builder, limit) for limit in (low, high)]
             for number in each_count(builder, count, most):
-                sums = tile_sums(builder, filters, number, registers, factors)
-                places = _places(builder, number, rows, target, registers)
-                _write(builder, sums, places, coefficients, limits, target[2], registers)
+                sums = tile_sums(builder, filters, number, isa, factors)
+                places = _places(builder, number, rows, target, isa)
+                _write(builder, sums, places, coefficients, limits, target[2], isa)
             return context.get_dummy_value()
 
         six, four, three = (types.UniTuple(types.int64, size) for size in (6, 4, 3))
@@ -75,9 +75,9 @@ class _Place(NamedTuple):
     next_lanes: Any
 
 
-def _places(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], registers: Registers) -> list[_Place]:
+def _places(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], isa: Isa) -> list[_Place]:
     """The places of so many vectors, for the first filter."""
-    (column, width, pitch, positions), (row, row_step, _), lanes = rows, target, registers.lanes
+    (column, width, pitch, positions), (row, row_step, _), lanes = rows, target, isa.lanes
     places = []
     for _ in range(count):
         to_next, next_row = builder.sub(pitch, column), builder.add(row, row_step)
@@ -105,23 +105,23 @@ def _write(
     coefficients: Sequence[Any],
     limits: Sequence[Any],
     step: Any,
-    registers: Registers,
+    isa: Isa,
 ) -> None:
     """Finishes sums [filter][vector] and writes them; those of a filter lie `step` bytes behind those of the one before."""
-    vectors, (first, apart, kept), count = vectors_of(registers), coefficients, len(places)
+    simd, (first, apart, kept), count = simd_of(isa), coefficients, len(places)
     end, offset = builder.append_basic_block("written"), ADDRESS(0)
     for number in range(len(sums) // count):
         there = builder.append_basic_block("filter")
         builder.cbranch(builder.icmp_signed(">", kept, ADDRESS(number)), there, end)
         builder.position_at_end(there)
         own = builder.add(first, ADDRESS(number * FLOAT_BYTES))
-        centre, factor, bias = (vectors.repeated_at(builder, builder.add(own, builder.mul(apart, ADDRESS(row)))) for row in range(3))
+        centre, factor, bias = (simd.repeated_at(builder, builder.add(own, builder.mul(apart, ADDRESS(row)))) for row in range(3))
         for place, total in zip(places, sums[number * count :], strict=False):
-            value = vectors.fused(builder, builder.fsub(total, centre), factor, bias)
-            value = vectors.clipped(builder, value, *limits)
-            vectors.write_chosen(builder, value, builder.add(place.address, offset), place.lanes)
+            value = simd.fused(builder, builder.fsub(total, centre), factor, bias)
+            value = simd.clipped(builder, value, *limits)
+            simd.write_chosen(builder, value, builder.add(place.address, offset), place.lanes)
             with builder.if_then(place.goes_on):
-                vectors.write_chosen(builder, value, builder.add(place.next_address, offset), place.next_lanes)
+                simd.write_chosen(builder, value, builder.add(place.next_address, offset), place.next_lanes)
         offset = builder.add(offset, step)
     builder.branch(end)
     builder.position_at_end(end)

@@ -17,32 +17,32 @@ from dmlpy.devices.cpu.convolution.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.convolution.finished_products import finished_product
 from dmlpy.devices.cpu.convolution.gather_kernels import call_filling
 from dmlpy.devices.cpu.convolution.items import place_of
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers, block_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
 from dmlpy.devices.cpu.load_store import spread_writer
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import float_at, jit, record_at, vectors_of
-from dmlpy.devices.cpu.small_products import tile_product
+from dmlpy.devices.cpu.product_kernels import tile_product
+from dmlpy.devices.cpu.simd import float_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def convolution_of(single: bool, halves: bool, direct: bool, registers: Registers) -> Share:
-    """A thread's share of a convolution, to be compiled.
+def convolution_of(single: bool, halves: bool, direct: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a convolution, to be compiled.
 
     Args:
         single: whether groups have one filter each, as depthwise convolutions have.
         halves: whether input and output are of FLOAT16.
         direct: whether results are written from registers: to FLOAT32 elements that lie side by side in rows, which begin as many positions
             apart as a vector has lanes, or more.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    filters, most = (1, 8) if single else block_of(registers)
-    vectors, multiply = vectors_of(registers), tile_product(filters, most, registers)
-    multiply_and_finish = finished_product(filters, most, registers)
-    write = spread_writer(halves, registers)
-    load, all_of, subtract, multiply_add = vectors.load, vectors.all_of, vectors.subtract, vectors.multiply_add
-    at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
+    filters, most = (1, 8) if single else block_of(isa)
+    simd, multiply = simd_of(isa), tile_product(filters, most, isa)
+    multiply_and_finish = finished_product(filters, most, isa)
+    write = spread_writer(halves, isa)
+    load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
+    at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
 
     @jit
     def finish(p: Any, sums: Any, coefficients: Any, output: Any, column: Any, count: Any, vector: Any) -> None:
@@ -66,15 +66,15 @@ def convolution_of(single: bool, halves: bool, direct: bool, registers: Register
             output += p.output_row
             column = 0
 
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         sums = p.scratch + thread * p.scratch_size
         part = sums + p.part
         state, finished = parameters, 0
         filled = -1
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         while item < p.items:
             share, tile, first_row, rows, group, z, source, output = place_of(p, item)
             if p.copies != 0:
@@ -118,7 +118,7 @@ def convolution_of(single: bool, halves: bool, direct: bool, registers: Register
                             own, vector = coefficients + one * FLOAT_BYTES, sums + filters * most * size
                             finish(p, sums + one * most * size, own, target + one * p.output_channel, column, useful, vector)
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return convolve

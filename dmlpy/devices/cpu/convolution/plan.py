@@ -10,9 +10,9 @@ import numpy as np
 from dmlpy.devices.cpu.convolution.convolution_forms import tiles_of
 from dmlpy.devices.cpu.convolution.sections import Section, sections_of
 from dmlpy.devices.cpu.convolution.strip_forms import DepthwiseStrips
-from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
@@ -46,7 +46,7 @@ class ConvolutionPlan(Plan):
 
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
-        self._geometry, self._tensors, registers = geometry, desc.tensors(), host_registers()
+        self._geometry, self._tensors, isa = geometry, desc.tensors(), host_isa()
         self._epsilon = desc.epsilon if isinstance(desc, NormalizedConvolutionDesc) else None
         self._low, self._high = -inf, inf
         self._scale_bias: ScaleBias | None = None
@@ -61,7 +61,7 @@ class ConvolutionPlan(Plan):
         self._sections = sections_of(geometry)
         most = geometry.multiplications // len(self._sections) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
-        self._tiles = [tiles_of(geometry, section, self._tensors, self._threads, registers) for section in self._sections]
+        self._tiles = [tiles_of(geometry, section, self._tensors, self._threads, isa) for section in self._sections]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
             (f"weights {number}", (geometry.groups, tiles.blocks, tiles.channels, tiles.taps, tiles.block), COMPUTE)
             for number, tiles in enumerate(self._tiles)
@@ -155,7 +155,7 @@ class ConvolutionPlan(Plan):
         for number, tiles in enumerate(self._tiles):
             packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
             parameters = tiles.parameters(tensors, temporary, packed | limits)
-            work.append(Call(tiles.kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
+            work.append(TaskLaunch(tiles.kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))

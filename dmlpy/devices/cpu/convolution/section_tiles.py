@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.convolution.layout import FILLING
 from dmlpy.devices.cpu.convolution.steps import Steps, steps_of
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.shared_kernels import FILL
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.jit import FILL, make_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,8 +62,8 @@ class SectionTiles(ABC):
     _tiles: int
     _parts: int
 
-    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], registers: Registers) -> None:
-        self._geometry, self._section, self._registers = geometry, section, registers
+    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], isa: Isa) -> None:
+        self._geometry, self._section, self._isa = geometry, section, isa
         self._input, whole = steps_of(tensors["input_tensor"]), steps_of(tensors["output_tensor"])
         self._element = tensors["output_tensor"].data_type.numpy.itemsize
         self._offset = sum(at * step for at, step in zip(section.first, whole[2:], strict=True))
@@ -112,12 +111,12 @@ class SectionTiles(ABC):
     @property
     def _fill(self) -> int:
         """The address of what copies a part."""
-        return FILL.address(self._halves, self._registers) if self.copies else 0
+        return FILL.address(self._halves, self._isa) if self.copies else 0
 
     def _filling_of(self, row: int) -> Array:
         """What that reads, for an input whose rows are apart by so many bytes."""
         part, section = self._part, self._section
-        return record_of(
+        return make_struct(
             FILLING,
             {
                 "channels": self._seen_channels,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.convolution.depthwise import Planes, Strips
 from dmlpy.devices.cpu.convolution.strip_parameters import PARAMETERS
-from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.jit import make_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
@@ -45,17 +45,17 @@ class DepthwiseStrips:
     is_matrix = False
     scratch_size = 0
 
-    def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
-        self._strips = Strips("convolution", planes, tensors, threads, registers)
+    def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
+        self._strips = Strips("convolution", planes, tensors, threads, isa)
         self.taps, self.items = prod(planes.window), self._strips.items
 
     @classmethod
-    def of(cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> DepthwiseStrips | None:
+    def of(cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> DepthwiseStrips | None:
         """The strips of a convolution; None if it is not depthwise, is transposed, or its tensors or window are not those of strips."""
         planes = _planes_of(geometry)
-        if planes is None or not planes.are_strips(tensors, _MOST_TAPS, registers):
+        if planes is None or not planes.are_strips(tensors, _MOST_TAPS, isa):
             return None
-        return cls(planes, tensors, threads, registers)
+        return cls(planes, tensors, threads, isa)
 
     def is_dense(self, most: int) -> bool:
         """Whether what is read is at most so many times as large as what the taps meet: nothing else is read."""
@@ -75,7 +75,7 @@ class DepthwiseStrips:
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
         """What the kernel reads, with the values of some fields: of the packed constants and the limits."""
-        return record_of(PARAMETERS, {**self._strips.values(tensors), **others})
+        return make_struct(PARAMETERS, {**self._strips.values(tensors), **others})
 
 
 def _planes_of(geometry: Geometry) -> Planes | None:

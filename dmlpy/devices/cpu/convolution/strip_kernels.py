@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.convolution.depthwise_kernels import strip_walk
 from dmlpy.devices.cpu.convolution.strip_parameters import PARAMETERS, Strip
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import record_at
+from dmlpy.devices.cpu.simd import struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Registers
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def strips_of(strip: Strip, halves: bool, registers: Registers) -> Share:
-    """A thread's share of the planes, to be compiled.
+def strips_of(strip: Strip, halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of the planes, to be compiled.
 
     Args:
         strip: the window.
         halves: whether input and output are of FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    walk, lanes, parameters_at = strip_walk(strip, halves, registers), registers.lanes, record_at(PARAMETERS)
+    walk, lanes, parameters_at = strip_walk(strip, halves, isa), isa.lanes, struct_view(PARAMETERS)
 
-    def share(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def share(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         state, finished = parameters, 0
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         while item < p.items:
             for part in range(p.parts * item // p.items, p.parts * (item + 1) // p.items):
                 plane, first_row = part // p.tiles, part % p.tiles * p.rows
@@ -38,7 +38,7 @@ def strips_of(strip: Strip, halves: bool, registers: Registers) -> Share:
                 for column in range(0, p.out_width, lanes):
                     walk(parameters, source, output, channel, first_row, rows, column)
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return share

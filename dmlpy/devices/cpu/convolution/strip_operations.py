@@ -11,8 +11,8 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from dmlpy.devices.cpu.convolution.strip_parameters import PARAMETERS, OperationName, Strip
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, field_at, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, field_at, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,8 @@ class Operation(ABC):
 
     padding = 0.0
 
-    def __init__(self, builder: Any, strip: Strip, registers: Registers, parameters: Any, channel: Any, column: Any) -> None:
-        self._builder, self._strip, self._vectors = builder, strip, vectors_of(registers)
+    def __init__(self, builder: Any, strip: Strip, isa: Isa, parameters: Any, channel: Any, column: Any) -> None:
+        self._builder, self._strip, self._simd = builder, strip, simd_of(isa)
         self._parameters = parameters
         self._begin(channel, column)
 
@@ -66,7 +66,7 @@ class Operation(ABC):
     def _all_at(self, address: Any, index: Any) -> Any:
         """A float of an array, in all lanes."""
         pointer = self._builder.inttoptr(self._at(address, index), FLOAT.as_pointer())
-        return self._vectors.repeated(self._builder, self._builder.load(pointer, align=FLOAT_BYTES))
+        return self._simd.repeated(self._builder, self._builder.load(pointer, align=FLOAT_BYTES))
 
 
 class Convolution(Operation):
@@ -78,21 +78,21 @@ class Convolution(Operation):
         self._weights = [self._all_at(weights, ADDRESS(tap)) for tap in range(taps)]
         coefficients = self._at(coefficients, b.mul(channel, ADDRESS(3)))
         self._centre, self._factor, self._bias = (self._all_at(coefficients, ADDRESS(number)) for number in range(3))
-        self._low, self._high = (self._vectors.repeated(b, self._field(name)) for name in ("low", "high"))
+        self._low, self._high = (self._simd.repeated(b, self._field(name)) for name in ("low", "high"))
 
     def of_row(self, taps: Sequence[Any]) -> Sequence[Any]:
         return taps
 
     def joined(self, total: Any, row: Sequence[Any], number: int) -> Any:
-        total = self._vectors.all(0.0) if total is None else total
+        total = self._simd.all(0.0) if total is None else total
         weights = self._weights[number * self._strip.width : (number + 1) * self._strip.width]
         for tap, weight in zip(row, weights, strict=True):
-            total = self._vectors.fused(self._builder, tap, weight, total)
+            total = self._simd.fused(self._builder, tap, weight, total)
         return total
 
     def result(self, total: Any, y: Any) -> Any:
         b = self._builder
-        value = self._vectors.fused(b, b.fsub(total, self._centre), self._factor, self._bias)
+        value = self._simd.fused(b, b.fsub(total, self._centre), self._factor, self._bias)
         value = b.select(b.fcmp_ordered(">", value, self._high), self._high, value)
         return b.select(b.fcmp_ordered("<", value, self._low), self._low, value)
 
@@ -121,7 +121,7 @@ class Max(Pooling):
 
     def _both(self, x: Any, y: Any) -> Any:
         kind = ir.FunctionType(x.type, [x.type, y.type])
-        function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.maximum.v{self._vectors.lanes}f32")
+        function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.maximum.v{self._simd.lanes}f32")
         return self._builder.call(function, [x, y], fastmath=("nsz",))  # which of two zeros is larger would cost instructions
 
     def result(self, total: Any, y: Any) -> Any:
@@ -132,7 +132,7 @@ class Average(Pooling):
     """The sum divided by a count."""
 
     def _begin(self, channel: Any, column: Any) -> None:
-        self._column_counts = self._vectors.value_of(self._builder, self._at(self._field("column_counts"), column))
+        self._column_counts = self._simd.value_of(self._builder, self._at(self._field("column_counts"), column))
         self._row_counts = self._field("row_counts")
 
     def _both(self, x: Any, y: Any) -> Any:

@@ -44,8 +44,8 @@ _INTEGERS = (
 PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("low", "high"))])
 """What strips read: numbers, addresses, and distances in bytes. The elements of a row lie side by side.
 
-The first two are the state of `sharing`. An item is a share of `parts`, each a tile of `rows` rows of positions of a plane, which has
-`tiles` of them; an image has `channels` planes. A convolution has float32 `weights` [channels, taps] and `coefficients` [channels, 3]: its
-result is clip((sum - first) * second + third, low, high). An average is the sum divided by `row_counts` and `column_counts`, float32 for
-each row and column of positions, the latter a whole number of vectors.
+The first two are the state of `thread_pool_kernels`. An item is a share of `parts`, each a tile of `rows` rows of positions of a plane,
+which has `tiles` of them; an image has `channels` planes. A convolution has float32 `weights` [channels, taps] and `coefficients`
+[channels, 3]: its result is clip((sum - first) * second + third, low, high). An average is the sum divided by `row_counts` and
+`column_counts`, float32 for each row and column of positions, the latter a whole number of vectors.
 """

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from dmlpy.devices.cpu.convolution.convolution_parameters import PARAMETERS
 from dmlpy.devices.cpu.convolution.layout import PartLayout
 from dmlpy.devices.cpu.convolution.section_tiles import ALIGNMENT, ITEMS, PART, SectionTiles
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers, block_of
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
+from dmlpy.devices.cpu.jit import Kernel, make_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 CONVOLUTION = Kernel("dmlpy.devices.cpu.convolution.kernels:convolution_of", 5)
 """The convolution whose lanes are positions: whether groups have one filter each, whether tensors are of FLOAT16, whether results are
-written from registers, and the registers."""
+written from registers, and the instruction set."""
 
 
 _DIRECT, _BY_SCRATCH, _SPREAD = 6.0, 18.0, 64.0
@@ -49,12 +48,12 @@ class Tiles(SectionTiles):
         registers: the registers that the kernel is compiled for.
     """
 
-    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
-        super().__init__(geometry, section, tensors, registers)
-        self.block, self.most = (1, 8) if geometry.filters == 1 else block_of(registers)
+    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
+        super().__init__(geometry, section, tensors, isa)
+        self.block, self.most = (1, 8) if geometry.filters == 1 else block_of(isa)
         self.blocks = ceil(geometry.filters / self.block)
         self.channels, self.taps = self._seen_channels, self._window[1] * self._window[2]
-        lanes, panel = registers.lanes, self.most * registers.lanes
+        lanes, panel = isa.lanes, self.most * isa.lanes
         out_depth, out_height, out_width = section.out
         pointwise = self._window == (1, 1, 1) == section.strides and section.out == self._spatial and section.starts == (0, 0, 0)
         flat = all(out_height == 1 or steps[3] == out_width * steps[4] for steps in (self._input, self._output))
@@ -95,12 +94,12 @@ class Tiles(SectionTiles):
         positions = min((height - 1) * self._part.pitch + width, self._positions)
         filters, terms = self.blocks * self.block, self.channels * self.taps
         writing = _DIRECT if self.direct else _BY_SCRATCH if self._output[4] == self._element else _SPREAD
-        summing = filters * (ceil(positions / self._registers.lanes) * (1.03 * terms + writing) + _WAITED_FOR * terms)
+        summing = filters * (ceil(positions / self._isa.lanes) * (1.03 * terms + writing) + _WAITED_FOR * terms)
         return self._geometry.batch * (summing + self._filling_cost(replace(self._part, rows=height)))
 
     @property
     def kernel(self) -> Function:
-        return CONVOLUTION(self._geometry.filters == 1, self._halves, self.direct, self._registers)
+        return CONVOLUTION(self._geometry.filters == 1, self._halves, self.direct, self._isa)
 
     def is_dense(self, most: int) -> bool:
         part = self._part
@@ -109,12 +108,12 @@ class Tiles(SectionTiles):
     def describe(self) -> str:
         height = "a row of" if self._part.rows == 1 else f"{self._part.rows} rows of"
         reading = "copied to float32 with its padding" if self.copies else "read in place"
-        sums = f"{self.block} filter(s) of {self.most} vectors of {self._registers.lanes} positions"
+        sums = f"{self.block} filter(s) of {self.most} vectors of {self._isa.lanes} positions"
         return f"tile: {height} {self._out[2]} positions, input {reading}\npositions as lanes; sums in registers: {sums}"
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
         part = self._part
-        return record_of(
+        return make_struct(
             PARAMETERS,
             {
                 **self._values(tensors, scratch),

@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of, row_copy
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, row_copy
 from dmlpy.devices.cpu.matrix.parameters import PARAMETERS, VECTORS
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
+from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def product_of(halves: bool, registers: Registers) -> Share:
-    """A thread's share of a matrix product, to be compiled.
+def build_product(halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a matrix product, to be compiled.
 
     Args:
         halves: whether the tensors are FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, elements = vectors_of(registers), elements_of(halves, registers)
-    read, write, element, one, copy = elements.read, elements.write, elements.size, elements.one, row_copy(halves, registers)
-    load, store, all_of, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.multiply_add
-    at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
-    multiply, scaled, most = vectors.product_in_place(VECTORS), vectors.multiply, registers.columns(VECTORS)
+    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    read, write, element, one, copy = load_store.load, load_store.store, load_store.size, load_store.load_one, row_copy(halves, isa)
+    load, store, all_of, multiply_add = simd.load, simd.store, simd.all_of, simd.multiply_add
+    at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
+    multiply, scaled, most = simd.product_in_place(VECTORS), simd.multiply, isa.columns(VECTORS)
     width, row_size = VECTORS * lanes, VECTORS * size
 
     @jit
@@ -43,13 +43,13 @@ def product_of(halves: bool, registers: Registers) -> Share:
             value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
             write(output + column * element, value, left)
 
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
 
-    def product(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         zeros, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
         sums, floats = zeros + row_size, zeros + (1 + most) * row_size
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         if item < p.items:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(np.float32(0.0)))
@@ -81,7 +81,7 @@ def product_of(halves: bool, registers: Registers) -> Share:
                         target = output + row * p.output_row + first_column * element
                         finish(p, sums + (row - first_row) * row_size, added, target, columns)
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return product

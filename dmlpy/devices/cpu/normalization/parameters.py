@@ -26,7 +26,7 @@ _INTEGERS = (
 PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("low", np.float32)])
 """What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
 
-The first two are the state of `sharing`; an item is one of `items` parts of the pieces. There are `pieces` of each plane, or of all rows.
-Coefficients are floats, one for each group. A piece's sums are vectors, for rows one after the other for all groups; each of the sums has
-`sum_size` bytes. Results below `low` become it.
+The first two are the state of `thread_pool_kernels`; an item is one of `items` parts of the pieces. There are `pieces` of each plane, or of
+all rows. Coefficients are floats, one for each group. A piece's sums are vectors, for rows one after the other for all groups; each of the
+sums has `sum_size` bytes. Results below `low` become it.
 """

@@ -11,12 +11,11 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.convolution.layout import PartLayout
 from dmlpy.devices.cpu.convolution.steps import steps_of
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import Kernel, make_struct
 from dmlpy.devices.cpu.pooling.pooling_counts import window_counts
 from dmlpy.devices.cpu.pooling.pooling_parameters import PARAMETERS
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:pooling_of", 5)
-"""The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the registers."""
+"""The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the instruction set."""
 
 _ALIGNMENT = 64
 _PART = 1 << 17
@@ -47,7 +46,7 @@ class PoolingPlan(PlanWithoutConstants):
 
     def __init__(self, desc: ForwardPoolingDesc) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
-        self._tensors, self._registers = desc.tensors(), host_registers()
+        self._tensors, self._isa = desc.tensors(), host_isa()
         self._halves = desc.input_tensor.data_type is DataType.FLOAT16
         self._averages = isinstance(desc, AveragingDesc)
         (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
@@ -57,7 +56,7 @@ class PoolingPlan(PlanWithoutConstants):
         self._starts = desc.start_padding[-2:]
         self._window, self._strides = window, strides
         # Windows without neighbours, such as one that covers the whole image, have vectors of their own elements.
-        few = out[1] < self._registers.lanes // 2 and window[1] >= strides[1] * 2
+        few = out[1] < self._isa.lanes // 2 and window[1] >= strides[1] * 2
         self._along = (
             few and tuple(dilations[-2:]) == (1, 1) and steps_of(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
         )
@@ -68,18 +67,18 @@ class PoolingPlan(PlanWithoutConstants):
         taps = self._planes * prod(out) * prod(window)
         self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, self._planes * self._tiles))
         self._items = min(self._planes * self._tiles, _ITEMS * self._threads)
-        lanes = self._registers.lanes * FLOAT_BYTES
+        lanes = self._isa.lanes * FLOAT_BYTES
         self._scratch_size = lanes if self._along else -(-(self._part.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._threads * self._scratch_size
         self._offsets = self._part.offsets()
-        counts: tuple[Array, Array] = window_counts(desc, self._registers) if self._averages else (np.ones(1), np.ones(1))
+        counts: tuple[Array, Array] = window_counts(desc, self._isa) if self._averages else (np.ones(1), np.ones(1))
         self._row_counts, self._column_counts = counts
 
     def load(self) -> None:
         self._kernel()
 
     def _kernel(self) -> Function:
-        return POOLING("average" if self._averages else "max", self._halves, self._registers)
+        return POOLING("average" if self._averages else "max", self._halves, self._isa)
 
     def is_dense(self, most: int) -> bool:
         """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
@@ -93,7 +92,7 @@ class PoolingPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         parameters = self._parameters(tensors, temporary)
-        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
         (height, width), (window_y, window_x), part = self._spatial, self._window, self._part
@@ -142,4 +141,4 @@ class PoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
         }
-        return record_of(PARAMETERS, values)
+        return make_struct(PARAMETERS, values)

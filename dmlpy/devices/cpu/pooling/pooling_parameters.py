@@ -15,9 +15,9 @@ _INTEGERS = (
 PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("padding", np.float32)])
 """What a pooling reads: numbers, addresses, and distances in bytes (`rows`, `phase_rows` and `pitch` in rows and elements).
 
-The first two are the state of `sharing`. An item is a share of `planes` tiles, each of `rows` rows of positions in a channel of an image;
-an image has `image_planes` channels, and a copied part is of one slice of one of them: `channels`, `depth` and `depth_taps` are 1.
-`along` asks for vectors along the rows of each window instead, whose elements then lie side by side. A window has `taps` taps; their
+The first two are the state of `thread_pool_kernels`. An item is a share of `planes` tiles, each of `rows` rows of positions in a channel of
+an image; an image has `image_planes` channels, and a copied part is of one slice of one of them: `channels`, `depth` and `depth_taps` are
+1. `along` asks for vectors along the rows of each window instead, whose elements then lie side by side. A window has `taps` taps; their
 `offsets` are int64. `row_counts` and `column_counts` are what a sum is divided by, float32 for each row and column of positions, the latter
 a whole number of vectors.
 """

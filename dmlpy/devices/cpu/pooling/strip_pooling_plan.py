@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.convolution.depthwise import Planes, Strips
 from dmlpy.devices.cpu.convolution.strip_parameters import PARAMETERS
-from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.jit import make_struct
 from dmlpy.devices.cpu.pooling.pooling_counts import window_counts
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
@@ -32,11 +32,11 @@ class StripPoolingPlan(PlanWithoutConstants):
     temporary_size = 0
 
     def __init__(self, desc: ForwardPoolingDesc, planes: Planes) -> None:
-        registers = host_registers()
+        isa = host_isa()
         self._threads = max(1, min(available_threads(), planes.taps // _WORK_OF_A_THREAD))
         self._averages = isinstance(desc, AveragingDesc)
-        self._strips = Strips("average" if self._averages else "max", planes, desc.tensors(), self._threads, registers)
-        self._counts = window_counts(desc, registers) if self._averages else ()
+        self._strips = Strips("average" if self._averages else "max", planes, desc.tensors(), self._threads, isa)
+        self._counts = window_counts(desc, isa) if self._averages else ()
 
     @classmethod
     def of(cls, desc: ForwardPoolingDesc) -> StripPoolingPlan | None:
@@ -45,9 +45,9 @@ class StripPoolingPlan(PlanWithoutConstants):
         (images, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         sizes = spatial, out, desc.window_size, desc.strides, desc.start_padding
         planes = Planes(images, channels, *((own[-2], own[-1]) for own in sizes))
-        registers, dilations = host_registers(), getattr(desc, "dilations", (1, 1))
+        isa, dilations = host_isa(), getattr(desc, "dilations", (1, 1))
         undilated = all(taps == 1 or dilation == 1 for taps, dilation in zip(planes.window, dilations[-2:], strict=True))
-        fits = undilated and planes.out != (1, 1) and planes.are_strips(desc.tensors(), registers.lanes, registers)
+        fits = undilated and planes.out != (1, 1) and planes.are_strips(desc.tensors(), isa.lanes, isa)
         return cls(desc, planes) if fits else None
 
     def load(self) -> None:
@@ -61,5 +61,5 @@ class StripPoolingPlan(PlanWithoutConstants):
         values: dict[str, Any] = self._strips.values(tensors)
         if self._averages:
             values |= {name: counts.ctypes.data for name, counts in zip(("row_counts", "column_counts"), self._counts, strict=True)}
-        parameters = record_of(PARAMETERS, values)
-        return Call(self._strips.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))
+        parameters = make_struct(PARAMETERS, values)
+        return TaskLaunch(self._strips.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))

@@ -9,24 +9,24 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.simd import INDEX, lanes_below, vectors_of
+from dmlpy.devices.cpu.simd import INDEX, lanes_below, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 
 @cache
-def lanes_up_to(registers: Registers) -> Any:
+def lanes_up_to(isa: Isa) -> Any:
     """The kernel `chosen(count, x, other)`: the first `count` lanes of x and the others of `other`."""
-    kind = vectors_of(registers).kind
+    kind = simd_of(isa).kind
 
     @intrinsic
     def chosen(context: Any, count: Any, x: Any, other: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, x, other = arguments
-            return builder.select(lanes_below(builder, count, registers.lanes), x, other)
+            return builder.select(lanes_below(builder, count, isa.lanes), x, other)
 
         return kind(types.int64, kind, kind), generate
 
@@ -34,19 +34,19 @@ def lanes_up_to(registers: Registers) -> Any:
 
 
 @cache
-def folded_sum(registers: Registers) -> Any:
+def folded_sum(isa: Isa) -> Any:
     """The kernel of a vector that adds up its lanes."""
-    return _folded(registers, lambda builder, x, y: builder.fadd(x, y))
+    return _folded(isa, lambda builder, x, y: builder.fadd(x, y))
 
 
 @cache
-def folded_maximum(registers: Registers) -> Any:
+def folded_maximum(isa: Isa) -> Any:
     """The kernel of a vector that gives its largest lane; a NaN may be passed over."""
-    return _folded(registers, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
+    return _folded(isa, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
 
 
-def _folded(registers: Registers, combine: Callable[[Any, Any, Any], Any]) -> Any:
-    vectors, lanes = vectors_of(registers), registers.lanes
+def _folded(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
+    simd, lanes = simd_of(isa), isa.lanes
 
     @intrinsic
     def folded(context: Any, x: Any) -> Any:
@@ -58,6 +58,6 @@ def _folded(registers: Registers, combine: Callable[[Any, Any, Any], Any]) -> An
                 half //= 2
             return builder.extract_element(x, INDEX(0))
 
-        return types.float32(vectors.kind), generate
+        return types.float32(simd.kind), generate
 
     return folded

@@ -23,9 +23,9 @@ _INTEGERS = (
 PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("count", np.float64), ("epsilon", np.float64), ("low", np.float32)])
 """What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
 
-The first two are the state of `sharing`; an item is one of `items` parts of the `units`: a unit is a group, or in columns a vector of them,
-of which `inner` groups take `columns`. Groups have two axes, the inner one of `group_size`, and tensors the distances `_group` and
-`_group1` along them. The entries of a group have two axes too, of `outer_size` and `entry_size`, with the distances `_outer` and `_entry`.
-`log`, `centres` and `scales` are whether softmax takes the logarithm, and whether a normalization subtracts the mean and divides by the
-deviation of the `count` entries. Results of a normalization below `low` become it.
+The first two are the state of `thread_pool_kernels`; an item is one of `items` parts of the `units`: a unit is a group, or in columns a
+vector of them, of which `inner` groups take `columns`. Groups have two axes, the inner one of `group_size`, and tensors the distances
+`_group` and `_group1` along them. The entries of a group have two axes too, of `outer_size` and `entry_size`, with the distances `_outer`
+and `_entry`. `log`, `centres` and `scales` are whether softmax takes the logarithm, and whether a normalization subtracts the mean and
+divides by the deviation of the `count` entries. Results of a normalization below `low` become it.
 """

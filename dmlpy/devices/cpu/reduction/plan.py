@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import Kernel, make_struct
 from dmlpy.devices.cpu.reduction.parameters import PARAMETERS, TENSORS
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from dmlpy.operators.activation import ActivationDesc
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:softmax_of", 5)
-"""Softmax and its logarithm: how entries lie, and the registers."""
+"""Softmax and its logarithm: how entries lie, and the instruction set."""
 NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:normalization_of", 5)
-"""Mean-variance normalization: the registers."""
+"""Mean-variance normalization: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
@@ -94,7 +93,7 @@ class _GroupsPlan(PlanWithoutConstants):
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._columns = ceil(groups.inner.size / host_registers().lanes)
+        self._columns = ceil(groups.inner.size / host_isa().lanes)
         self._units = element_count(groups.groups) * self._columns
         self._entries = element_count(groups.entries)
         self.temporary_size = 0
@@ -133,8 +132,8 @@ class _GroupsPlan(PlanWithoutConstants):
         for part, axis in parts:
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
-        parameters = record_of(PARAMETERS, values)
-        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        parameters = make_struct(PARAMETERS, values)
+        return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
 
 class CompiledSoftmaxPlan(_GroupsPlan):
@@ -150,7 +149,7 @@ class CompiledSoftmaxPlan(_GroupsPlan):
         self._log = log
 
     def _kernel(self) -> Function:
-        return SOFTMAX(self._groups.layout, host_registers())
+        return SOFTMAX(self._groups.layout, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {"log": self._log}
@@ -173,7 +172,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
         self._low = 0.0 if isinstance(activation, ActivationReluDesc) else -inf
 
     def _kernel(self) -> Function:
-        return NORMALIZATION(host_registers())
+        return NORMALIZATION(host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {**self._values, "low": self._low}
