@@ -167,7 +167,7 @@ def test_registers_of_other_processors(lanes: int, kind: str, monkeypatch: pytes
     desc, given = case_of("strides", kind)
     expected = run_on(1, plans_of(kind), desc, given, monkeypatch)
     for plans in (convolution_plan, pooling_plan):
-        monkeypatch.setattr(plans, "host_registers", lambda: isa.Registers(lanes, 16))
+        monkeypatch.setattr(plans, "host_isa", lambda: isa.Isa(lanes, 16))
     assert is_of_strips(desc) == (lanes > 4)
     others = plans_of(kind) if lanes > 4 or "convolution" in kind else pooling_plan
     np.testing.assert_array_equal(run_on(1, others, desc, given, monkeypatch), expected)
@@ -273,6 +273,6 @@ FORMS: dict[str, tuple[dml.OperatorDesc, bool]] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_what_strips_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for plans in (convolution_plan, pooling_plan):
-        monkeypatch.setattr(plans, "host_registers", lambda: isa.Registers(8, 16))
+        monkeypatch.setattr(plans, "host_isa", lambda: isa.Isa(8, 16))
     desc, taken = FORMS[name]
     assert is_of_strips(desc) == taken

@@ -10,15 +10,14 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.convolution.layout import steps_of
-from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.jit import Function, Kernel, make_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.convolution.layout import Pair
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
 
@@ -60,15 +59,15 @@ _INTEGERS = (
 DEPTHWISE_PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("low", "high"))])
 """What strips read: numbers, addresses, and distances in bytes. The elements of a row lie side by side.
 
-The first two are the state of `sharing`. An item is a share of `parts`, each a tile of `rows` rows of positions of a plane, which has
-`tiles` of them; an image has `channels` planes. A convolution has float32 `weights` [channels, taps] and `coefficients` [channels, 3]: its
-result is clip((sum - first) * second + third, low, high). An average is the sum divided by `row_counts` and `column_counts`, float32 for
-each row and column of positions, the latter a whole number of vectors.
+The first two are the state of `thread_pool_kernels`. An item is a share of `parts`, each a tile of `rows` rows of positions of a plane,
+which has `tiles` of them; an image has `channels` planes. A convolution has float32 `weights` [channels, taps] and `coefficients`
+[channels, 3]: its result is clip((sum - first) * second + third, low, high). An average is the sum divided by `row_counts` and
+`column_counts`, float32 for each row and column of positions, the latter a whole number of vectors.
 """
 
 
 STRIPS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:strips_of", 5)
-"""The strips: their window, whether tensors are of FLOAT16, and the registers."""
+"""The strips: their window, whether tensors are of FLOAT16, and the instruction set."""
 
 _WORK_OF_AN_ITEM = 1 << 20
 """Taps of all positions that are worth an item: some 20 microseconds."""
@@ -107,7 +106,7 @@ class Planes:
         """Taps of all positions."""
         return self.images * self.channels * prod(self.out) * prod(self.window)
 
-    def are_strips(self, tensors: Mapping[str, TensorDesc], most: int, registers: Registers) -> bool:
+    def are_strips(self, tensors: Mapping[str, TensorDesc], most: int, isa: Isa) -> bool:
         """Whether windows of at most `most` taps in each dimension go in strips over these tensors.
 
         `most` is at most a vector's lanes: with a stride of 2, the taps of a row see no more than three vectors then. Where a vector has
@@ -116,7 +115,7 @@ class Planes:
         ends = (tensors["input_tensor"], tensors["output_tensor"])
         side_by_side = all(steps_of(tensor)[4] == tensor.data_type.numpy.itemsize for tensor in ends)
         fits = max(self.window) <= most and self.strides[1] <= 2
-        return registers.lanes > 4 and side_by_side and fits and self.spatial[1] + self.out[1] * self.strides[1] <= _MOST_COLUMNS
+        return isa.lanes > 4 and side_by_side and fits and self.spatial[1] + self.out[1] * self.strides[1] <= _MOST_COLUMNS
 
 
 class Strips:
@@ -133,12 +132,10 @@ class Strips:
         registers: the registers that the kernel is compiled for.
     """
 
-    def __init__(
-        self, operation: OperationName, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers
-    ) -> None:
+    def __init__(self, operation: OperationName, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
         self._planes, self._tensors = planes, tensors
         strip = Strip(operation, *planes.window, new_rows=min(planes.strides[0], planes.window[0]), stride_x=planes.strides[1])
-        self._choices = strip, tensors["input_tensor"].data_type is DataType.FLOAT16, registers
+        self._choices = strip, tensors["input_tensor"].data_type is DataType.FLOAT16, isa
         count, read = planes.images * planes.channels, planes.out[0] * strip.new_rows * planes.spatial[1]
         wanted = max(threads, planes.taps // _WORK_OF_AN_ITEM)
         tiles = max(ceil(wanted / count), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _TILE))
@@ -201,17 +198,17 @@ class DepthwiseStrips:
     is_matrix = False
     scratch_size = 0
 
-    def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
-        self._strips = Strips("convolution", planes, tensors, threads, registers)
+    def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
+        self._strips = Strips("convolution", planes, tensors, threads, isa)
         self.taps, self.items = prod(planes.window), self._strips.items
 
     @classmethod
-    def of(cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> DepthwiseStrips | None:
+    def of(cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> DepthwiseStrips | None:
         """The strips of a convolution; None if it is not depthwise, is transposed, or its tensors or window are not those of strips."""
         planes = _planes_of(geometry)
-        if planes is None or not planes.are_strips(tensors, _MOST_TAPS, registers):
+        if planes is None or not planes.are_strips(tensors, _MOST_TAPS, isa):
             return None
-        return cls(planes, tensors, threads, registers)
+        return cls(planes, tensors, threads, isa)
 
     def is_dense(self, most: int) -> bool:
         """Whether what is read is at most so many times as large as what the taps meet: nothing else is read."""
@@ -231,7 +228,7 @@ class DepthwiseStrips:
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
         """What the kernel reads, with the values of some fields: of the packed constants and the limits."""
-        return record_of(DEPTHWISE_PARAMETERS, {**self._strips.values(tensors), **others})
+        return make_struct(DEPTHWISE_PARAMETERS, {**self._strips.values(tensors), **others})
 
 
 def _planes_of(geometry: Geometry) -> Planes | None:

@@ -17,27 +17,27 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.calls import caller
 from dmlpy.devices.cpu.convolution.gather_kernels import call_filling
 from dmlpy.devices.cpu.convolution.kernels import place_of
 from dmlpy.devices.cpu.convolution.layout import FILTER_PARAMETERS
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of, spread_writer
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, each_count, jit, record_at, vectors_of
+from dmlpy.devices.cpu.runtime_kernels import indirect_call
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, each_count, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-call_product = caller(11)
-"""call_product(product, arguments) calls what `product_of` gives by its address."""
+call_product = indirect_call(11)
+"""call_product(product, arguments) calls what `build_product` gives by its address."""
 
 
-def product_of(vectors: int, most: int, registers: Registers) -> Callable[..., None]:
+def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
     """The product of weights with what some positions see, to be compiled.
 
     Its arguments are columns, matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step:
@@ -51,7 +51,7 @@ def product_of(vectors: int, most: int, registers: Registers) -> Callable[..., N
     Args:
         vectors: vectors of weights.
         most: columns, at most.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
 
     @intrinsic
@@ -60,7 +60,7 @@ def product_of(vectors: int, most: int, registers: Registers) -> Callable[..., N
             columns, others = arguments
             values = cgutils.unpack_tuple(builder, others)
             for count in each_count(builder, columns, most):
-                _product(builder, vectors, count, registers, values)
+                _product(builder, vectors, count, isa, values)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.UniTuple(types.int64, 10)), generate
@@ -83,14 +83,14 @@ def product_of(vectors: int, most: int, registers: Registers) -> Callable[..., N
     return product
 
 
-def _product(builder: Any, count: int, columns: int, registers: Registers, arguments: Sequence[Any]) -> None:
+def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequence[Any]) -> None:
     """The code for a number of columns."""
     matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step = arguments
-    vectors = vectors_of(registers)
+    simd = simd_of(isa)
     starts = []
     for column in range(columns):
         row = builder.add(start, builder.mul(start_row, ADDRESS(column)))
-        starts += [vectors.value_of(builder, row, vector * vectors.size) for vector in range(count)]
+        starts += [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
     steps = [builder.mul(step, ADDRESS(column)) for column in range(columns)]
     end = builder.add(places, builder.shl(terms, ADDRESS(3)))
     before, loop, after = builder.block, builder.append_basic_block("term"), builder.append_basic_block("summed")
@@ -98,16 +98,16 @@ def _product(builder: Any, count: int, columns: int, registers: Registers, argum
 
     builder.position_at_end(loop)
     pointers = place, row, line = [builder.phi(ADDRESS) for _ in range(3)]
-    carried = [builder.phi(vectors.llvm_type) for _ in starts]
+    carried = [builder.phi(simd.llvm_type) for _ in starts]
     _fetch(builder, line)
-    weights = [vectors.value_of(builder, row, vector * vectors.size) for vector in range(count)]
+    weights = [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
     at = builder.add(source, builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8))
     totals = []
     for column in range(columns):
-        value = vectors.repeated_at(builder, builder.add(at, steps[column]))
+        value = simd.repeated_at(builder, builder.add(at, steps[column]))
         for vector in range(count):
-            totals.append(vectors.fused(builder, weights[vector], value, carried[column * count + vector]))
-    following = [builder.add(place, ADDRESS(8)), builder.add(row, ADDRESS(count * vectors.size)), builder.add(line, ahead_step)]
+            totals.append(simd.fused(builder, weights[vector], value, carried[column * count + vector]))
+    following = [builder.add(place, ADDRESS(8)), builder.add(row, ADDRESS(count * simd.size)), builder.add(line, ahead_step)]
     builder.cbranch(builder.icmp_signed("<", following[0], end), loop, after)
     firsts = [places, matrix, ahead, *starts]
     for phi, first, next_value in zip([*pointers, *carried], firsts, [*following, *totals], strict=True):
@@ -116,7 +116,7 @@ def _product(builder: Any, count: int, columns: int, registers: Registers, argum
 
     builder.position_at_end(after)
     for number, total in enumerate(totals):
-        vectors.write(builder, total, sums, number * vectors.size)
+        simd.write(builder, total, sums, number * simd.size)
 
 
 def _fetch(builder: Any, address: Any) -> None:
@@ -128,14 +128,14 @@ def _fetch(builder: Any, address: Any) -> None:
 
 
 @cache
-def finished_tile(registers: Registers) -> Any:
+def finished_tile(isa: Isa) -> Any:
     """The kernel `finish(sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row)`.
 
     target[filter][position] = clip((sums[position][filter] - centre) * factor + bias, low, high) for the first positions and filters, at
     most a vector's lanes of each. Centres, factors and biases of the filters are rows of `coefficients`. Sums of as many positions as there
     are lanes are read; nothing but the results is written.
     """
-    vectors, lanes = vectors_of(registers), registers.lanes
+    simd, lanes = simd_of(isa), isa.lanes
 
     @intrinsic
     def finish(
@@ -154,15 +154,15 @@ def finished_tile(registers: Registers) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row = arguments
             rows = [builder.add(coefficients, builder.mul(coefficients_row, ADDRESS(row))) for row in range(3)]
-            centre, factor, bias = (vectors.first_of(builder, row, filters) for row in rows)
-            limits = [vectors.repeated(builder, limit) for limit in (low, high)]
+            centre, factor, bias = (simd.first_of(builder, row, filters) for row in rows)
+            limits = [simd.repeated(builder, limit) for limit in (low, high)]
             tile = []
             for _ in range(lanes):
-                value = vectors.fused(builder, builder.fsub(vectors.value_of(builder, sums), centre), factor, bias)
-                tile.append(vectors.clipped(builder, value, *limits))
+                value = simd.fused(builder, builder.fsub(simd.value_of(builder, sums), centre), factor, bias)
+                tile.append(simd.clipped(builder, value, *limits))
                 sums = builder.add(sums, sums_row)
             for value in each_below(builder, turned(builder, tile), filters):
-                vectors.write_first(builder, value, target, positions)
+                simd.write_first(builder, value, target, positions)
                 target = builder.add(target, target_row)
             return context.get_dummy_value()
 
@@ -171,18 +171,18 @@ def finished_tile(registers: Registers) -> Any:
     return finish
 
 
-def convolution_of(halves: bool, registers: Registers) -> Share:
-    """A thread's share of a convolution, to be compiled.
+def convolution_of(halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a convolution, to be compiled.
 
     Args:
         halves: whether input and output are of FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, elements, lanes, zero = vectors_of(registers), elements_of(halves, registers), registers.lanes, np.float32(0.0)
-    load, load_some, store, all_of = vectors.load, vectors.load_some, vectors.store, vectors.all_of
-    subtract, multiply_add, at_most, at_least = vectors.subtract, vectors.multiply_add, vectors.at_most, vectors.at_least
-    finish, write, write_spread = finished_tile(registers), elements.write, spread_writer(halves, registers)
-    size, element = vectors.size, elements.size
+    simd, load_store, lanes, zero = simd_of(isa), load_store_of(halves, isa), isa.lanes, np.float32(0.0)
+    load, load_some, store, all_of = simd.load, simd.load_some, simd.store, simd.all_of
+    subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
+    finish, write, write_spread = finished_tile(isa), load_store.store, spread_writer(halves, isa)
+    size, element = simd.size, load_store.size
 
     @jit
     def sum_up(p: Any, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
@@ -228,12 +228,12 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
                         of_filter, vector = target + number * p.output_channel, tile + lanes * size
                         write_spread(of_filter, load(tile + number * size), positions, p.output_element, vector)
 
-    parameters_at = record_at(FILTER_PARAMETERS)
+    parameters_at = struct_view(FILTER_PARAMETERS)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         scratch, state, finished, filled = p.scratch + thread * p.scratch_size, parameters, 0, -1
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         if item < p.items:
             for vector in range(p.vectors):
                 store(scratch + vector * size, all_of(zero))
@@ -265,7 +265,7 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
                                 scratch + p.tile,
                             )
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return convolve

@@ -20,16 +20,16 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.convolution.gather_kernels import call_filling
 from dmlpy.devices.cpu.convolution.layout import PARAMETERS
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers, block_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
 from dmlpy.devices.cpu.load_store import spread_writer
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, jit, lanes_below, record_at, vectors_of
-from dmlpy.devices.cpu.small_products import tile_product, tile_sums
+from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
+from dmlpy.devices.cpu.simd import ADDRESS, each_count, float_at, jit, lanes_below, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
 @jit
@@ -48,7 +48,7 @@ def place_of(p: Any, item: Any) -> Any:
 
 
 @cache
-def finished_product(filters: int, most: int, registers: Registers) -> Any:
+def finished_product(filters: int, most: int, isa: Isa) -> Any:
     """The kernel `multiply(vectors, factors, rows, coefficients, low, high, target)`.
 
     Its sums are those of `tile_product`, of which `factors` are the arguments from `channels` to `matrix`. The other tuples are:
@@ -65,20 +65,20 @@ def finished_product(filters: int, most: int, registers: Registers) -> Any:
     Args:
         filters: the number of filters whose sums are in registers.
         most: vectors of positions, at most.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors = vectors_of(registers)
+    simd = simd_of(isa)
 
     @intrinsic
     def multiply(context: Any, count: Any, factors: Any, rows: Any, coefficients: Any, low: Any, high: Any, target: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, *tuples, low, high, target = arguments
             factors, rows, coefficients, target = (cgutils.unpack_tuple(builder, given) for given in (*tuples, target))
-            limits = [vectors.repeated(builder, limit) for limit in (low, high)]
+            limits = [simd.repeated(builder, limit) for limit in (low, high)]
             for number in each_count(builder, count, most):
-                sums = tile_sums(builder, filters, number, registers, factors)
-                places = _places(builder, number, rows, target, registers)
-                _write(builder, sums, places, coefficients, limits, target[2], registers)
+                sums = tile_sums(builder, filters, number, isa, factors)
+                places = _places(builder, number, rows, target, isa)
+                _write(builder, sums, places, coefficients, limits, target[2], isa)
             return context.get_dummy_value()
 
         six, four, three = (types.UniTuple(types.int64, size) for size in (6, 4, 3))
@@ -105,9 +105,9 @@ class _Place(NamedTuple):
     next_lanes: Any
 
 
-def _places(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], registers: Registers) -> list[_Place]:
+def _places(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], isa: Isa) -> list[_Place]:
     """The places of so many vectors, for the first filter."""
-    (column, width, pitch, positions), (row, row_step, _), lanes = rows, target, registers.lanes
+    (column, width, pitch, positions), (row, row_step, _), lanes = rows, target, isa.lanes
     places = []
     for _ in range(count):
         to_next, next_row = builder.sub(pitch, column), builder.add(row, row_step)
@@ -135,44 +135,44 @@ def _write(
     coefficients: Sequence[Any],
     limits: Sequence[Any],
     step: Any,
-    registers: Registers,
+    isa: Isa,
 ) -> None:
     """Finishes sums [filter][vector] and writes them; those of a filter lie `step` bytes behind those of the one before."""
-    vectors, (first, apart, kept), count = vectors_of(registers), coefficients, len(places)
+    simd, (first, apart, kept), count = simd_of(isa), coefficients, len(places)
     end, offset = builder.append_basic_block("written"), ADDRESS(0)
     for number in range(len(sums) // count):
         there = builder.append_basic_block("filter")
         builder.cbranch(builder.icmp_signed(">", kept, ADDRESS(number)), there, end)
         builder.position_at_end(there)
         own = builder.add(first, ADDRESS(number * FLOAT_BYTES))
-        centre, factor, bias = (vectors.repeated_at(builder, builder.add(own, builder.mul(apart, ADDRESS(row)))) for row in range(3))
+        centre, factor, bias = (simd.repeated_at(builder, builder.add(own, builder.mul(apart, ADDRESS(row)))) for row in range(3))
         for place, total in zip(places, sums[number * count :], strict=False):
-            value = vectors.fused(builder, builder.fsub(total, centre), factor, bias)
-            value = vectors.clipped(builder, value, *limits)
-            vectors.write_chosen(builder, value, builder.add(place.address, offset), place.lanes)
+            value = simd.fused(builder, builder.fsub(total, centre), factor, bias)
+            value = simd.clipped(builder, value, *limits)
+            simd.write_chosen(builder, value, builder.add(place.address, offset), place.lanes)
             with builder.if_then(place.goes_on):
-                vectors.write_chosen(builder, value, builder.add(place.next_address, offset), place.next_lanes)
+                simd.write_chosen(builder, value, builder.add(place.next_address, offset), place.next_lanes)
         offset = builder.add(offset, step)
     builder.branch(end)
     builder.position_at_end(end)
 
 
-def convolution_of(single: bool, halves: bool, direct: bool, registers: Registers) -> Share:
-    """A thread's share of a convolution, to be compiled.
+def convolution_of(single: bool, halves: bool, direct: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a convolution, to be compiled.
 
     Args:
         single: whether groups have one filter each, as depthwise convolutions have.
         halves: whether input and output are of FLOAT16.
         direct: whether results are written from registers: to FLOAT32 elements that lie side by side in rows, which begin as many positions
             apart as a vector has lanes, or more.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    filters, most = (1, 8) if single else block_of(registers)
-    vectors, multiply = vectors_of(registers), tile_product(filters, most, registers)
-    multiply_and_finish = finished_product(filters, most, registers)
-    write = spread_writer(halves, registers)
-    load, all_of, subtract, multiply_add = vectors.load, vectors.all_of, vectors.subtract, vectors.multiply_add
-    at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
+    filters, most = (1, 8) if single else block_of(isa)
+    simd, multiply = simd_of(isa), tile_product(filters, most, isa)
+    multiply_and_finish = finished_product(filters, most, isa)
+    write = spread_writer(halves, isa)
+    load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
+    at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
 
     @jit
     def finish(p: Any, sums: Any, coefficients: Any, output: Any, column: Any, count: Any, vector: Any) -> None:
@@ -196,15 +196,15 @@ def convolution_of(single: bool, halves: bool, direct: bool, registers: Register
             output += p.output_row
             column = 0
 
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         sums = p.scratch + thread * p.scratch_size
         part = sums + p.part
         state, finished = parameters, 0
         filled = -1
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         while item < p.items:
             share, tile, first_row, rows, group, z, source, output = place_of(p, item)
             if p.copies != 0:
@@ -248,7 +248,7 @@ def convolution_of(single: bool, halves: bool, direct: bool, registers: Register
                             own, vector = coefficients + one * FLOAT_BYTES, sums + filters * most * size
                             finish(p, sums + one * most * size, own, target + one * p.output_channel, column, useful, vector)
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return convolve

@@ -89,12 +89,12 @@ _LIMITS = tuple((name, np.float32) for name in ("low", "high"))
 PARAMETERS = np.dtype([*((name, np.int64) for name in (*_COMMON, "channels", "taps", "out_width", "pitch", "plane", "offsets")), *_LIMITS])
 """What a convolution reads whose lanes are positions: numbers, addresses, and distances in bytes (`rows` and `pitch` in rows and elements).
 
-The first two are the state of `sharing`. An item is one of `parts` parts of the blocks of filters, for a tile of `rows` rows of positions
-in a slice of an image and a group. If `copies` is not 0, `fill` is what copies a tile's part of the input, by its parameters at `filling`,
-from the slice on that is `pad_z` before `stride_z` times the tile's. If it is 0, `slice_step` and `row_step` lie between what the first
-positions of slices and of rows see, and a slice has `positions` positions, with which its last row ends. `coefficients` are [groups, 3,
-filters]: the result is clip((sum - first) * second + third, low, high). Each thread has `scratch_size` bytes of scratch: `part` bytes of
-sums, then the part.
+The first two are the state of `thread_pool_kernels`. An item is one of `parts` parts of the blocks of filters, for a tile of `rows` rows of
+positions in a slice of an image and a group. If `copies` is not 0, `fill` is what copies a tile's part of the input, by its parameters at
+`filling`, from the slice on that is `pad_z` before `stride_z` times the tile's. If it is 0, `slice_step` and `row_step` lie between what
+the first positions of slices and of rows see, and a slice has `positions` positions, with which its last row ends. `coefficients` are
+[groups, 3, filters]: the result is clip((sum - first) * second + third, low, high). Each thread has `scratch_size` bytes of scratch: `part`
+bytes of sums, then the part.
 
 Rows have `out_width` positions and begin `pitch` apart. `channels` counts what a group's window sees of each of its slices as channels;
 `plane` lies between them in the copied part or in the input. `offsets` are int64 [taps], `weights` [groups, blocks, channels, taps, filters

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.convolution.layout import FILLING, FILTER_PARAMETERS, PARAMETERS, PartLayout, Steps, steps_of
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers, block_of
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.shared_kernels import FILL
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
+from dmlpy.devices.cpu.jit import FILL, Kernel, make_struct
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,8 +65,8 @@ class SectionTiles(ABC):
     _tiles: int
     _parts: int
 
-    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], registers: Registers) -> None:
-        self._geometry, self._section, self._registers = geometry, section, registers
+    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], isa: Isa) -> None:
+        self._geometry, self._section, self._isa = geometry, section, isa
         self._input, whole = steps_of(tensors["input_tensor"]), steps_of(tensors["output_tensor"])
         self._element = tensors["output_tensor"].data_type.numpy.itemsize
         self._offset = sum(at * step for at, step in zip(section.first, whole[2:], strict=True))
@@ -116,12 +114,12 @@ class SectionTiles(ABC):
     @property
     def _fill(self) -> int:
         """The address of what copies a part."""
-        return FILL.address(self._halves, self._registers) if self.copies else 0
+        return FILL.address(self._halves, self._isa) if self.copies else 0
 
     def _filling_of(self, row: int) -> Array:
         """What that reads, for an input whose rows are apart by so many bytes."""
         part, section = self._part, self._section
-        return record_of(
+        return make_struct(
             FILLING,
             {
                 "channels": self._seen_channels,
@@ -169,7 +167,7 @@ class SectionTiles(ABC):
 
 CONVOLUTION = Kernel("dmlpy.devices.cpu.convolution.kernels:convolution_of", 5)
 """The convolution whose lanes are positions: whether groups have one filter each, whether tensors are of FLOAT16, whether results are
-written from registers, and the registers."""
+written from registers, and the instruction set."""
 
 
 _DIRECT, _BY_SCRATCH, _SPREAD = 6.0, 18.0, 64.0
@@ -193,12 +191,12 @@ class Tiles(SectionTiles):
         registers: the registers that the kernel is compiled for.
     """
 
-    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
-        super().__init__(geometry, section, tensors, registers)
-        self.block, self.most = (1, 8) if geometry.filters == 1 else block_of(registers)
+    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
+        super().__init__(geometry, section, tensors, isa)
+        self.block, self.most = (1, 8) if geometry.filters == 1 else block_of(isa)
         self.blocks = ceil(geometry.filters / self.block)
         self.channels, self.taps = self._seen_channels, self._window[1] * self._window[2]
-        lanes, panel = registers.lanes, self.most * registers.lanes
+        lanes, panel = isa.lanes, self.most * isa.lanes
         out_depth, out_height, out_width = section.out
         pointwise = self._window == (1, 1, 1) == section.strides and section.out == self._spatial and section.starts == (0, 0, 0)
         flat = all(out_height == 1 or steps[3] == out_width * steps[4] for steps in (self._input, self._output))
@@ -239,12 +237,12 @@ class Tiles(SectionTiles):
         positions = min((height - 1) * self._part.pitch + width, self._positions)
         filters, terms = self.blocks * self.block, self.channels * self.taps
         writing = _DIRECT if self.direct else _BY_SCRATCH if self._output[4] == self._element else _SPREAD
-        summing = filters * (ceil(positions / self._registers.lanes) * (1.03 * terms + writing) + _WAITED_FOR * terms)
+        summing = filters * (ceil(positions / self._isa.lanes) * (1.03 * terms + writing) + _WAITED_FOR * terms)
         return self._geometry.batch * (summing + self._filling_cost(replace(self._part, rows=height)))
 
     @property
     def kernel(self) -> Function:
-        return CONVOLUTION(self._geometry.filters == 1, self._halves, self.direct, self._registers)
+        return CONVOLUTION(self._geometry.filters == 1, self._halves, self.direct, self._isa)
 
     def is_dense(self, most: int) -> bool:
         part = self._part
@@ -253,12 +251,12 @@ class Tiles(SectionTiles):
     def describe(self) -> str:
         height = "a row of" if self._part.rows == 1 else f"{self._part.rows} rows of"
         reading = "copied to float32 with its padding" if self.copies else "read in place"
-        sums = f"{self.block} filter(s) of {self.most} vectors of {self._registers.lanes} positions"
+        sums = f"{self.block} filter(s) of {self.most} vectors of {self._isa.lanes} positions"
         return f"tile: {height} {self._out[2]} positions, input {reading}\npositions as lanes; sums in registers: {sums}"
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
         part = self._part
-        return record_of(
+        return make_struct(
             PARAMETERS,
             {
                 **self._values(tensors, scratch),
@@ -287,9 +285,9 @@ class Tiles(SectionTiles):
 
 
 FILTER_CONVOLUTION = Kernel("dmlpy.devices.cpu.convolution.filter_lane_kernels:convolution_of", 5)
-"""The convolution whose lanes are filters: whether tensors are of FLOAT16, and the registers."""
-PRODUCT = Kernel("dmlpy.devices.cpu.convolution.filter_lane_kernels:product_of", 11)
-"""Its product of weights with what neighbouring positions see: the vectors of weights, the most positions, and the registers."""
+"""The convolution whose lanes are filters: whether tensors are of FLOAT16, and the instruction set."""
+PRODUCT = Kernel("dmlpy.devices.cpu.convolution.filter_lane_kernels:build_product", 11)
+"""Its product of weights with what neighbouring positions see: the vectors of weights, the most positions, and the instruction set."""
 
 _CHUNK = 1 << 14
 """Bytes of weights that pass over all positions of a tile in turn, at most: half of a small first-level cache or less."""
@@ -320,13 +318,13 @@ class FilterTiles(SectionTiles):
         registers: the registers that the kernel is compiled for.
     """
 
-    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, registers: Registers) -> None:
-        super().__init__(geometry, section, tensors, registers)
-        needed = ceil(geometry.filters / registers.lanes)
+    def __init__(self, geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
+        super().__init__(geometry, section, tensors, isa)
+        needed = ceil(geometry.filters / isa.lanes)
         self._vectors = needed if needed <= 3 else 3 if -needed % 3 < needed % 2 else 2
         # Sums take three quarters of the registers; the compiler keeps them there if weights and a factor are not all that is left.
-        self._most = registers.count * 3 // 4 // self._vectors
-        self.block = self._vectors * registers.lanes
+        self._most = isa.registers * 3 // 4 // self._vectors
+        self.block = self._vectors * isa.lanes
         self.blocks = ceil(geometry.filters / self.block)
         self.channels, self.taps = geometry.channels, prod(section.window)
         self.copies = self._halves or not self._is_inside()
@@ -366,11 +364,11 @@ class FilterTiles(SectionTiles):
 
     @property
     def kernel(self) -> Function:
-        return FILTER_CONVOLUTION(self._halves, self._registers)
+        return FILTER_CONVOLUTION(self._halves, self._isa)
 
     @property
     def _product(self) -> int:
-        return PRODUCT.address(self._vectors, self._most, self._registers)
+        return PRODUCT.address(self._vectors, self._most, self._isa)
 
     def load(self) -> None:
         super().load()
@@ -383,7 +381,7 @@ class FilterTiles(SectionTiles):
     def describe(self) -> str:
         height = "a row of" if self._rows == 1 else f"{self._rows} rows of"
         reading = "copied to float32 with its padding" if self.copies else "read in place"
-        sums = f"{self._vectors} vector(s) of {self._registers.lanes} filters for up to {self._most} positions"
+        sums = f"{self._vectors} vector(s) of {self._isa.lanes} filters for up to {self._most} positions"
         return f"tile: {height} {self._out[2]} positions, input {reading}\nfilters as lanes; sums in registers: {sums}"
 
     def _is_inside(self) -> bool:
@@ -431,7 +429,7 @@ class FilterTiles(SectionTiles):
 
     def _set_scratch(self) -> None:
         """Finds the places of scratch: behind the zeros come a tile of finished sums, the sums and the part."""
-        lanes, size = self._registers.lanes, self._registers.lanes * FLOAT_BYTES
+        lanes, size = self._isa.lanes, self._isa.lanes * FLOAT_BYTES
         self._tile = self._vectors * size
         self._sums = self._tile + (lanes + 1) * size
         # The last sums are read in whole tiles.
@@ -444,7 +442,7 @@ class FilterTiles(SectionTiles):
         begin = 0 if self.copies else -sum(start * step for start, step in zip(section.starts, self._input[2:], strict=True))
         side_by_side = self._out[2] * self._output_element
         output_row = side_by_side if self._flat else self._output[3]
-        return record_of(
+        return make_struct(
             FILTER_PARAMETERS,
             {
                 **self._values(tensors, scratch),

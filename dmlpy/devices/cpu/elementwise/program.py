@@ -109,12 +109,12 @@ _INTEGERS = (
 PARAMETERS = np.dtype([(name, np.int64) for name in _INTEGERS])
 """What a program reads: numbers, addresses, and distances in bytes.
 
-The first two are the state of `sharing`. An item is a share of the `blocks`, which are counted along `axes` axes, the innermost first;
-`sizes` are the blocks along each, int64. A block spans `rows` and `columns` of the elements; one of the two, which `cut_rows` tells, is
-cut from `cut_size` elements, so the last block has fewer. Operands are `tensors` tensors and behind them `registers` registers of
-`register_size` bytes. The tensors begin at `bases`, int64; `strides` are those from one block to the next, int64 [tensors, axes]. The
-first `once` of the `count` instructions give the same in each block. Each thread has `scratch_size` bytes for the addresses of the
-operands and, behind them, the registers.
+The first two are the state of `thread_pool_kernels`. An item is a share of the `blocks`, which are counted along `axes` axes, the innermost
+first; `sizes` are the blocks along each, int64. A block spans `rows` and `columns` of the elements; one of the two, which `cut_rows` tells,
+is cut from `cut_size` elements, so the last block has fewer. Operands are `tensors` tensors and behind them `registers` registers of
+`register_size` bytes. The tensors begin at `bases`, int64; `strides` are those from one block to the next, int64 [tensors, axes]. The first
+`once` of the `count` instructions give the same in each block. Each thread has `scratch_size` bytes for the addresses of the operands and,
+behind them, the registers.
 """
 
 INSTRUCTION = np.dtype(
