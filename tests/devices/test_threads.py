@@ -18,7 +18,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.arrays import array_at
 from dmlpy.devices import threads as threads_module
-from dmlpy.devices.cpu import thread_pool as team_module
+from dmlpy.devices.cpu import thread_pool as pool_module
 from dmlpy.devices.threads import Gate, apart_from_forks, available_threads, share
 from tests.support.interruptions import Interrupts, interrupted_everywhere
 
@@ -170,42 +170,42 @@ def test_an_interrupt_of_the_wait_is_raised_after_it() -> None:
     other.join()
 
 
-def test_an_interrupted_team_serves_the_next_launch() -> None:
-    """The team of compiled walks: nobody waits for a thread that never comes, and the next launch has all of them."""
-    team = team_module.Team()
+def test_an_interrupted_pool_serves_the_next_launch() -> None:
+    """The thread pool of compiled kernels: nobody waits for a thread that never comes, and the next launch has all of them."""
+    pool = pool_module.ThreadPool()
     waiting: set[int] = set()
     seen: set[int] = set()
 
-    def stay_out(parameters: Any, thread: int, threads: int, board: int, met: int) -> None:
+    def stay_out(parameters: Any, thread: int, threads: int, sync: int, epoch: int) -> None:
         """The first thread does it alone; the others wait until they hear that it is over."""
         if thread == 0:
             return
         waiting.add(thread)
-        joined = array_at(board, (2,), np.int64, (1,))
-        while joined[1] <= met:
+        joined = array_at(sync, (2,), np.int64, (1,))
+        while joined[1] <= epoch:
             time.sleep(0)
         waiting.discard(thread)
 
-    def all_come(parameters: Any, thread: int, threads: int, board: int, met: int) -> None:
+    def all_come(parameters: Any, thread: int, threads: int, sync: int, epoch: int) -> None:
         seen.add(thread)
         deadline = time.monotonic() + 10
         while thread == 0 and len(seen) < threads and time.monotonic() < deadline:
             time.sleep(0)
 
     def check() -> None:
-        assert not team._user
+        assert not pool._user
         seen.clear()
-        team.run(all_come, None, 3, 7)
+        pool.run(all_come, None, 3, 7)
         assert seen == {0, 1, 2}
         assert not waiting
 
-    assert interrupted_everywhere(team_module, lambda: team.run(stay_out, None, 3, 7), check) > 50
+    assert interrupted_everywhere(pool_module, lambda: pool.run(stay_out, None, 3, 7), check) > 50
     fresh = 0
-    for count in range(1, 200):  # a team that has no threads yet
-        team = team_module.Team()
-        with Interrupts(team_module, count):
+    for count in range(1, 200):  # a thread pool that has no threads yet
+        pool = pool_module.ThreadPool()
+        with Interrupts(pool_module, count):
             try:
-                team.run(stay_out, None, 3, 7)
+                pool.run(stay_out, None, 3, 7)
             except KeyboardInterrupt:
                 fresh += 1
         check()

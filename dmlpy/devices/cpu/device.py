@@ -43,20 +43,20 @@ class CpuDevice(NumpyDevice):
         return is_link(desc)
 
     def joined(self, launches: Sequence[Launch]) -> Joined:
-        from dmlpy.devices.cpu.runs import JoinedRuns
+        from dmlpy.devices.cpu.launches import BatchedLaunches
 
-        return JoinedRuns(launches)
+        return BatchedLaunches(launches)
 
     def describe(self) -> dict[str, str]:
         found = {**super().describe(), "name": "CPU", "threads": str(available_threads())}
         if not numba_is_installed():
             return found | {"compiled plans": "none: Numba is not installed (pip install 'dmlpy[cpu]')"}
-        from dmlpy.devices.cpu.isa import host_registers
+        from dmlpy.devices.cpu.isa import host_isa
 
-        registers = host_registers()
+        isa = host_isa()
         return found | {
             "Numba, llvmlite": f"{version('numba')}, {version('llvmlite')}",
-            "vector registers": f"{registers.count} of {registers.lanes} floats",
+            "vector registers": f"{isa.registers} of {isa.lanes} floats",
         }
 
 

@@ -1,4 +1,4 @@
-"""The vector registers of processors."""
+"""The vector instruction sets of processors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.whole_imports import imported
+from dmlpy.devices.cpu.numba_compiler import imported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -17,23 +17,23 @@ FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Registers:
-    """The vector registers of a processor.
+class Isa:
+    """The vector instruction set of a processor, as far as kernels depend on it.
 
     Attributes:
-        lanes: floats in each.
-        count: the number of registers.
+        lanes: floats in a register.
+        registers: the number of registers.
     """
 
     lanes: int
-    count: int
+    registers: int
 
     def columns(self, vectors: int) -> int:
         """The columns of a product that are summed in registers at once; the matrix's vectors and one factor take registers too."""
-        return min(8, (self.count - vectors - 1) // vectors)
+        return min(8, (self.registers - vectors - 1) // vectors)
 
-    def together(self, gates: int, columns: int) -> int:
-        """The gates, of so many, whose sums of some columns stay in registers together: all, or half of them if that gives more sums.
+    def fused_gates(self, gates: int, columns: int) -> int:
+        """The gates, of so many, whose sums of some columns stay in registers at once: all, or half of them if that gives more sums.
 
         An addition waits about four cycles for the one before, and two begin in each: with eight sums hardly one of them is always ready.
         """
@@ -42,20 +42,20 @@ class Registers:
         return half if halves else gates
 
 
-def registers_of(features: Mapping[str, bool], machine: str) -> Registers:
-    """The registers of a processor with these LLVM features."""
+def isa_of(features: Mapping[str, bool], machine: str) -> Isa:
+    """The instruction set of a processor with these LLVM features."""
     if features.get("avx512f"):
-        return Registers(16, 32)
+        return Isa(16, 32)
     if features.get("avx"):
-        return Registers(8, 16)
-    return Registers(4, 16 if machine in ("x86_64", "amd64") else 32)
+        return Isa(8, 16)
+    return Isa(4, 16 if machine in ("x86_64", "amd64") else 32)
 
 
 @cache
-def host_registers() -> Registers:
-    """The registers of this machine."""
+def host_isa() -> Isa:
+    """The instruction set of this machine."""
     binding = imported("llvmlite.binding")
-    return registers_of(binding.get_host_cpu_features(), platform.machine().lower())
+    return isa_of(binding.get_host_cpu_features(), platform.machine().lower())
 
 
 @cache
@@ -70,6 +70,6 @@ def refusal_of(types: Collection[DataType]) -> str | None:
     return "this processor does not convert FLOAT16" if DataType.FLOAT16 in types and not converts_halves() else None
 
 
-def block_of(registers: Registers) -> tuple[int, int]:
+def block_of(isa: Isa) -> tuple[int, int]:
     """Filters and vectors of positions whose sums fill a processor's registers, with room for the vectors and a factor."""
-    return (8, 3) if registers.count == 32 else (4, 3)
+    return (8, 3) if isa.registers == 32 else (4, 3)

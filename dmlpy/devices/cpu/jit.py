@@ -23,13 +23,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy.debugging import CACHE
-from dmlpy.devices.cpu.whole_imports import imported
+from dmlpy.devices.cpu.numba_compiler import imported
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.threads import apart_from_forks
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Mapping
 
 Function = partial[Any]
 """A kernel for certain choices: takes integers (numbers and addresses), returns nothing of use."""
@@ -128,6 +130,24 @@ class Kernel:
         )
         _check_externals(text)
         return image, symbol, is_meant
+
+
+ACQUIRE = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_acquire", 6, returns=True)
+"""What takes a tile of a stage, for several threads."""
+PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:build_product", 8)
+"""`Simd.product`: how many vectors, whether the factors lie by terms, and the instruction set."""
+GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.product_kernels:build_gate_products", 9)
+"""The products of a cell's gates: how many there are, how many are summed together, and the instruction set."""
+FILL = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:filling_of", 5)
+"""What copies a part of an image: whether of FLOAT16, and the instruction set."""
+
+
+def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.void]]:
+    """The parameters of a compiled kernel: a struct in an array of its own, with the values of some fields and zeros in the others."""
+    struct = np.zeros(1, kind)
+    for name, value in values.items():
+        struct[name] = value
+    return struct
 
 
 def _check_externals(code: str) -> None:

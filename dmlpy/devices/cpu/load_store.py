@@ -12,8 +12,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.simd import FLOAT, INDEX, float_at, jit, lanes_below, set_float, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.simd import FLOAT, INDEX, float_at, jit, lanes_below, set_float, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,34 +22,32 @@ _HALF_BYTES = 2
 
 
 @dataclass(frozen=True)
-class Elements:
-    """How elements of a type are read and written.
+class LoadStore:
+    """Kernels that load and store elements of a type.
 
     Attributes:
         size: bytes of an element.
-        read: read(address, count) gives a vector of the next elements; beyond `count` lanes it has zeros.
-        write: write(address, value, count) stores the first `count` lanes, or all if there are more.
-        one: one(address) is an element as a float32.
-        set_one: set_one(address, value) stores an element.
+        load: load(address, count) gives a vector of the next elements; beyond `count` lanes it has zeros.
+        store: store(address, value, count) stores the first `count` lanes, or all if there are more.
+        load_one: load_one(address) is an element as a float32.
+        store_one: store_one(address, value) stores an element.
     """
 
     size: int
-    read: Any
-    write: Any
-    one: Any
-    set_one: Any
+    load: Any
+    store: Any
+    load_one: Any
+    store_one: Any
 
 
 @cache
-def elements_of(halves: bool, registers: Registers) -> Elements:
-    """The elements of FLOAT16 if `halves`, else of FLOAT32."""
-    vectors, lanes = vectors_of(registers), registers.lanes
+def load_store_of(halves: bool, isa: Isa) -> LoadStore:
+    """Loads and stores of FLOAT16 if `halves`, else of FLOAT32."""
+    simd, lanes = simd_of(isa), isa.lanes
     if halves:
-        load, load_some, store, store_some = (
-            make(registers) for make in (_load_halves, _load_some_halves, _store_halves, _store_some_halves)
-        )
+        load, load_some, store, store_some = (make(isa) for make in (_load_halves, _load_some_halves, _store_halves, _store_some_halves))
     else:
-        load, load_some, store, store_some = vectors.load, vectors.load_some, vectors.store, vectors.store_some
+        load, load_some, store, store_some = simd.load, simd.load_some, simd.store, simd.store_some
 
     @jit
     def read(address: Any, count: Any) -> Any:
@@ -65,44 +63,44 @@ def elements_of(halves: bool, registers: Registers) -> Elements:
             store_some(address, value, count)
 
     if halves:
-        return Elements(_HALF_BYTES, read, write, half_at, set_half)
-    return Elements(FLOAT_BYTES, read, write, float_at, set_float)
+        return LoadStore(_HALF_BYTES, read, write, half_at, set_half)
+    return LoadStore(FLOAT_BYTES, read, write, float_at, set_float)
 
 
 @dataclass(frozen=True)
-class Accesses:
-    """How LLVM code reads and writes vectors of elements of a type.
+class IrLoadStore:
+    """How LLVM code loads and stores vectors of elements of a type.
 
     Attributes:
         size: bytes of an element.
-        chosen: chosen(builder, address, mask, other) loads the lanes that a mask chooses; the others are not read and get a value.
-        write: write(builder, value, address) stores a vector.
-        write_first: write_first(builder, value, address, count) stores the first `count` lanes.
+        load_masked: load_masked(builder, address, mask, other) loads the lanes of a mask; the others are not read and get a value.
+        store: store(builder, value, address) stores a vector.
+        store_first: store_first(builder, value, address, count) stores the first `count` lanes.
     """
 
     size: int
-    chosen: Callable[[Any, Any, Any, float], Any]
-    write: Callable[[Any, Any, Any], None]
-    write_first: Callable[[Any, Any, Any, Any], None]
+    load_masked: Callable[[Any, Any, Any, float], Any]
+    store: Callable[[Any, Any, Any], None]
+    store_first: Callable[[Any, Any, Any, Any], None]
 
 
-def accesses_of(halves: bool, registers: Registers) -> Accesses:
-    """The accesses to elements of FLOAT16 if `halves`, else of FLOAT32."""
+def ir_load_store_of(halves: bool, isa: Isa) -> IrLoadStore:
+    """Loads and stores of FLOAT16 if `halves`, else of FLOAT32."""
     if halves:
-        chosen, write, write_first = (partial(access, registers) for access in (_chosen_halves, _write_halves, _write_first_halves))
-        return Accesses(_HALF_BYTES, chosen, write, write_first)
-    vectors = vectors_of(registers)
-    return Accesses(FLOAT_BYTES, vectors.chosen_of, vectors.write, vectors.write_first)
+        chosen, write, write_first = (partial(access, isa) for access in (_chosen_halves, _write_halves, _write_first_halves))
+        return IrLoadStore(_HALF_BYTES, chosen, write, write_first)
+    simd = simd_of(isa)
+    return IrLoadStore(FLOAT_BYTES, simd.chosen_of, simd.write, simd.write_first)
 
 
 @cache
-def spread_writer(halves: bool, registers: Registers) -> Any:
+def spread_writer(halves: bool, isa: Isa) -> Any:
     """The kernel `write(address, value, count, step, scratch)`, which stores the first `count` lanes, `step` bytes apart.
 
-    `scratch` is the address of room for a vector. The arguments are those of `elements_of`.
+    `scratch` is the address of room for a vector. The arguments are those of `load_store_of`.
     """
-    elements, store, lanes = elements_of(halves, registers), vectors_of(registers).store, registers.lanes
-    side_by_side, set_one, size = elements.write, elements.set_one, elements.size
+    load_store, store, lanes = load_store_of(halves, isa), simd_of(isa).store, isa.lanes
+    side_by_side, set_one, size = load_store.store, load_store.store_one, load_store.size
 
     @jit
     def write(address: Any, value: Any, count: Any, step: Any, scratch: Any) -> None:
@@ -117,13 +115,13 @@ def spread_writer(halves: bool, registers: Registers) -> Any:
 
 
 @cache
-def row_copy(halves: bool, registers: Registers) -> Any:
+def row_copy(halves: bool, isa: Isa) -> Any:
     """The kernel `copy(source, target, count)`, which copies elements that lie side by side to floats.
 
-    The arguments are those of `elements_of`, for the source.
+    The arguments are those of `load_store_of`, for the source.
     """
-    elements, write, lanes = elements_of(halves, registers), elements_of(False, registers).write, registers.lanes
-    read, size = elements.read, elements.size
+    load_store, write, lanes = load_store_of(halves, isa), load_store_of(False, isa).store, isa.lanes
+    read, size = load_store.load, load_store.size
 
     @jit
     def copy(source: Any, target: Any, count: Any) -> None:
@@ -156,93 +154,93 @@ def set_half(context: Any, address: Any, value: Any) -> Any:
     return types.void(types.int64, types.float32), generate
 
 
-def _half(registers: Registers) -> Any:
-    return ir.VectorType(ir.HalfType(), registers.lanes)
+def _half(isa: Isa) -> Any:
+    return ir.VectorType(ir.HalfType(), isa.lanes)
 
 
-def _masked(builder: Any, registers: Registers, name: str, result: Any, arguments: list[Any]) -> Any:
+def _masked(builder: Any, isa: Isa, name: str, result: Any, arguments: list[Any]) -> Any:
     """Calls LLVM's masked load or store of halves; their bits go as integers, which every processor's code has."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.{name}.v{registers.lanes}i16.p0")
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.{name}.v{isa.lanes}i16.p0")
     return builder.call(function, arguments)
 
 
-def _load_halves(registers: Registers) -> Any:
-    vectors = vectors_of(registers)
+def _load_halves(isa: Isa) -> Any:
+    simd = simd_of(isa)
 
     @intrinsic
     def load(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            pointer = builder.inttoptr(arguments[0], _half(registers).as_pointer())
-            return builder.fpext(builder.load(pointer, align=_HALF_BYTES), vectors.llvm_type)
+            pointer = builder.inttoptr(arguments[0], _half(isa).as_pointer())
+            return builder.fpext(builder.load(pointer, align=_HALF_BYTES), simd.llvm_type)
 
-        return vectors.kind(types.int64), generate
+        return simd.kind(types.int64), generate
 
     return load
 
 
-def _chosen_halves(registers: Registers, builder: Any, address: Any, chosen: Any, other: float) -> Any:
-    bits = ir.VectorType(ir.IntType(16), registers.lanes)
-    pointer, others = builder.inttoptr(address, bits.as_pointer()), [int(np.float16(other).view(np.uint16))] * registers.lanes
-    found = _masked(builder, registers, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, ir.Constant(bits, others)])
-    return builder.fpext(builder.bitcast(found, _half(registers)), vectors_of(registers).llvm_type)
+def _chosen_halves(isa: Isa, builder: Any, address: Any, chosen: Any, other: float) -> Any:
+    bits = ir.VectorType(ir.IntType(16), isa.lanes)
+    pointer, others = builder.inttoptr(address, bits.as_pointer()), [int(np.float16(other).view(np.uint16))] * isa.lanes
+    found = _masked(builder, isa, "load", bits, [pointer, INDEX(_HALF_BYTES), chosen, ir.Constant(bits, others)])
+    return builder.fpext(builder.bitcast(found, _half(isa)), simd_of(isa).llvm_type)
 
 
-def first_halves(builder: Any, registers: Registers, address: Any, count: Any) -> Any:
+def first_halves(builder: Any, isa: Isa, address: Any, count: Any) -> Any:
     """Loads the first `count` lanes as floats; the others are 0."""
-    return _chosen_halves(registers, builder, address, lanes_below(builder, count, registers.lanes), 0.0)
+    return _chosen_halves(isa, builder, address, lanes_below(builder, count, isa.lanes), 0.0)
 
 
-def _write_halves(registers: Registers, builder: Any, value: Any, address: Any) -> None:
-    pointer = builder.inttoptr(address, _half(registers).as_pointer())
-    builder.store(builder.fptrunc(value, _half(registers)), pointer, align=_HALF_BYTES)
+def _write_halves(isa: Isa, builder: Any, value: Any, address: Any) -> None:
+    pointer = builder.inttoptr(address, _half(isa).as_pointer())
+    builder.store(builder.fptrunc(value, _half(isa)), pointer, align=_HALF_BYTES)
 
 
-def _write_first_halves(registers: Registers, builder: Any, value: Any, address: Any, count: Any) -> None:
-    bits = ir.VectorType(ir.IntType(16), registers.lanes)
-    pointer, chosen = builder.inttoptr(address, bits.as_pointer()), lanes_below(builder, count, registers.lanes)
-    rounded = builder.bitcast(builder.fptrunc(value, _half(registers)), bits)
-    _masked(builder, registers, "store", ir.VoidType(), [rounded, pointer, INDEX(_HALF_BYTES), chosen])
+def _write_first_halves(isa: Isa, builder: Any, value: Any, address: Any, count: Any) -> None:
+    bits = ir.VectorType(ir.IntType(16), isa.lanes)
+    pointer, chosen = builder.inttoptr(address, bits.as_pointer()), lanes_below(builder, count, isa.lanes)
+    rounded = builder.bitcast(builder.fptrunc(value, _half(isa)), bits)
+    _masked(builder, isa, "store", ir.VoidType(), [rounded, pointer, INDEX(_HALF_BYTES), chosen])
 
 
-def _load_some_halves(registers: Registers) -> Any:
-    vectors = vectors_of(registers)
+def _load_some_halves(isa: Isa) -> Any:
+    simd = simd_of(isa)
 
     @intrinsic
     def load_some(context: Any, address: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return first_halves(builder, registers, *arguments)
+            return first_halves(builder, isa, *arguments)
 
-        return vectors.kind(types.int64, types.int64), generate
+        return simd.kind(types.int64, types.int64), generate
 
     return load_some
 
 
-def _store_halves(registers: Registers) -> Any:
-    vectors = vectors_of(registers)
+def _store_halves(isa: Isa) -> Any:
+    simd = simd_of(isa)
 
     @intrinsic
     def store(context: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             address, value = arguments
-            _write_halves(registers, builder, value, address)
+            _write_halves(isa, builder, value, address)
             return context.get_dummy_value()
 
-        return types.void(types.int64, vectors.kind), generate
+        return types.void(types.int64, simd.kind), generate
 
     return store
 
 
-def _store_some_halves(registers: Registers) -> Any:
-    vectors = vectors_of(registers)
+def _store_some_halves(isa: Isa) -> Any:
+    simd = simd_of(isa)
 
     @intrinsic
     def store_some(context: Any, address: Any, value: Any, count: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             address, value, count = arguments
-            _write_first_halves(registers, builder, value, address, count)
+            _write_first_halves(isa, builder, value, address, count)
             return context.get_dummy_value()
 
-        return types.void(types.int64, vectors.kind, types.int64), generate
+        return types.void(types.int64, simd.kind, types.int64), generate
 
     return store_some

@@ -1,17 +1,22 @@
 """Numba as kernels need it: imported whole, told by the environment alone how to compile, and left as it was found.
 
 Numba takes settings from a file in the working folder, too, and from `numba.config`, which other code of the process may set. Kernels are
-kept under a name that is made of the environment's settings: processes without the others would load what was compiled under them.
+stored under a name that is made of the environment's settings: processes without the others would load what was compiled under them.
+
+No interrupt can reach an import or a compilation: one in the middle of an import would leave half of a module for good, and one in a
+compilation falls into callbacks of LLVM's, which lose it.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
+import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dmlpy.devices.cpu.whole_imports import imported, on_own_thread, whole
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +25,57 @@ _PREFIX = "NUMBA_"
 _DISABLING = "NUMBA_DISABLE_JIT"
 _FILE = ".numba_config.yaml"
 """Numba's settings in the working folder."""
+
+
+T = TypeVar("T")
+
+_one_at_a_time = threading.RLock()
+"""The main thread never takes it: work goes on after its caller was interrupted, and Numba does not prepare itself twice at once."""
+
+
+def imported(module: str) -> Any:
+    """A module of Numba's or llvmlite's.
+
+    Raises:
+        DeviceError: it cannot be imported.
+    """
+    return on_own_thread(lambda: whole(lambda: importlib.import_module(module)))
+
+
+def whole(work: Callable[[], T]) -> T:
+    """What imports modules of Numba's.
+
+    Raises:
+        DeviceError: they cannot be imported.
+    """
+    try:
+        return work()
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise DeviceError(f"Numba, which compiles for the device cpu, cannot be imported: {what}") from error
+
+
+def on_own_thread(work: Callable[[], T]) -> T:
+    """The result of work that is done where no interrupt comes: they come to the main thread only, which waits for another one."""
+    found: list[T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with _one_at_a_time:
+                found.append(work())
+        except BaseException as error:
+            failures.append(error)
+
+    if threading.current_thread() is threading.main_thread():
+        thread = threading.Thread(target=run, name="dmlpy-compiler")
+        thread.start()
+        thread.join()
+    else:
+        run()
+    if failures:
+        raise failures[0]
+    return found[0]
 
 
 def why_disabled() -> str | None:
@@ -59,7 +115,7 @@ def settings_of_environment() -> Iterator[None]:
     from numba.core import compiler_lock, config
 
     with compiler_lock.global_compiler_lock:
-        kept = {name: value for name, value in vars(config).items() if name.isupper()}
+        saved = {name: value for name, value in vars(config).items() if name.isupper()}
         reader = config._env_reloader
         try:
             reader.process_environ({name: value for name, value in os.environ.items() if name.startswith(_PREFIX)})
@@ -67,7 +123,7 @@ def settings_of_environment() -> Iterator[None]:
             yield
         finally:
             config._env_reloader = reader
-            vars(config).update(kept)
+            vars(config).update(saved)
 
 
 def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, returns: bool) -> tuple[bytes, str, str, bool]:
@@ -97,3 +153,13 @@ def _machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, 
         codegen = result.library.codegen
         is_meant = codegen._tm_features == codegen._get_host_cpu_features()
         return image, result.fndesc.llvm_func_name, result.library.get_llvm_str(), is_meant
+
+
+def _renew() -> None:
+    """In a child process: the thread that held the lock is not there."""
+    global _one_at_a_time
+    _one_at_a_time = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

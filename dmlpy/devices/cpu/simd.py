@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 
@@ -83,7 +83,7 @@ class _VectorModel(models.PrimitiveModel):
 
 
 @cache
-def record_at(kind: np.dtype[np.void]) -> Any:
+def struct_view(kind: np.dtype[np.void]) -> Any:
     """What views the memory at an address as one element of a structured type."""
     record = from_dtype(kind)
 
@@ -179,7 +179,7 @@ def clear_float(context: Any, target: Any) -> Any:
     return types.void(types.int64), generate
 
 
-class Vectors:
+class Simd:
     """Operations on vectors of a number of lanes, each an intrinsic for use in kernels.
 
     Attributes:
@@ -187,9 +187,9 @@ class Vectors:
         size: bytes of a vector.
     """
 
-    def __init__(self, registers: Registers) -> None:
-        self.registers = registers
-        self.lanes = registers.lanes
+    def __init__(self, isa: Isa) -> None:
+        self.isa = isa
+        self.lanes = isa.lanes
         self.kind = VectorType(self.lanes)
         self.size = FLOAT_BYTES * self.lanes
         self.load, self.store, self.all_of = self._load(), self._store(), self._all_of()
@@ -469,7 +469,7 @@ class Vectors:
         ) -> Any:
             def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 columns, *others = arguments
-                for count in each_count(builder, columns, self.registers.columns(vectors)):
+                for count in each_count(builder, columns, self.isa.columns(vectors)):
                     self._product_of(builder, vectors, count, others, by_terms)
                 return context.get_dummy_value()
 
@@ -534,6 +534,6 @@ class Vectors:
 
 
 @cache
-def vectors_of(registers: Registers) -> Vectors:
+def simd_of(isa: Isa) -> Simd:
     """The operations for these registers. The object is shared, so that code compiled with it is compiled once."""
-    return Vectors(registers)
+    return Simd(isa)

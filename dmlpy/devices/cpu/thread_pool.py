@@ -14,44 +14,46 @@ import numpy as np
 from dmlpy.devices.threads import Helper
 
 _CACHE_LINE = 64
-OPENED, INSIDE, LATEST = 8, 16, 24
-"""Offsets in bytes on a team's board: of the number that tells helpers that the first thread has begun, and two that `phases` explains."""
-BOARD_CELLS, BOARD_CELL = _CACHE_LINE, _CACHE_LINE
-"""The offset of the items' cells on the board, and the bytes of each: threads that write to different ones do not disturb each other."""
+EPOCH, ACTIVE_WORKERS, CURRENT_STAGE = 8, 16, 24
+"""Offsets in bytes in a pool's synchronization state: of the number that says that the first thread has begun a launch, and of two that
+`thread_pool_kernels` explains."""
+TILE_STATES, TILE_STATE_SIZE = _CACHE_LINE, _CACHE_LINE
+"""The offset of the tiles' states in the synchronization state, and the bytes of each: threads that write to different ones do not disturb
+each other."""
 
-Share = Callable[[Any, int, int, int, int], None]
-"""share(parameters, thread, threads, board, met): a thread's part of the work, free of the interpreter's lock.
+TaskBody = Callable[[Any, int, int, int, int], None]
+"""body(parameters, thread, threads, sync, epoch): a thread's part of the work, free of the interpreter's lock.
 
-Thread 0 is the caller's. It begins alone, and the others join it when they are awake, or never. Numbers on the board that this launch
-writes are above `met`; an opening number above it tells those who wait to join that they may, or that the launch is over. See `phases`
-and `sharing`.
+Thread 0 is the caller's. It begins alone, and the others join it when they are awake, or never. `sync` is the address of the
+synchronization state. The stages of this launch have numbers above `epoch`; an epoch above it in the synchronization state says that those
+who wait may join, or that the launch is over. See `thread_pool_kernels`.
 """
 
 
 if sys.platform == "linux":
-    _current: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
+    _current_processor: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
 
     def _processors() -> set[int]:
         return os.sched_getaffinity(0)
 
-    def _move(thread: int, processors: set[int]) -> None:
+    def _set_processors(thread: int, processors: set[int]) -> None:
         with suppress(OSError):  # the process may have lost these processors meanwhile; the thread then stays where it is
             os.sched_setaffinity(thread, processors)
 
 else:
 
-    def _current() -> int:
+    def _current_processor() -> int:
         return -1
 
     def _processors() -> set[int]:
         return {0}
 
-    def _move(thread: int, processors: set[int]) -> None:
+    def _set_processors(thread: int, processors: set[int]) -> None:
         pass
 
 
-class _Helper(Helper):
-    """A worker thread of the team."""
+class _Worker(Helper):
+    """A worker thread of the pool."""
 
     def __init__(self) -> None:
         super().__init__("dmlpy-cpu")
@@ -63,61 +65,61 @@ class _Helper(Helper):
             others = _processors() - {processor}
             if not others:
                 return False
-            _move(self._thread.native_id or 0, others)
+            _set_processors(self._thread.native_id or 0, others)
             self._avoided = processor
         return True
 
 
-class Team:
+class ThreadPool:
     """The worker threads of a process. They serve one launch at a time; a launch that comes meanwhile runs on its calling thread alone.
 
-    Numbers go on from launch to launch: a thread may leave one launch, or wake up for it, after the next one has begun, and tells from the
-    numbers on the board that its launch is over.
+    Epochs grow from launch to launch, by the stages of each: a thread may leave one launch, or wake up for it, after the next one has
+    begun, and sees by the epoch that its launch is over.
     """
 
     def __init__(self) -> None:
-        self._helpers: list[_Helper] = []
-        self._board = _board(0)
-        self._met = 0
+        self._workers: list[_Worker] = []
+        self._sync = _sync(0)
+        self._epoch = 0
         self._user: dict[str, object] = {}
 
-    def run(self, share: Share, parameters: int, threads: int, numbers: int = 1, items: int = 0, memory: object = None) -> None:
+    def run(self, body: TaskBody, parameters: int, threads: int, stages: int = 1, tiles: int = 0, memory: object = None) -> None:
         """Does the work and returns when all of it is done.
 
         Args:
-            share: the function that each thread runs.
+            body: the function that each thread runs.
             parameters: the argument of the function.
             threads: the most threads to use.
-            numbers: how many numbers the launch needs: one for each of its phases.
-            items: the items of a phase, at most, if it has phases.
+            stages: how many stages the launch has.
+            tiles: the tiles of a stage, at most, where threads acquire them.
             memory: what holds the parameters: threads that come late still read them.
         """
-        has_team, me = False, object()
+        has_pool, me = False, object()
         try:
             try:
-                if threads > 1 and (has_team := self._user.setdefault("launch", me) is me):
-                    self._run(share, parameters, threads, numbers, items, memory)
+                if threads > 1 and (has_pool := self._user.setdefault("launch", me) is me):
+                    self._run(body, parameters, threads, stages, tiles, memory)
             finally:
                 self._release(me)
         finally:
             self._release(me)  # again, if an interrupt came between
-        if not has_team:
-            share(parameters, 0, 1, 0, 0)
+        if not has_pool:
+            body(parameters, 0, 1, 0, 0)
 
-    def _run(self, share: Share, parameters: int, threads: int, numbers: int, items: int, memory: object) -> None:
-        met = self._met
-        self._met += numbers
-        if 8 * len(self._board) < BOARD_CELLS + items * BOARD_CELL:
-            self._board = _board(items)
-        while len(self._helpers) < threads - 1:
-            self._helpers.append(_Helper())
-        board, here = self._board, _current()
+    def _run(self, body: TaskBody, parameters: int, threads: int, stages: int, tiles: int, memory: object) -> None:
+        epoch = self._epoch
+        self._epoch += stages
+        if 8 * len(self._sync) < TILE_STATES + tiles * TILE_STATE_SIZE:
+            self._sync = _sync(tiles)
+        while len(self._workers) < threads - 1:
+            self._workers.append(_Worker())
+        sync, here = self._sync, _current_processor()
         # On a busy machine the system may keep all threads on one processor for much longer than a launch takes.
-        if not all(helper.avoid(here) for helper in self._helpers[: threads - 1]):
+        if not all(worker.avoid(here) for worker in self._workers[: threads - 1]):
             threads = 1
-        for thread, helper in enumerate(self._helpers[: threads - 1], 1):
-            helper.begin(_help, (memory, board), share, parameters, thread, threads, board.ctypes.data, met)
-        share(parameters, 0, threads, board.ctypes.data, met)
+        for thread, worker in enumerate(self._workers[: threads - 1], 1):
+            worker.begin(_run_body, (memory, sync), body, parameters, thread, threads, sync.ctypes.data, epoch)
+        body(parameters, 0, threads, sync.ctypes.data, epoch)
 
     def _release(self, user: object) -> None:
         """Ends a launch if it still holds the threads; threads that come late, or that an interrupt left waiting, then find it over.
@@ -125,54 +127,54 @@ class Team:
         They touch nothing of a launch that they have not joined, and one that they have joined ends when all of them are done.
         """
         if self._user.get("launch") is user:
-            self._board[OPENED // 8] = self._met
+            self._sync[EPOCH // 8] = self._epoch
             del self._user["launch"]
 
 
-def _board(items: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """A new board, which begins at a cache line's address."""
-    size = BOARD_CELLS + items * BOARD_CELL
+def _sync(tiles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A new synchronization state, which begins at a cache line's address."""
+    size = TILE_STATES + tiles * TILE_STATE_SIZE
     memory = np.zeros(size + _CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % _CACHE_LINE
     return memory[start : start + size].view(np.int64)
 
 
-def _help(memory: object, share: Share, *arguments: int) -> None:
-    """A helper's part of a launch. Until it ends it holds the memory of the parameters and the board: it may come late."""
-    share(*arguments)
+def _run_body(memory: object, body: TaskBody, *arguments: int) -> None:
+    """A worker's part of a launch. Until it ends it holds the memory of the parameters and the synchronization state: it may come late."""
+    body(*arguments)
 
 
-_team = Team()
+_pool = ThreadPool()
 
 
-def team() -> Team:
-    """The team of this process."""
-    return _team
+def shared_pool() -> ThreadPool:
+    """The thread pool of this process."""
+    return _pool
 
 
-class Call:
-    """A launch of a compiled share alone. Several of them that follow each other can be one call: see `runs`.
+class TaskLaunch:
+    """A launch of one task body. Several of them that follow each other can be one batched launch: see `launches`.
 
     Attributes:
-        share: the share.
+        body: the task body.
         parameters: the address of its parameters.
         threads: the most threads to use.
         memory: what holds the parameters.
     """
 
-    def __init__(self, share: Share, parameters: int, threads: int, memory: object) -> None:
-        self.share, self.parameters, self.threads, self.memory = share, parameters, threads, memory
+    def __init__(self, body: TaskBody, parameters: int, threads: int, memory: object) -> None:
+        self.body, self.parameters, self.threads, self.memory = body, parameters, threads, memory
 
     def __call__(self, stream: int) -> None:
         if self.threads == 1:
-            self.share(self.parameters, 0, 1, 0, 0)
+            self.body(self.parameters, 0, 1, 0, 0)
         else:
-            _team.run(self.share, self.parameters, self.threads, memory=self.memory)
+            _pool.run(self.body, self.parameters, self.threads, memory=self.memory)
 
 
 def _renew() -> None:
-    global _team
-    _team = Team()
+    global _pool
+    _pool = ThreadPool()
 
 
 if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads

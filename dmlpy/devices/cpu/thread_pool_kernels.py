@@ -1,15 +1,17 @@
-"""Phases of items that the threads of a team share, each of which begins when all items of the one before are done.
+"""How the threads of a pool share compiled work: tiles of stages with a barrier between them, or tiles that are counted out.
 
-A thread computes an item in memory of its own, which nobody else sees; then it claims the item, and only who has claimed it writes its
-results. So an item that a thread has begun, and then was put aside by the system, another thread does again: nobody waits for it but the
-end of the launch. Threads take their own part of the items first, those last that they took first in the phase before, for what these need
-is left in their caches.
+**Stages** begin when all tiles of the stage before are done. A thread computes a tile in memory of its own, which nobody else sees; then it
+commits the tile, and only the thread that has committed it writes its results, and publishes them. So a tile that a thread has acquired
+before the system suspended it is computed again by another thread, after a steal timeout: nobody waits for it but the end of the launch.
+Threads acquire their own part of the tiles first, those last that they acquired first in the stage before, for what these need is left in
+their caches. A fused launch consists of tasks (see `launches`), whose stages follow each other without a wait for the end of a task.
 
-A launch consists of parts (see `phased`), whose phases follow each other without a wait for its end.
+The synchronization state has a line with the epoch, the active workers and the current stage, then two integers for each tile: the latest
+stage in which a thread has acquired it, and twice the latest one in which it was committed, or 1 more where its results are published.
+Stages are numbered from launch to launch, so what is left from earlier ones says that nothing has been done.
 
-The board of a team has a line with who is inside the launch and the number of its latest phase, then two integers for each item: the
-number of the latest phase in which a thread has begun it, and twice the number of the latest one in which it was claimed, or 1 more where
-its results are there. Numbers grow from launch to launch, so what is left from earlier ones says that nothing has been done.
+**Counted tiles** have no order and no barrier. The parameters begin with two integers: the ticket, of the launch's epoch and the next tile,
+and how many tiles are done. A thread that wakes after its launch is over finds another epoch there, takes nothing and touches nothing.
 """
 
 from __future__ import annotations
@@ -18,171 +20,286 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.atomics import add_integer, exchange_integer
-from dmlpy.devices.cpu.calls import caller
+from dmlpy.devices.cpu.runtime_kernels import add_integer, exchange_integer, indirect_call, nanoseconds, wait_between
 from dmlpy.devices.cpu.simd import integer_at, jit, set_integer
-from dmlpy.devices.cpu.thread_pool import BOARD_CELL, BOARD_CELLS, INSIDE, LATEST, OPENED
-from dmlpy.devices.cpu.waiting import nanoseconds, wait_between
+from dmlpy.devices.cpu.thread_pool import ACTIVE_WORKERS, CURRENT_STAGE, EPOCH, TILE_STATE_SIZE, TILE_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _CLOSED = 1 << 15
-"""The bit of who is inside that says that nobody enters any more; the bits below count the helpers, those above are the launch's number."""
-_NUMBER = 16
-_STATE = 8
-"""The offset of an item's state from its first integer."""
+"""The bit of the active workers that says that nobody enters any more; the bits below count them, those above are the launch's epoch."""
+_EPOCH_SHIFT = 16
+_COMMITTED = 8
+"""The offset of the second integer of a tile's state."""
 _LOOKS = 16
-"""How often a thread looks for the end of a phase before it reads the clock again."""
+"""How often a thread looks for the end of a stage before it reads the clock again."""
 
 NOTHING = np.int64(-1)
-"""No item. Its type is the one of items, so that no function is compiled for it apart."""
+"""No tile. Its type is the one of tiles, so that no function is compiled for it apart."""
 
-_call, _run = caller(6), caller(5)
+_TICKET_BITS = 32
+"""The bits of a ticket that are the next tile."""
+_MOST = (1 << _TICKET_BITS - 1) - 1
+"""The largest epoch in a ticket, and the most tiles."""
+_NONE, _ALONE = np.int64(0), np.int64(1)
+
+_call_acquire, _call_body = indirect_call(6), indirect_call(5)
+
+
+# Stages
 
 
 @jit
-def enter(board: Any, thread: Any, threads: Any, met: Any) -> Any:
+def enter(sync: Any, thread: Any, threads: Any, epoch: Any) -> Any:
     """Opens a launch, as the first thread, or enters it; returns whether it is there still. Whoever has entered must leave.
 
     Args:
-        board: the address of the team's board.
-        thread: as for a team's share, like the others.
+        sync: the address of the pool's synchronization state.
+        thread: as for a task body, like the others.
         threads: the number of threads.
-        met: the number that the launch's numbers are above.
+        epoch: the number that the launch's stages are above.
     """
     if threads == 1:
         return True
     if thread == 0:
-        set_integer(board + INSIDE, met + 1 << _NUMBER)
-        set_integer(board + LATEST, met + 1)
-        set_integer(board + OPENED, met + 1)
+        set_integer(sync + ACTIVE_WORKERS, epoch + 1 << _EPOCH_SHIFT)
+        set_integer(sync + CURRENT_STAGE, epoch + 1)
+        set_integer(sync + EPOCH, epoch + 1)
         return True
-    looks = 0
-    while integer_at(board + OPENED) <= met:  # the team raises it, too, when the launch is over
-        looks += 1
-        wait_between(looks)
+    _wait_for_epoch(sync, epoch)
     while True:
-        found = integer_at(board + INSIDE)
-        if found >> _NUMBER != met + 1 or found & _CLOSED:
+        found = integer_at(sync + ACTIVE_WORKERS)
+        if found >> _EPOCH_SHIFT != epoch + 1 or found & _CLOSED:
             return False
-        if exchange_integer(board + INSIDE, found, found + 1) == found:
+        if exchange_integer(sync + ACTIVE_WORKERS, found, found + 1) == found:
             return True
 
 
 @jit
-def leave(board: Any, thread: Any, threads: Any) -> None:
-    """Leaves a launch; the first thread waits until the others have left, too."""
-    if threads == 1:
-        return
-    if thread > 0:
-        add_integer(board + INSIDE, -1)
-        return
-    add_integer(board + INSIDE, _CLOSED)
+def _wait_for_epoch(sync: Any, epoch: Any) -> None:
+    """Waits until the first thread has begun, or the launch is over: then the pool raises the epoch, too."""
     looks = 0
-    while integer_at(board + INSIDE) & (_CLOSED - 1) > 0:
+    while integer_at(sync + EPOCH) <= epoch:
         looks += 1
         wait_between(looks)
 
 
-def launch_of() -> Share:
-    """A thread's share of a launch, to be compiled.
-
-    Its parameters are the number of parts and the address of two integers for each: the addresses of its function and of that one's
-    parameters. The function is part(parameters, thread, threads, board, number): a thread's share of some phases, the first of which has
-    the number after this one; it returns the number of the last one.
-    """
-
-    def launch(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
-        if not enter(board, thread, threads, met):
-            return
-        number, entry = met, integer_at(parameters + 8)
-        for _ in range(integer_at(parameters)):
-            number = _run(integer_at(entry), (integer_at(entry + 8), thread, threads, board, number))
-            entry += 16
-        leave(board, thread, threads)
-
-    return launch
+@jit
+def leave(sync: Any, thread: Any, threads: Any) -> None:
+    """Leaves a launch; the first thread waits until the others have left, too."""
+    if threads == 1:
+        return
+    if thread > 0:
+        add_integer(sync + ACTIVE_WORKERS, -1)
+        return
+    add_integer(sync + ACTIVE_WORKERS, _CLOSED)
+    looks = 0
+    while integer_at(sync + ACTIVE_WORKERS) & (_CLOSED - 1) > 0:
+        looks += 1
+        wait_between(looks)
 
 
 @jit
-def take(p: Any, board: Any, thread: Any, threads: Any, number: Any, items: Any, last: Any) -> Any:
-    """Takes an item of a phase that no thread has begun, or one to do again; returns -1 when all items are done.
+def acquire(p: Any, sync: Any, thread: Any, threads: Any, stage: Any, tiles: Any, last: Any) -> Any:
+    """Returns a tile of a stage that no thread has acquired, or one to compute again; -1 when all tiles are done.
 
     Args:
-        p: the parameters: `take` is the address of what `taking_of` gives, `patience` the nanoseconds that a thread waits for others before
-            it does an item again.
-        board: the address of the team's board.
+        p: the parameters: `acquire` is the address of what `build_acquire` gives, `steal_timeout` the nanoseconds that a thread waits for
+            others before it computes a tile again.
+        sync: the address of the pool's synchronization state.
         thread: the number of this thread.
         threads: the number of threads.
-        number: that of the phase.
-        items: how many items it has.
-        last: the item that this thread took last, NOTHING at first.
+        stage: the number of the stage.
+        tiles: how many tiles it has.
+        last: the tile that this thread acquired last, NOTHING at first.
     """
     if threads > 1:
-        return _call(p.take, (board, thread, threads, number, items, p.patience))
-    if number & 1 != 0:
-        return last + 1 if last + 1 < items else NOTHING
-    return last - 1 if last >= 0 else items - 1
+        return _call_acquire(p.acquire, (sync, thread, threads, stage, tiles, p.steal_timeout))
+    if stage & 1 != 0:
+        return last + 1 if last + 1 < tiles else NOTHING
+    return last - 1 if last >= 0 else tiles - 1
 
 
-def taking_of() -> Callable[..., int]:
-    """What takes an item, to be compiled: as `take`, where there are several threads."""
-    return _taken
+def build_acquire() -> Callable[..., int]:
+    """What acquires a tile, to be compiled: as `acquire`, where there are several threads."""
+    return _acquire_shared
 
 
-def _taken(board: Any, thread: Any, threads: Any, number: Any, items: Any, patience: Any) -> Any:
-    ascending = number & 1 != 0
-    if integer_at(board + LATEST) > number:
+def _acquire_shared(sync: Any, thread: Any, threads: Any, stage: Any, tiles: Any, steal_timeout: Any) -> Any:
+    ascending = stage & 1 != 0
+    if integer_at(sync + CURRENT_STAGE) > stage:
         return -1
     for turn in range(threads):
         owner = (thread + turn) % threads
-        first, end = items * owner // threads, items * (owner + 1) // threads
+        first, end = tiles * owner // threads, tiles * (owner + 1) // threads
         for place in range(end - first):
-            # What another thread would take last is left to it for the longest time.
-            item = first + place if ascending == (turn == 0) else end - 1 - place
-            cell = board + BOARD_CELLS + BOARD_CELL * item
-            if integer_at(cell) < number:
-                set_integer(cell, number)  # two threads may do so at once: both then compute the item, and one of them claims it
-                return item
+            # What another thread would acquire last is left to it for the longest time.
+            tile = first + place if ascending == (turn == 0) else end - 1 - place
+            state = sync + TILE_STATES + TILE_STATE_SIZE * tile
+            if integer_at(state) < stage:
+                set_integer(state, stage)  # two threads may do so at once: both then compute the tile, and one of them commits it
+                return tile
     looks, until = 0, 0
     while True:
         again, waits = -1, False
-        for place in range(items):
-            item = (items * thread // threads + place) % items
-            state = integer_at(board + BOARD_CELLS + BOARD_CELL * item + _STATE)
-            if state <= 2 * number:
+        for place in range(tiles):
+            tile = (tiles * thread // threads + place) % tiles
+            committed = integer_at(sync + TILE_STATES + TILE_STATE_SIZE * tile + _COMMITTED)
+            if committed <= 2 * stage:
                 waits = True
-                if state < 2 * number and again < 0:
-                    again = item
+                if committed < 2 * stage and again < 0:
+                    again = tile
         if not waits:
-            if integer_at(board + LATEST) <= number:
-                set_integer(board + LATEST, number + 1)
+            if integer_at(sync + CURRENT_STAGE) <= stage:
+                set_integer(sync + CURRENT_STAGE, stage + 1)
             return -1
         looks += 1
         if looks % _LOOKS == 0:
             now = nanoseconds()
             if until == 0:
-                until = now + patience
+                until = now + steal_timeout
             if now > until and again >= 0:
                 return again
         wait_between(looks)
 
 
 @jit
-def claim(board: Any, threads: Any, number: Any, item: Any) -> Any:
-    """Returns whether this thread is the one that writes an item's results; it then tells when they are there."""
+def commit(sync: Any, threads: Any, stage: Any, tile: Any) -> Any:
+    """Returns whether this thread is the one that writes a tile's results; it then publishes them."""
     if threads == 1:
         return True
-    state = board + BOARD_CELLS + BOARD_CELL * item + _STATE
-    found = integer_at(state)
-    return found < 2 * number and exchange_integer(state, found, 2 * number) == found
+    committed = sync + TILE_STATES + TILE_STATE_SIZE * tile + _COMMITTED
+    found = integer_at(committed)
+    return found < 2 * stage and exchange_integer(committed, found, 2 * stage) == found
 
 
 @jit
-def tell(board: Any, threads: Any, number: Any, item: Any) -> None:
-    """Tells that the results of an item that this thread has claimed are there."""
+def publish(sync: Any, threads: Any, stage: Any, tile: Any) -> None:
+    """Marks the results of a tile that this thread has committed as written."""
     if threads > 1:
-        set_integer(board + BOARD_CELLS + BOARD_CELL * item + _STATE, 2 * number + 1)
+        set_integer(sync + TILE_STATES + TILE_STATE_SIZE * tile + _COMMITTED, 2 * stage + 1)
+
+
+# Counted tiles
+
+
+@jit
+def first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> Any:
+    """Begins or joins a launch, and takes a tile; returns `tiles` or more if none is left.
+
+    Args:
+        state: the address of the parameters.
+        tiles: the number of tiles.
+        thread: as for a task body, like the others.
+        threads: the number of threads.
+        sync: the address of the pool's synchronization state.
+        epoch: the number that the launch's stages are above.
+    """
+    if threads == 1:
+        return 0
+    if thread == 0:
+        set_integer(state + 8, 0)
+        set_integer(state, (epoch + 1 & _MOST) << _TICKET_BITS)  # never 0, which unused parameters have
+        set_integer(sync + EPOCH, epoch + 1)
+    else:
+        _wait_for_epoch(sync, epoch)
+    return _take_ticket(state, tiles, epoch)
+
+
+@jit
+def next_tile(state: Any, tile: Any, tiles: Any, threads: Any, epoch: Any) -> Any:
+    """Takes another tile after `tile`."""
+    if threads == 1:
+        return tile + 1
+    return _take_ticket(state, tiles, epoch)
+
+
+@jit
+def _take_ticket(state: Any, tiles: Any, epoch: Any) -> Any:
+    while True:
+        ticket = integer_at(state)
+        tile = ticket & _MOST
+        if ticket >> _TICKET_BITS != epoch + 1 & _MOST or tile >= tiles:
+            return tiles
+        if exchange_integer(state, ticket, ticket + 1) == ticket:
+            return tile
+
+
+@jit
+def wait_for_all_tiles(state: Any, finished: Any, tiles: Any, thread: Any, threads: Any) -> None:
+    """Adds how many tiles this thread has done; the first thread waits until all are done."""
+    if threads == 1:
+        return
+    if finished > 0:
+        add_integer(state + 8, finished)
+    if thread == 0:
+        looks = 0
+        while integer_at(state + 8) < tiles:
+            looks += 1
+            wait_between(looks)
+
+
+# Task bodies
+
+
+def build_fused_launch() -> TaskBody:
+    """The body of a fused launch, to be compiled.
+
+    Its parameters are the number of tasks and the address of two integers for each: the addresses of its function and of that one's
+    parameters. The function is task(parameters, thread, threads, sync, stage): a thread's part of some stages, the first of which has the
+    number after this one; it returns the number of the last one.
+    """
+
+    def launch(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        if not enter(sync, thread, threads, epoch):
+            return
+        stage, entry = epoch, integer_at(parameters + 8)
+        for _ in range(integer_at(parameters)):
+            stage = _call_body(integer_at(entry), (integer_at(entry + 8), thread, threads, sync, stage))
+            entry += 16
+        leave(sync, thread, threads)
+
+    return launch
+
+
+def build_batched_launch() -> TaskBody:
+    """The body of a batched launch, to be compiled.
+
+    Its parameters are the number of launches and the address of three integers for each: the addresses of its body and of that one's
+    parameters, and the most threads that it uses.
+    """
+
+    def batch(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        entry = integer_at(parameters + 8)
+        for place in range(integer_at(parameters)):
+            body, given, most = integer_at(entry), integer_at(entry + 8), min(threads, integer_at(entry + 16))
+            if most == 1:
+                if thread == 0:
+                    _call_body(body, (given, _NONE, _ALONE, _NONE, _NONE))
+            elif thread < most:
+                _call_body(body, (given, thread, most, sync, epoch + place))
+            entry += 24
+
+    return batch
+
+
+def build_concurrent_launch() -> TaskBody:
+    """The body that runs other bodies at the same time, each on one thread, to be compiled.
+
+    Its parameters, behind the two of counted tiles, are the number of these bodies, then for each the addresses of the function and of its
+    parameters.
+    """
+
+    def concurrent(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        count, finished = integer_at(parameters + 16), 0
+        tile = first_tile(parameters, count, thread, threads, sync, epoch)
+        while tile < count:
+            _call_body(integer_at(parameters + 24 + 16 * tile), (integer_at(parameters + 32 + 16 * tile), _NONE, _ALONE, _NONE, _NONE))
+            finished += 1
+            tile = next_tile(parameters, tile, count, threads, epoch)
+        wait_for_all_tiles(parameters, finished, count, thread, threads)
+
+    return concurrent

@@ -17,10 +17,9 @@ from tests.support.tolerance import assert_close
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.convolution import filter_lanes_tiles
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.convolution import tiles as convolution_tiles
-from dmlpy.devices.cpu.isa import Registers, host_registers
+from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
@@ -73,7 +72,7 @@ def form_of(desc: dml.OperatorDesc) -> str:
 
 def only(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes all plans take a form, where it can be had."""
-    monkeypatch.setattr(filter_lanes_tiles.FilterTiles, "cost", property(lambda tiles: -1.0 if form == FILTERS else float("inf")))
+    monkeypatch.setattr(convolution_tiles.FilterTiles, "cost", property(lambda tiles: -1.0 if form == FILTERS else float("inf")))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -94,7 +93,7 @@ def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPat
     only(FILTERS, monkeypatch)
     result = run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True)
     for size, value in {"_CHUNK": 1000, "_SUMS": 5000, "PART": 3000, "_ROW": 10}.items():
-        monkeypatch.setattr(filter_lanes_tiles, size, value)
+        monkeypatch.setattr(convolution_tiles, size, value)
         np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result, size)
 
 
@@ -119,7 +118,7 @@ def test_gaps_in_the_output_stay_as_they_were(form: str, name: str, monkeypatch:
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if "many filters" in name])
 def test_rows_of_many_filters_have_filters_as_lanes(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """So `test_layouts` tests that form, too."""
-    monkeypatch.setattr(convolution_plan, "host_registers", lambda: Registers(16, 32))
+    monkeypatch.setattr(convolution_plan, "host_isa", lambda: Isa(16, 32))
     sizes, filters, *_ = LAYOUTS[name]
     given = {"input_tensor": np.zeros(sizes, data_type.lower()), "filter_tensor": np.zeros(filters, data_type.lower())}
     assert form_of(laid_out(name, given)) == FILTERS
@@ -127,10 +126,10 @@ def test_rows_of_many_filters_have_filters_as_lanes(name: str, data_type: str, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [POSITIONS, FILTERS])
-@pytest.mark.parametrize("registers", [Registers(8, 16), Registers(4, 32)])
+@pytest.mark.parametrize("isa", [Isa(8, 16), Isa(4, 32)])
 @pytest.mark.parametrize("name", ["narrow rows, several chunks", "vectors that cross rows", "in place", "groups"])
-def test_registers_of_other_processors(name: str, registers: Registers, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_plan, "host_registers", lambda: registers)
+def test_registers_of_other_processors(name: str, isa: Isa, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_plan, "host_isa", lambda: isa)
     only(form, monkeypatch)
     desc, given = case_of(name)
     result = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
@@ -168,7 +167,7 @@ def described(name: str) -> tuple[dml.ConvolutionDesc, str]:
 def test_the_form_that_takes_less_time_is_chosen_for_a_desc(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the sizes and layouts alone, and not by the threads."""
     desc, form = described(name)
-    monkeypatch.setattr(convolution_plan, "host_registers", lambda: Registers(16, 32))
+    monkeypatch.setattr(convolution_plan, "host_isa", lambda: Isa(16, 32))
     for threads in (1, 8):
         monkeypatch.setattr(convolution_plan, "available_threads", lambda threads=threads: threads)
         assert form_of(desc) == form
@@ -177,7 +176,7 @@ def test_the_form_that_takes_less_time_is_chosen_for_a_desc(name: str, monkeypat
 @pytest.mark.parametrize("name", ["the last stage of ResNet-18", "its shortcuts", "a stage of SqueezeNet"])
 @pytest.mark.parametrize("threads", [2, 3, 5, 8])
 def test_there_are_items_for_all_threads(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolution_plan, "host_registers", lambda: Registers(16, 32))
+    monkeypatch.setattr(convolution_plan, "host_isa", lambda: Isa(16, 32))
     monkeypatch.setattr(convolution_plan, "_WORK_OF_A_THREAD", 1)
     monkeypatch.setattr(convolution_plan, "available_threads", lambda: threads)
     plan = compiled_plan(described(name)[0])
@@ -239,11 +238,11 @@ def test_nothing_is_read_beyond_the_input_and_scratch(form: str, name: str, thre
 @pytest.mark.parametrize("form", [POSITIONS, FILTERS])
 def test_a_thread_that_comes_when_all_is_over_touches_nothing(form: str) -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.convolution.convolution_parameters import FILTER_PARAMETERS, PARAMETERS
+    from dmlpy.devices.cpu.convolution.layout import FILTER_PARAMETERS, PARAMETERS
 
     kinds = {
-        POSITIONS: (PARAMETERS, convolution_tiles.CONVOLUTION(False, False, True, host_registers())),
-        FILTERS: (FILTER_PARAMETERS, filter_lanes_tiles.CONVOLUTION(False, host_registers())),
+        POSITIONS: (PARAMETERS, convolution_tiles.CONVOLUTION(False, False, True, host_isa())),
+        FILTERS: (FILTER_PARAMETERS, convolution_tiles.FILTER_CONVOLUTION(False, host_isa())),
     }
     kind, kernel = kinds[form]
     parameters, flags = np.zeros(1, kind), np.zeros((2, 8), np.int64)

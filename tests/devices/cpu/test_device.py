@@ -136,11 +136,11 @@ def test_a_graph_of_compiled_and_other_operators() -> None:
 @pytest.mark.parametrize("installed", [True, False])
 def test_its_description(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlpy.devices.cpu import device
-    from dmlpy.devices.cpu.isa import host_registers
+    from dmlpy.devices.cpu.isa import host_isa
 
     monkeypatch.setattr(device, "numba_is_installed", lambda: installed)
     found = dml.device("cpu").describe()
     if installed:
-        assert found["vector registers"] == f"{host_registers().count} of {host_registers().lanes} floats"
+        assert found["vector registers"] == f"{host_isa().registers} of {host_isa().lanes} floats"
     else:
         assert found["compiled plans"] == "none: Numba is not installed (pip install 'dmlpy[cpu]')"

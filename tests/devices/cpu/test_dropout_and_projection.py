@@ -23,15 +23,15 @@ from tests.support.training_runs import (
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu.isa import Registers, host_registers
+from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.matrix.blocked import whole_panels
 from dmlpy.devices.cpu.recurrent import gradient_plan
 from dmlpy.devices.cpu.recurrent import plan as layer
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from tests.support.compiled_walks import CPU, backward, share_among
+from tests.support.compiled_recurrence import CPU, backward, share_among
 
-EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
+EVERY_LAYER: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
 BOTH = (X_DROPOUT, H_DROPOUT)
 
 
@@ -39,7 +39,7 @@ BOTH = (X_DROPOUT, H_DROPOUT)
 @pytest.mark.parametrize("hidden", [5, 16, 35])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("variant", VARIANTS[1:])
-@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+@pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
 def test_prepared_constants(cell: str, flags: dict[str, Any], variant: dict[str, Any], dtype: Any, hidden: int) -> None:
     """They are packed gate by gate where dropout is, by compiled code or by NumPy, and give the same bits as those packed in the launch."""
     run = build(cell, np.random.default_rng(4), h=hidden, dtype=dtype, direction="BIDIRECTIONAL", **flags, **of_cell(cell, variant))
@@ -72,7 +72,7 @@ def test_some_outputs(outputs: tuple[str, ...], direction: str) -> None:
 @pytest.mark.parametrize(
     ("cell", "variant", "sizes"),
     [
-        # Of the samples an item has a part; blocks of entries are more or fewer than items that share those of units.
+        # Of the samples a tile has a part; blocks of entries are more or fewer than tiles that share those of units.
         ("LSTM", {"p": 40, "dropout": (H_DROPOUT,)}, {"t": 3, "b": 130, "i": 2, "h": 17}),
         ("LSTM", {"p": 150}, {"t": 5, "b": 7, "i": 9, "h": 40}),
         ("LSTM", {"p": 130}, {"t": 3, "b": 4, "i": 2, "h": 5}),  # the sums of h take more room than those of the gates
@@ -113,7 +113,7 @@ def test_dropout_of_h_leaves_the_update_gates_h_alone() -> None:
     check_dropout_of_h(RecurrentPlan)
 
 
-@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+@pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
 def test_an_infinite_state_meets_dropout_without_a_word(cell: str, flags: dict[str, Any]) -> None:
     """The tests turn warnings into errors."""
     run = build(cell, np.random.default_rng(6), dropout=(H_DROPOUT,), **flags)
@@ -172,14 +172,14 @@ def test_work_that_no_output_needs_has_no_scratch() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS[1:])
-@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
-def test_optimised_walks_of_other_registers(
+@pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
+def test_optimised_recurrences_of_other_registers(
     cell: str, flags: dict[str, Any], variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NUMBA_OPT")
-    for registers in {host_registers(), Registers(16, 32), Registers(8, 16), Registers(4, 32)}:
+    for isa in {host_isa(), Isa(16, 32), Isa(8, 16), Isa(4, 32)}:
         for plans in (layer, gradient_plan):
-            monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
+            monkeypatch.setattr(plans, "host_isa", lambda isa=isa: isa)
         for b in range(1, 18, 2):
             rng = np.random.default_rng(b)
             run = build(cell, rng, b=b, i=7, h=35, mask=rng.integers(0, 2, (4, b)), **flags, **of_cell(cell, variant))

@@ -108,9 +108,9 @@ def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytes
 
     def recorded(*arguments: Any) -> Any:
         calls.append(arguments)
-        return thread_pool.Call(*arguments)
+        return thread_pool.TaskLaunch(*arguments)
 
-    monkeypatch.setattr(elements, "Call", recorded)
+    monkeypatch.setattr(elements, "TaskLaunch", recorded)
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(3000, 2), strides=(1, 3000))
     op = dml.compile(desc_of(dml.ElementWiseAddDesc, tensor, b_tensor=tensor.replace(strides=(0, 1))), "cpu")
     scratch = np.full(op.binding_properties.temporary_resource_size + 64, 0xA5, np.uint8)

@@ -324,7 +324,7 @@ def test_the_sources_are_all_files_of_the_package(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "below").mkdir()
     monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels.py"))
     found = set()
-    for name in ("kernels.py", "below/walk.py", "below/walk.txt"):
+    for name in ("kernels.py", "below/other.py", "below/walk.txt"):
         (tmp_path / name).write_text(name)
         found.add(jit._circumstances.__wrapped__()[0])
     assert len(found) == 2
@@ -407,7 +407,7 @@ def test_a_long_compilation_is_announced_on_a_terminal(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(jit, "_WORD_AFTER_S", 0.05)
-    with jit._announced("walk LSTM"):
+    with jit._announced("step LSTM"):
         time.sleep(seconds)
     text = "" if stream is None else stream.getvalue()
-    assert ("dmlpy compiles walk LSTM for this processor" in text) == told
+    assert ("dmlpy compiles step LSTM for this processor" in text) == told

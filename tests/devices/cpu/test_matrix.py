@@ -14,7 +14,6 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("numba")
 
 from dmlpy.devices.cpu.matrix import plan as product_plan
-from dmlpy.devices.cpu.matrix import transposed
 from dmlpy.devices.cpu.plans import compiled_plan
 from tests.support.compiled_plans import run_on
 
@@ -85,7 +84,7 @@ def test_a_transposed(rows: int, terms: int, columns: int, monkeypatch: pytest.M
     desc = dml.GEMMDesc(a_tensor=dml.TensorDesc.of(memory[:, :rows]), b_tensor=dml.TensorDesc.of(b), trans_a="TRANSPOSE").with_outputs()
     found = []
     for threads in (1, 2):
-        monkeypatch.setattr(transposed, "available_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(product_plan, "available_threads", lambda threads=threads: threads)
         plan = compiled_plan(desc)
         assert not isinstance(plan, str)
         result, scratch = np.full((rows, columns), np.nan, np.float32), np.full(plan.temporary_size, 0xA5, np.uint8)

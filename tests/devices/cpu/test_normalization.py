@@ -16,7 +16,7 @@ from tests.support.normalization_cases import MODES, case, check
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.normalization import plan as plans
 from dmlpy.devices.cpu.plans import compiled_plan
 
@@ -50,7 +50,7 @@ def test_what_is_compiled_and_why_the_rest_is_not() -> None:
     desc, _ = case("BATCH_NORMALIZATION_TRAINING", rng, sizes, (1,))
     apart = in_layout(desc, "input_tensor", (720, 30, 10, 2))
     mixed = in_layout(desc, "input_tensor", (360, 1, 120, 24))
-    channels = max(1, host_registers().lanes // 2 - 1)
+    channels = max(1, host_isa().lanes // 2 - 1)
     few, _ = case("BATCH_NORMALIZATION", rng, (2, channels, 3, 2), (1,))
     last = dict.fromkeys(("input_tensor", "output_tensor"), (6 * channels, 1, 2 * channels, channels))
     for name, strides in last.items():

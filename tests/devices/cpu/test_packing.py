@@ -9,10 +9,10 @@ import pytest
 
 pytest.importorskip("numba")
 
-from dmlpy.devices.cpu.isa import host_registers
-from dmlpy.devices.cpu.phased import launches_of
+from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.launches import fuse_launches
 from dmlpy.devices.cpu.recurrent import packing
-from dmlpy.devices.cpu.recurrent.packing import PackedMatrix, bound_packing, is_packable
+from dmlpy.devices.cpu.recurrent.packing import PackedMatrix, bind_packing, is_packable
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -35,26 +35,26 @@ def test_matrices_in_blocks_of_units(units: int, terms: int, threads: int, monke
     """Several at once, transposed and straight, of more and fewer units, from rows with NaN between them; nothing else is touched."""
     monkeypatch.setattr(packing, "_FLOATS_OF_A_THREAD", 1)
     monkeypatch.setattr(packing, "available_threads", lambda: threads)
-    registers, rng = host_registers(), np.random.default_rng(1)
-    blocks = -(-units // registers.lanes)
+    isa, rng = host_isa(), np.random.default_rng(1)
+    blocks = -(-units // isa.lanes)
     gates = np.full((3, units, terms + 2), np.nan, np.float32)[:, :, :terms]
     straight = np.full((terms, units + 3), np.nan, np.float32)[:, :units]
     for source in (gates, straight):
         source[...] = rng.normal(size=source.shape)
-    target = np.full((blocks, terms, 3, registers.lanes), np.nan, np.float32)
-    room = np.full((blocks, terms + 4, registers.lanes), np.nan, np.float32)
+    target = np.full((blocks, terms, 3, isa.lanes), np.nan, np.float32)
+    room = np.full((blocks, terms + 4, isa.lanes), np.nan, np.float32)
     other = rng.normal(size=(2, 2 * units + 1, terms)).astype(np.float32)
-    pairs = np.full((-(-blocks // 2), terms, 2 * registers.lanes), np.nan, np.float32)  # blocks of two vectors
-    more = np.full((-(-other.shape[1] // registers.lanes), terms, 2, registers.lanes), np.nan, np.float32)
+    pairs = np.full((-(-blocks // 2), terms, 2 * isa.lanes), np.nan, np.float32)  # blocks of two vectors
+    more = np.full((-(-other.shape[1] // isa.lanes), terms, 2, isa.lanes), np.nan, np.float32)
     given = [PackedMatrix(gates, target), PackedMatrix(other, more), PackedMatrix(straight, room[:, 1 : 1 + terms])]
     given.append(PackedMatrix(straight, pairs))
-    (pack,) = launches_of([bound_packing(given, registers)])
+    (pack,) = fuse_launches([bind_packing(given, isa)])
     for _ in range(2):  # again, as later launches do
         pack()
-        np.testing.assert_array_equal(target, packed(gates, registers.lanes))
-        np.testing.assert_array_equal(more, packed(other, registers.lanes))
-        np.testing.assert_array_equal(room[:, 1 : 1 + terms], packed(straight.T[None], registers.lanes)[:, :, 0])
-        np.testing.assert_array_equal(pairs, packed(straight.T[None], 2 * registers.lanes)[:, :, 0])
+        np.testing.assert_array_equal(target, packed(gates, isa.lanes))
+        np.testing.assert_array_equal(more, packed(other, isa.lanes))
+        np.testing.assert_array_equal(room[:, 1 : 1 + terms], packed(straight.T[None], isa.lanes)[:, :, 0])
+        np.testing.assert_array_equal(pairs, packed(straight.T[None], 2 * isa.lanes)[:, :, 0])
         assert np.isnan(room[:, 0]).all()
         assert np.isnan(room[:, 1 + terms :]).all()
         gates[...] += 1

@@ -23,16 +23,16 @@ from tests.support.recurrent_runs import FLAGS, GUARD, LENGTHS, USUAL, Run, buil
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu import jit
-from dmlpy.devices.cpu.isa import Registers, host_registers, registers_of
+from dmlpy.devices.cpu.isa import Isa, host_isa, isa_of
 from dmlpy.devices.cpu.recurrent import plan as plans
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.thread_pool import Team
+from dmlpy.devices.cpu.thread_pool import ThreadPool
 
 CELLS_AND_FLAGS: list[tuple[str, dict[str, Any]]] = [(cell, flags) for cell, table in FLAGS.items() for flags in table]
-EACH_WALK: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
+EVERY_LAYER: list[tuple[str, dict[str, Any]]] = [("RNN", {}), ("LSTM", {}), ("GRU", {"linear_before_reset": True}), ("GRU", {})]
 
 
-def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optimised_recurrence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
     monkeypatch.setattr(jit, "_functions", {})
     for b, h in itertools.product((1, 3, 8), (5, 40)):
@@ -42,13 +42,13 @@ def test_an_optimised_walk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
-def test_optimised_walks(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
+def test_optimised_recurrences(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
     monkeypatch.setattr(jit, "_functions", {})
     for functions in (None, (ActivationReluDesc(),))[: 1 + (cell == "RNN")]:
-        for registers, b, h in itertools.product({host_registers(), Registers(8, 16)}, range(1, 10), (5, 40)):
-            monkeypatch.setattr(plans, "host_registers", lambda registers=registers: registers)
+        for isa, b, h in itertools.product({host_isa(), Isa(8, 16)}, range(1, 10), (5, 40)):
+            monkeypatch.setattr(plans, "host_isa", lambda isa=isa: isa)
             run = build(cell, np.random.default_rng(b), b=b, i=7, h=h, functions=functions, **flags)
             run.launch(RecurrentPlan(run.desc))
             run.check(exact(run.desc, run.arrays))
@@ -70,7 +70,7 @@ def test_every_flag(cell: str, flags: dict[str, Any], dtype: Any, prepared: bool
 @pytest.mark.parametrize("seed", first_few(range(50), 15))
 def test_random_descs(seed: int) -> None:
     run = random_run(np.random.default_rng(seed))
-    if run.desc.cell_kind != "RNN":  # other activations would compile walks of their own, which test_training does for some
+    if run.desc.cell_kind != "RNN":  # other activations would compile time loops of their own, which test_training does for some
         run.desc = run.desc.model_copy(update={"activation_descs": USUAL[run.desc.cell_kind] * run.desc.geometry.num_directions})
     kept = {name: placed.memory.copy() for name, placed in run.inputs.items()}
     for prepared in (False, True):
@@ -82,10 +82,10 @@ def test_random_descs(seed: int) -> None:
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
 
-@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+@pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
 def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_SHARE", 1)
-    monkeypatch.setattr(plans, "_WALK", 1)
+    monkeypatch.setattr(plans, "_STEP_WORK", 1)
+    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
     for (t, b, i, h), direction, dtype in [
         ((5, 1, 3, 48), "FORWARD", np.float32),
         ((140, 1, 2, 33), "BACKWARD", np.float32),
@@ -109,7 +109,7 @@ def test_sizes_chunks_and_threads(cell: str, flags: dict[str, Any], monkeypatch:
 
 def test_other_registers(monkeypatch: pytest.MonkeyPatch) -> None:
     # Narrower vectors than this machine may have, and fewer: other blocks, and other sums at a time. With the activation that is left.
-    monkeypatch.setattr(plans, "host_registers", lambda: Registers(8, 6))
+    monkeypatch.setattr(plans, "host_isa", lambda: Isa(8, 6))
     for batch, hidden in ((1, 13), (9, 24)):
         run = build("RNN", np.random.default_rng(5), b=batch, i=5, h=hidden, functions=(ActivationReluDesc(),))
         for spoilt in (False, True):
@@ -125,36 +125,36 @@ def test_other_registers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("features", "machine", "expected"),
     [
-        ({"avx512f": True, "avx": True}, "x86_64", Registers(16, 32)),
-        ({"avx512f": False, "avx": True}, "x86_64", Registers(8, 16)),
-        ({"sse2": True}, "amd64", Registers(4, 16)),
-        ({"neon": True}, "aarch64", Registers(4, 32)),
+        ({"avx512f": True, "avx": True}, "x86_64", Isa(16, 32)),
+        ({"avx512f": False, "avx": True}, "x86_64", Isa(8, 16)),
+        ({"sse2": True}, "amd64", Isa(4, 16)),
+        ({"neon": True}, "aarch64", Isa(4, 32)),
     ],
 )
-def test_registers_of_processors(features: dict[str, bool], machine: str, expected: Registers) -> None:
-    assert registers_of(features, machine) == expected
+def test_registers_of_processors(features: dict[str, bool], machine: str, expected: Isa) -> None:
+    assert isa_of(features, machine) == expected
     for vectors in (1, 2, 3, 4):
         columns = expected.columns(vectors)
         assert columns >= 1
-        assert columns * vectors + vectors + 1 <= expected.count
+        assert columns * vectors + vectors + 1 <= expected.registers
 
 
 @pytest.mark.parametrize(
     ("registers", "gates", "batch", "expected"),
     [
-        (Registers(8, 16), 4, 64, 2),
-        (Registers(8, 16), 4, 5, 2),
-        (Registers(8, 16), 4, 4, 4),  # eight sums either way
-        (Registers(8, 16), 4, 1, 4),
-        (Registers(8, 16), 3, 64, 3),
-        (Registers(8, 16), 2, 64, 2),
-        (Registers(8, 16), 1, 64, 1),
-        (Registers(16, 32), 4, 64, 4),
-        (Registers(4, 32), 4, 64, 4),
+        (Isa(8, 16), 4, 64, 2),
+        (Isa(8, 16), 4, 5, 2),
+        (Isa(8, 16), 4, 4, 4),  # eight sums either way
+        (Isa(8, 16), 4, 1, 4),
+        (Isa(8, 16), 3, 64, 3),
+        (Isa(8, 16), 2, 64, 2),
+        (Isa(8, 16), 1, 64, 1),
+        (Isa(16, 32), 4, 64, 4),
+        (Isa(4, 32), 4, 64, 4),
     ],
 )
-def test_gates_are_summed_in_halves_where_that_fills_more_registers(registers: Registers, gates: int, batch: int, expected: int) -> None:
-    assert registers.together(gates, batch) == expected
+def test_gates_are_summed_in_halves_where_that_fills_more_registers(isa: Isa, gates: int, batch: int, expected: int) -> None:
+    assert isa.fused_gates(gates, batch) == expected
 
 
 @pytest.mark.parametrize("entry", [pytest.param(entry, id=entry["case"]) for entry in onnx_cases.entries()])
@@ -170,7 +170,7 @@ def test_onnx_runtime(entry: dict[str, Any]) -> None:
         run.check(case.outputs)
 
 
-@pytest.mark.parametrize(("cell", "flags"), EACH_WALK)
+@pytest.mark.parametrize(("cell", "flags"), EVERY_LAYER)
 @pytest.mark.parametrize("direction", ["FORWARD", "BACKWARD"])
 def test_input_past_the_end_is_never_seen(cell: str, flags: dict[str, Any], direction: str) -> None:
     lengths = [2, 4, 0, 1]
@@ -208,44 +208,44 @@ def test_a_bound_launch_reads_its_tensors_anew() -> None:
 
 
 def test_launches_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_SHARE", 1)
-    monkeypatch.setattr(plans, "_WALK", 1)
+    monkeypatch.setattr(plans, "_STEP_WORK", 1)
+    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 2)
     run = build("LSTM", np.random.default_rng(8), t=20, b=4, h=40, direction="BIDIRECTIONAL")
     check_threads_share(run, RecurrentPlan(run.desc), exact(run.desc, run.arrays))
 
 
-def test_helpers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
+def test_workers_do_not_wait_for_a_thread_that_was_interrupted() -> None:
     told: SimpleQueue[tuple[int, int]] = SimpleQueue()
 
-    def share(parameters: Any, thread: int, threads: int, board: int, met: int) -> None:
+    def share(parameters: Any, thread: int, threads: int, sync: int, epoch: int) -> None:
         if thread == 0:
             raise KeyboardInterrupt
-        joined = array_at(board, (2,), np.int64, (1,))
-        while joined[1] <= met:
+        joined = array_at(sync, (2,), np.int64, (1,))
+        while joined[1] <= epoch:
             pass
-        told.put((thread, int(joined[1] - met)))
+        told.put((thread, int(joined[1] - epoch)))
 
-    team = Team()
+    pool = ThreadPool()
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            team.run(share, None, 3, 7)
+            pool.run(share, None, 3, 7)
         found = sorted(told.get(timeout=10) for _ in range(2))
         assert [thread for thread, _ in found] == [1, 2]
         assert all(number >= 7 for _, number in found)  # that is, to join at a step beyond the last one
 
 
 def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_SHARE", 1)
-    monkeypatch.setattr(plans, "_WALK", 1)
+    monkeypatch.setattr(plans, "_STEP_WORK", 1)
+    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 3)
     late: list[Any] = []
     monkeypatch.setattr(
-        "dmlpy.devices.cpu.thread_pool._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work))
+        "dmlpy.devices.cpu.thread_pool._Worker.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work))
     )
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
-    for cell, flags in EACH_WALK:
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._pool", ThreadPool())
+    for cell, flags in EVERY_LAYER:
         run = build(cell, np.random.default_rng(3), t=30, b=6, i=5, h=70, **flags)
         expected = exact(run.desc, run.arrays)
         for delay in (0.0, 1e-4, 5e-4, 2e-3):
@@ -265,13 +265,13 @@ def test_threads_that_wake_up_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("delay", [0.0, 1e-4, 1e-2])
 def test_both_directions_where_a_thread_wakes_up_late(delay: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller's thread then walks in both; the late one finds nothing left to do."""
-    monkeypatch.setattr(plans, "_WALK", 1)
+    """The caller's thread then time loops in both; the late one finds nothing left to do."""
+    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 2)
     late: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._pool", ThreadPool())
     run = build("LSTM", np.random.default_rng(3), t=9, b=6, i=5, h=20, direction="BIDIRECTIONAL", lengths=[9, 3, 0, 4, 8, 1])
     plan = RecurrentPlan(run.desc)
     assert "both at once" in plan.describe()
@@ -294,12 +294,12 @@ def test_a_thread_is_woken_where_there_is_enough_to_do(steps: int, threads: int,
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not let a thread choose its processors")
 def test_one_processor_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "_SHARE", 1)
-    monkeypatch.setattr(plans, "_WALK", 1)
+    monkeypatch.setattr(plans, "_STEP_WORK", 1)
+    monkeypatch.setattr(plans, "_DIRECTION_WORK", 1)
     monkeypatch.setattr(plans, "available_threads", lambda: 2)
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._pool", ThreadPool())
     started: list[Any] = []
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper._serve", lambda self: started.append(self._work.get()))
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker._serve", lambda self: started.append(self._work.get()))
     run = build("LSTM", np.random.default_rng(3), t=30, b=2, i=5, h=40)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})

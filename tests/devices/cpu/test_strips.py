@@ -20,7 +20,6 @@ from dmlpy.devices.cpu.convolution import depthwise
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.cpu.pooling import plan as pooling_plan
-from dmlpy.devices.cpu.pooling import strip_pooling_plan
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
 
@@ -114,7 +113,7 @@ def test_windows_that_are_cut_off(kind: str) -> None:
 
 
 def plans_of(kind: str) -> ModuleType:
-    return convolution_plan if "convolution" in kind else strip_pooling_plan
+    return convolution_plan if "convolution" in kind else pooling_plan
 
 
 @pytest.mark.parametrize("kind", ["clipped convolution", "max", "average"])
@@ -147,8 +146,8 @@ DIVISIONS = {
 def test_items_and_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     window, threads, work, tile, items, rows = DIVISIONS[name]
     for plans, member, value in (
-        (strip_pooling_plan, "_WORK_OF_A_THREAD", 1),
-        (strip_pooling_plan, "available_threads", lambda: threads),
+        (pooling_plan, "_WORK_OF_A_THREAD", 1),
+        (pooling_plan, "available_threads", lambda: threads),
         (depthwise, "_WORK_OF_AN_ITEM", work),
         (depthwise, "_TILE", tile),
     ):
@@ -167,8 +166,8 @@ def test_registers_of_other_processors(lanes: int, kind: str, monkeypatch: pytes
     """They change no bit; where a register has four lanes, parts are copied."""
     desc, given = case_of("strides", kind)
     expected = run_on(1, plans_of(kind), desc, given, monkeypatch)
-    for plans in (convolution_plan, pooling_plan, strip_pooling_plan):
-        monkeypatch.setattr(plans, "host_registers", lambda: isa.Registers(lanes, 16))
+    for plans in (convolution_plan, pooling_plan):
+        monkeypatch.setattr(plans, "host_isa", lambda: isa.Isa(lanes, 16))
     assert is_of_strips(desc) == (lanes > 4)
     others = plans_of(kind) if lanes > 4 or "convolution" in kind else pooling_plan
     np.testing.assert_array_equal(run_on(1, others, desc, given, monkeypatch), expected)
@@ -273,7 +272,7 @@ FORMS: dict[str, tuple[dml.OperatorDesc, bool]] = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_what_strips_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for plans in (convolution_plan, pooling_plan, strip_pooling_plan):
-        monkeypatch.setattr(plans, "host_registers", lambda: isa.Registers(8, 16))
+    for plans in (convolution_plan, pooling_plan):
+        monkeypatch.setattr(plans, "host_isa", lambda: isa.Isa(8, 16))
     desc, taken = FORMS[name]
     assert is_of_strips(desc) == taken

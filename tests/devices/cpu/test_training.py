@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cpu.recurrent.activations import COMPILED
-from dmlpy.devices.cpu.thread_pool import Team
+from dmlpy.devices.cpu.thread_pool import ThreadPool
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
 from tests.support.cudnn_runs import check_torch
 from tests.support.gradient_runs import CELLS, UPSTREAM
@@ -33,13 +33,13 @@ from tests.support.training_runs import (
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu import jit, phased
+from dmlpy.devices.cpu import jit, launches
 from dmlpy.devices.cpu.recurrent import gradient_plan
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 from dmlpy.devices.cpu.recurrent.reserve import ReserveRows
 from dmlpy.devices.cpu.recurrent.rows import ActiveRows
-from tests.support.compiled_walks import CPU, backward, share_among
+from tests.support.compiled_recurrence import CPU, backward, share_among
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -100,7 +100,7 @@ def test_padding_costs_no_step() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    # those that are compiled in need walks of their own; the others share one
+    # those that are compiled in need time loops of their own; the others share one
     [pytest.param(each, marks=[pytest.mark.slow] * (type(each) in COMPILED), id=type(each).__name__) for each in EVERY_ACTIVATION],
 )
 def test_every_activation(function: Any) -> None:
@@ -126,7 +126,7 @@ def test_other_activations_in_every_role(cell: str, flags: dict[str, Any]) -> No
 @pytest.mark.parametrize(("cell", "role"), [(cell, role) for cell, usual in USUAL.items() for role in range(len(usual))])
 @pytest.mark.parametrize("function", EVERY_ACTIVATION, ids=lambda desc: type(desc).__name__)
 def test_every_activation_in_every_role(function: Any, cell: str, role: int) -> None:
-    """Most compile walks of their own."""
+    """Most compile time loops of their own."""
     rng, usual = np.random.default_rng(5), USUAL[cell]
     functions = (*usual[:role], function, *usual[role + 1 :], *usual)
     run = build(cell, rng, lengths=[3, 4, 1], direction="BIDIRECTIONAL", functions=functions, **FLAGS[cell][-1])
@@ -172,16 +172,16 @@ def test_blocks_and_threads(cell: str, variant: dict[str, Any], skips: dict[str,
 
 @pytest.mark.parametrize(("cell", "variant"), CELLS_AND_VARIANTS)
 def test_threads_that_come_when_all_is_done_end(cell: str, variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """They wait for nobody, in the walk and in the walk back."""
+    """They wait for nobody, in the time loop and in the backward recurrence."""
     late: list[Any] = []
     share_among(3, monkeypatch)
-    helper = "dmlpy.devices.cpu.thread_pool._Helper"
-    monkeypatch.setattr(f"{helper}.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
-    monkeypatch.setattr(f"{helper}.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
+    worker = "dmlpy.devices.cpu.thread_pool._Worker"
+    monkeypatch.setattr(f"{worker}.__init__", lambda self: setattr(self, "begin", lambda *work: late.append(work)))
+    monkeypatch.setattr(f"{worker}.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._pool", ThreadPool())
     run = build(cell, np.random.default_rng(2), t=13, b=5, i=5, h=35, **of_cell(cell, variant))
     backward(run, np.random.default_rng(4)).check()
-    assert len(late) >= 4  # two helpers for each of the passes
+    assert len(late) >= 4  # two workers for each of the passes
     for share, *arguments in late:
         thread = Thread(target=share, args=arguments, daemon=True)
         thread.start()
@@ -191,16 +191,18 @@ def test_threads_that_come_when_all_is_done_end(cell: str, variant: dict[str, An
 
 @pytest.mark.parametrize("caller", [True, False], ids=["the caller is held back", "the other is held back"])
 @pytest.mark.parametrize(("cell", "variant"), [("LSTM", {}), ("LSTM", VARIANTS[1]), ("GRU", {}), ("GRU", of_cell("GRU", VARIANTS[1]))])
-def test_walks_back_sleep_while_one_is_held_back(cell: str, variant: dict[str, Any], caller: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backward_recurrences_sleep_while_one_is_held_back(
+    cell: str, variant: dict[str, Any], caller: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first thread does again what another has begun and does not finish."""
     share_among(2, monkeypatch)
-    run, team = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **variant), HeldBack(caller=caller)
+    run, pool = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **variant), HeldBack(caller=caller)
     back = backward(run, np.random.default_rng(4))
-    monkeypatch.setattr(phased, "team", lambda: team)
+    monkeypatch.setattr(launches, "shared_pool", lambda: pool)
     back.check()
-    assert max(team.cpu_s) < MOST_S
+    assert max(pool.cpu_s) < MOST_S
     if not caller:
-        assert max(team.wall_s) < HELD_S
+        assert max(pool.wall_s) < HELD_S
 
 
 @pytest.mark.parametrize(("cell", "variant"), CELLS_AND_VARIANTS)
@@ -226,10 +228,10 @@ def test_nothing_leaks_from_steps_not_taken(cell: str, variant: dict[str, Any], 
         skipped = ended if mask is None else ended | (mask == 0)
         back.inputs["input_tensor"].elements[0, skipped] = np.nan
         back.inputs["output_sequence_gradient_tensor"].elements.swapaxes(1, 2)[ended] = np.nan
-        reserve.kept.transpose(1, 3, 0, 2, 4)[skipped] = np.nan
+        reserve.saved.transpose(1, 3, 0, 2, 4)[skipped] = np.nan
         for name, array in back.launch().items():
             np.testing.assert_array_equal(array, clean[name], err_msg=name)
-        # Nor does the forward walk see the input there.
+        # Nor does the forward recurrence see the input there.
         shown = {name: placed.elements.copy() for name, placed in run.outputs.items() if name != RESERVE}
         run.launch(RecurrentPlan(run.desc))
         for name, array in shown.items():
@@ -267,7 +269,7 @@ def test_a_bound_launch_reads_its_tensors_anew(variant: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_an_optimised_walk_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optimised_backward_recurrence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NUMBA_OPT")
     monkeypatch.setattr(jit, "_functions", {})
     rng = np.random.default_rng(1)
@@ -275,7 +277,7 @@ def test_an_optimised_walk_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_training_takes_no_product_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its threads would look for more work on the processors that the next walk needs."""
+    """Its threads would look for more work on the processors that the next time loop needs."""
 
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("a product by NumPy")

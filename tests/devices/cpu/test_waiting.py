@@ -16,40 +16,40 @@ from tests.support.recurrent_runs import build
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu import phased
+from dmlpy.devices.cpu import launches
 from dmlpy.devices.cpu.recurrent import plan as layer
 from dmlpy.devices.cpu.recurrent import schedule
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.recurrent.schedule import EACH
-from dmlpy.devices.cpu.thread_pool import Team
+from dmlpy.devices.cpu.recurrent.schedule import CONCURRENT_LAUNCH
+from dmlpy.devices.cpu.thread_pool import ThreadPool
 
 
 @pytest.fixture(autouse=True)
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer, "_SHARE", 1)
-    monkeypatch.setattr(layer, "_WALK", 1)
+    monkeypatch.setattr(layer, "_STEP_WORK", 1)
+    monkeypatch.setattr(layer, "_DIRECTION_WORK", 1)
     monkeypatch.setattr(layer, "available_threads", lambda: 2)
 
 
 @pytest.mark.parametrize("caller", [True, False], ids=["the caller is held back", "the other is held back"])
 @pytest.mark.parametrize(("cell", "flags"), [("LSTM", {}), ("GRU", {}), ("LSTM", {"direction": "BIDIRECTIONAL"})])
-def test_walks_sleep_while_one_is_held_back(cell: str, flags: dict[str, Any], caller: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_loops_sleep_while_one_is_held_back(cell: str, flags: dict[str, Any], caller: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first thread does again what another has begun and does not finish."""
     run = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **flags)
-    team = HeldBack(caller=caller)
-    for module in (phased, schedule):
-        monkeypatch.setattr(module, "team", lambda: team)
+    pool = HeldBack(caller=caller)
+    for module in (launches, schedule):
+        monkeypatch.setattr(module, "shared_pool", lambda: pool)
     run.launch(RecurrentPlan(run.desc))
     run.check(exact(run.desc, run.arrays))
-    assert max(team.cpu_s) < MOST_S
+    assert max(pool.cpu_s) < MOST_S
     if not caller:
-        assert max(team.wall_s) < HELD_S
+        assert max(pool.wall_s) < HELD_S
 
 
-def test_the_caller_sleeps_while_an_item_is_under_way() -> None:
+def test_the_caller_sleeps_while_a_tile_is_under_way() -> None:
     taken, caller = Event(), get_ident()
 
-    def item(result: Any, error: Any, parameters: int, thread: int, threads: int, board: int, met: int) -> int:
+    def body(result: Any, error: Any, parameters: int, thread: int, threads: int, sync: int, epoch: int) -> int:
         if get_ident() == caller:
             taken.wait(60)
         else:
@@ -57,10 +57,10 @@ def test_the_caller_sleeps_while_an_item_is_under_way() -> None:
             time.sleep(HELD_S)
         return 0
 
-    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(item)
+    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
     address: Any = cast(function, c_void_p).value
-    parameters, team = np.array([0, 0, 2, *[address, 0] * 2], np.int64), Team()
+    parameters, pool = np.array([0, 0, 2, *[address, 0] * 2], np.int64), ThreadPool()
     began = time.thread_time()
-    team.run(EACH(), parameters.ctypes.data, 2, memory=parameters)
+    pool.run(CONCURRENT_LAUNCH(), parameters.ctypes.data, 2, memory=parameters)
     assert taken.is_set()
     assert time.thread_time() - began < MOST_S

@@ -3,40 +3,186 @@
 No lane is lost at the end of a row of positions, and positions may see floats that lie any distance apart. So narrow images take as long
 for a position as wide ones, and where windows stay inside of the image, it is read in place, whatever the strides are. The weights of a
 chunk of the terms stay in the first-level cache while all positions of a tile see them; the sums of other positions wait in scratch
-meanwhile. Every result is that of `convolution_kernels`, bit for bit.
+meanwhile. Every result is that of `kernels`, bit for bit.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.convolution.convolution_parameters import FILTER_PARAMETERS
-from dmlpy.devices.cpu.convolution.filter_lanes_products import call_product, finished_tile
 from dmlpy.devices.cpu.convolution.gather_kernels import call_filling
-from dmlpy.devices.cpu.convolution.items import place_of
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of, spread_writer
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
+from dmlpy.devices.cpu.convolution.kernels import place_of
+from dmlpy.devices.cpu.convolution.layout import FILTER_PARAMETERS
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
+from dmlpy.devices.cpu.recurrent.packing_kernels import turned
+from dmlpy.devices.cpu.runtime_kernels import indirect_call
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, each_count, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from collections.abc import Callable, Sequence
+
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def convolution_of(halves: bool, registers: Registers) -> Share:
-    """A thread's share of a convolution, to be compiled.
+call_product = indirect_call(11)
+"""call_product(product, arguments) calls what `build_product` gives by its address."""
+
+
+def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
+    """The product of weights with what some positions see, to be compiled.
+
+    Its arguments are columns, matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step:
+    sums[column][vector] = start[column][vector] + matrix[term][vector] * the float at source + places[term] + column * step, summed over
+    the terms, of which there are some, in their order. `columns` is 1 to `most`, `start_row` lies between rows of `start`, and `places` has
+    an int64 for each term; distances are bytes.
+
+    With each term a line of memory begins to come to the second-level cache: the first one at `ahead`, the others `ahead_step` behind each
+    other. An address that is nobody's does no harm.
+
+    Args:
+        vectors: vectors of weights.
+        most: columns, at most.
+        isa: the instruction set that it is compiled for.
+    """
+
+    @intrinsic
+    def multiply(context: Any, columns: Any, others: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            columns, others = arguments
+            values = cgutils.unpack_tuple(builder, others)
+            for count in each_count(builder, columns, most):
+                _product(builder, vectors, count, isa, values)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.UniTuple(types.int64, 10)), generate
+
+    def product(
+        columns: Any,
+        matrix: Any,
+        terms: Any,
+        places: Any,
+        source: Any,
+        step: Any,
+        start: Any,
+        start_row: Any,
+        sums: Any,
+        ahead: Any,
+        ahead_step: Any,
+    ) -> None:
+        multiply(columns, (matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step))
+
+    return product
+
+
+def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequence[Any]) -> None:
+    """The code for a number of columns."""
+    matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step = arguments
+    simd = simd_of(isa)
+    starts = []
+    for column in range(columns):
+        row = builder.add(start, builder.mul(start_row, ADDRESS(column)))
+        starts += [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
+    steps = [builder.mul(step, ADDRESS(column)) for column in range(columns)]
+    end = builder.add(places, builder.shl(terms, ADDRESS(3)))
+    before, loop, after = builder.block, builder.append_basic_block("term"), builder.append_basic_block("summed")
+    builder.branch(loop)
+
+    builder.position_at_end(loop)
+    pointers = place, row, line = [builder.phi(ADDRESS) for _ in range(3)]
+    carried = [builder.phi(simd.llvm_type) for _ in starts]
+    _fetch(builder, line)
+    weights = [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
+    at = builder.add(source, builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8))
+    totals = []
+    for column in range(columns):
+        value = simd.repeated_at(builder, builder.add(at, steps[column]))
+        for vector in range(count):
+            totals.append(simd.fused(builder, weights[vector], value, carried[column * count + vector]))
+    following = [builder.add(place, ADDRESS(8)), builder.add(row, ADDRESS(count * simd.size)), builder.add(line, ahead_step)]
+    builder.cbranch(builder.icmp_signed("<", following[0], end), loop, after)
+    firsts = [places, matrix, ahead, *starts]
+    for phi, first, next_value in zip([*pointers, *carried], firsts, [*following, *totals], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(next_value, loop)
+
+    builder.position_at_end(after)
+    for number, total in enumerate(totals):
+        simd.write(builder, total, sums, number * simd.size)
+
+
+def _fetch(builder: Any, address: Any) -> None:
+    """Begins to bring a line of memory to the second-level cache."""
+    pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
+    # To read it, with the locality of the second level, as data.
+    builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(0), INDEX(2), INDEX(1)])
+
+
+@cache
+def finished_tile(isa: Isa) -> Any:
+    """The kernel `finish(sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row)`.
+
+    target[filter][position] = clip((sums[position][filter] - centre) * factor + bias, low, high) for the first positions and filters, at
+    most a vector's lanes of each. Centres, factors and biases of the filters are rows of `coefficients`. Sums of as many positions as there
+    are lanes are read; nothing but the results is written.
+    """
+    simd, lanes = simd_of(isa), isa.lanes
+
+    @intrinsic
+    def finish(
+        context: Any,
+        sums: Any,
+        sums_row: Any,
+        positions: Any,
+        filters: Any,
+        coefficients: Any,
+        coefficients_row: Any,
+        low: Any,
+        high: Any,
+        target: Any,
+        target_row: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row = arguments
+            rows = [builder.add(coefficients, builder.mul(coefficients_row, ADDRESS(row))) for row in range(3)]
+            centre, factor, bias = (simd.first_of(builder, row, filters) for row in rows)
+            limits = [simd.repeated(builder, limit) for limit in (low, high)]
+            tile = []
+            for _ in range(lanes):
+                value = simd.fused(builder, builder.fsub(simd.value_of(builder, sums), centre), factor, bias)
+                tile.append(simd.clipped(builder, value, *limits))
+                sums = builder.add(sums, sums_row)
+            for value in each_below(builder, turned(builder, tile), filters):
+                simd.write_first(builder, value, target, positions)
+                target = builder.add(target, target_row)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 6, types.float32, types.float32, types.int64, types.int64), generate
+
+    return finish
+
+
+def convolution_of(halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a convolution, to be compiled.
 
     Args:
         halves: whether input and output are of FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, elements, lanes, zero = vectors_of(registers), elements_of(halves, registers), registers.lanes, np.float32(0.0)
-    load, load_some, store, all_of = vectors.load, vectors.load_some, vectors.store, vectors.all_of
-    subtract, multiply_add, at_most, at_least = vectors.subtract, vectors.multiply_add, vectors.at_most, vectors.at_least
-    finish, write, write_spread = finished_tile(registers), elements.write, spread_writer(halves, registers)
-    size, element = vectors.size, elements.size
+    simd, load_store, lanes, zero = simd_of(isa), load_store_of(halves, isa), isa.lanes, np.float32(0.0)
+    load, load_some, store, all_of = simd.load, simd.load_some, simd.store, simd.all_of
+    subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
+    finish, write, write_spread = finished_tile(isa), load_store.store, spread_writer(halves, isa)
+    size, element = simd.size, load_store.size
 
     @jit
     def sum_up(p: Any, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
@@ -82,12 +228,12 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
                         of_filter, vector = target + number * p.output_channel, tile + lanes * size
                         write_spread(of_filter, load(tile + number * size), positions, p.output_element, vector)
 
-    parameters_at = record_at(FILTER_PARAMETERS)
+    parameters_at = struct_view(FILTER_PARAMETERS)
 
-    def convolve(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         scratch, state, finished, filled = p.scratch + thread * p.scratch_size, parameters, 0, -1
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         if item < p.items:
             for vector in range(p.vectors):
                 store(scratch + vector * size, all_of(zero))
@@ -119,7 +265,7 @@ def convolution_of(halves: bool, registers: Registers) -> Share:
                                 scratch + p.tile,
                             )
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return convolve

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from dmlpy.devices.cpu.calls import caller
 from dmlpy.devices.cpu.convolution.layout import FILLING
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of
-from dmlpy.devices.cpu.simd import jit, record_at, set_float, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.runtime_kernels import indirect_call
+from dmlpy.devices.cpu.simd import jit, set_float, simd_of, struct_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _FIRST = np.int64(0)
 """A column. Its type is the one of columns, so that no function is compiled for it apart."""
 
-call_filling = caller(5)
+call_filling = indirect_call(5)
 """call_filling(filling, arguments) calls what `filling_of` gives by its address."""
 
 
-def filling_of(halves: bool, registers: Registers) -> Callable[..., None]:
+def filling_of(halves: bool, isa: Isa) -> Callable[..., None]:
     """What copies a part for several kernels, `fill(parameters, part, source, first_slice, first_row)`, to be compiled.
 
     `parameters` is the address of FILLING. The arguments are those of `part_filler`.
     """
-    copy, parameters_at = njit(error_model="numpy", inline="always")(_filler(halves, registers)), record_at(FILLING)
+    copy, parameters_at = njit(error_model="numpy", inline="always")(_filler(halves, isa)), struct_view(FILLING)
 
     def fill(parameters: Any, part: Any, source: Any, first_slice: Any, first_row: Any) -> None:
         copy(parameters_at(parameters), part, source, first_slice, first_row)
@@ -41,7 +41,7 @@ def filling_of(halves: bool, registers: Registers) -> Callable[..., None]:
 
 
 @cache
-def part_filler(halves: bool, registers: Registers) -> Any:
+def part_filler(halves: bool, isa: Isa) -> Any:
     """The kernel `fill(p, part, source, first_slice, first_row)`, which copies the part that the windows of rows of positions reach.
 
     `p` has the fields `channels`, `depth`, `height`, `width`, `stride_y`, `stride_x`, `pad_y`, `pad_x`, `dilation_z`, `depth_taps`,
@@ -50,16 +50,16 @@ def part_filler(halves: bool, registers: Registers) -> Any:
 
     Args:
         halves: whether the image is of FLOAT16; the part is always of FLOAT32.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(_filler(halves, registers))
+    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(_filler(halves, isa))
 
 
-def _filler(halves: bool, registers: Registers) -> Callable[..., None]:
+def _filler(halves: bool, isa: Isa) -> Callable[..., None]:
     """What `part_filler` compiles."""
-    vectors, elements = vectors_of(registers), elements_of(halves, registers)
-    store, store_some, all_of, every_second = vectors.store, vectors.store_some, vectors.all_of, vectors.every_second()
-    read, one, size, lanes = elements.read, elements.one, elements.size, np.int64(registers.lanes)
+    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    store, store_some, all_of, every_second = simd.store, simd.store_some, simd.all_of, simd.every_second()
+    read, one, size, lanes = load_store.load, load_store.load_one, load_store.size, np.int64(isa.lanes)
 
     @jit
     def pad(p: Any, target: Any, first: Any, last: Any) -> None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.convolution.convolution_forms import tiles_of
+from dmlpy.devices.cpu.convolution.depthwise import DepthwiseStrips
 from dmlpy.devices.cpu.convolution.sections import Section, sections_of
-from dmlpy.devices.cpu.convolution.strip_forms import DepthwiseStrips
-from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.convolution.tiles import FilterTiles, Tiles
+from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from dmlpy.devices.numpy.convolution.geometry import Array, Geometry, filter_array, tensor_array
 from dmlpy.devices.numpy.plans import COMPUTE
@@ -24,8 +24,12 @@ from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dmlpy.description.tensors import TensorDesc
     from dmlpy.description.value_structs import ScaleBias
+    from dmlpy.devices.cpu.convolution.tiles import SectionTiles
+    from dmlpy.devices.cpu.isa import Isa
     from dmlpy.operators.convolution import ConvolutionDesc
+
 
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
@@ -46,7 +50,7 @@ class ConvolutionPlan(Plan):
 
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
-        self._geometry, self._tensors, registers = geometry, desc.tensors(), host_registers()
+        self._geometry, self._tensors, isa = geometry, desc.tensors(), host_isa()
         self._epsilon = desc.epsilon if isinstance(desc, NormalizedConvolutionDesc) else None
         self._low, self._high = -inf, inf
         self._scale_bias: ScaleBias | None = None
@@ -61,7 +65,7 @@ class ConvolutionPlan(Plan):
         self._sections = sections_of(geometry)
         most = geometry.multiplications // len(self._sections) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
-        self._tiles = [tiles_of(geometry, section, self._tensors, self._threads, registers) for section in self._sections]
+        self._tiles = [tiles_of(geometry, section, self._tensors, self._threads, isa) for section in self._sections]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
             (f"weights {number}", (geometry.groups, tiles.blocks, tiles.channels, tiles.taps, tiles.block), COMPUTE)
             for number, tiles in enumerate(self._tiles)
@@ -155,7 +159,7 @@ class ConvolutionPlan(Plan):
         for number, tiles in enumerate(self._tiles):
             packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
             parameters = tiles.parameters(tensors, temporary, packed | limits)
-            work.append(Call(tiles.kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
+            work.append(TaskLaunch(tiles.kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
@@ -176,3 +180,21 @@ def _pack(section: Section, filters: Array, packed: Array) -> None:
     if left:
         target[:, whole, ..., left:] = 0.0
         np.copyto(target[:, whole, ..., :left], chosen[:, whole * block :].transpose(0, 2, 3, 4, 5, 1))
+
+
+def tiles_of(
+    geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa
+) -> SectionTiles | DepthwiseStrips:
+    """The strips of a depthwise convolution, where it has some, or the tiles that are estimated to take less time.
+
+    The estimate depends on sizes and layouts alone. Other groups of one filter have positions as lanes, and so has what has no taps, or is
+    a product of matrices that is left to BLAS.
+    """
+    strips = DepthwiseStrips.of(geometry, tensors, threads, isa)
+    if strips is not None:
+        return strips
+    usual = Tiles(geometry, section, tensors, threads, isa)
+    if usual.is_matrix or section.is_empty or geometry.filters == 1:
+        return usual
+    other = FilterTiles(geometry, section, tensors, threads, isa)
+    return other if other.cost < usual.cost else usual

@@ -9,17 +9,17 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.elementwise.program import Code
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.lanes import Lanes
-from dmlpy.devices.cpu.simd import ADDRESS, vectors_of
+from dmlpy.devices.cpu.simd import ADDRESS, simd_of
+from dmlpy.devices.cpu.simd_math import SimdMath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.devices.cpu.isa import Registers
-    from dmlpy.devices.cpu.simd import Vectors
+    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.simd import Simd
 
 
-def _formulas(lanes: Lanes, builder: Any) -> dict[Code, Callable[[Any, Any, Any, Any], Any]]:
+def _formulas(lanes: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, Any, Any], Any]]:
     """The function of each instruction: of x, y, a and b."""
     zero = lanes.constant(0.0)
     one = lanes.constant(1.0)
@@ -57,22 +57,22 @@ def _formulas(lanes: Lanes, builder: Any) -> dict[Code, Callable[[Any, Any, Any,
     }
 
 
-def computation(registers: Registers) -> Any:
+def computation(isa: Isa) -> Any:
     """The intrinsic `compute(code, result, x, y, count, a, b)`: an instruction on `count` elements at addresses."""
-    vectors = vectors_of(registers)
+    simd = simd_of(isa)
 
     @intrinsic
     def compute(context: Any, code: Any, result: Any, x: Any, y: Any, count: Any, a: Any, b: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             code, result, x, y, count, a, b = arguments
-            constants = vectors.repeated(builder, a), vectors.repeated(builder, b)
+            constants = simd.repeated(builder, a), simd.repeated(builder, b)
             end = builder.append_basic_block("computed")
             choice = builder.switch(code, end)
-            for number, formula in _formulas(Lanes(builder, vectors), builder).items():
+            for number, formula in _formulas(SimdMath(builder, simd), builder).items():
                 block = builder.append_basic_block(number.name)
                 choice.add_case(ADDRESS(number), block)
                 builder.position_at_end(block)
-                _loop(builder, vectors, (result, x, y), count, formula, constants)
+                _loop(builder, simd, (result, x, y), count, formula, constants)
                 builder.branch(end)
             builder.position_at_end(end)
             return context.get_dummy_value()
@@ -83,7 +83,7 @@ def computation(registers: Registers) -> Any:
 
 
 def _loop(
-    builder: Any, vectors: Vectors, addresses: tuple[Any, Any, Any], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
+    builder: Any, simd: Simd, addresses: tuple[Any, Any, Any], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
 ) -> None:
     """Code that goes over elements by vectors; the last one may be a part of a vector."""
     before, head, body, whole, part, join, put, put_some, following, after = (
@@ -98,13 +98,13 @@ def _loop(
     builder.position_at_end(body)
     result, x, y = (builder.add(address, builder.mul(at, ADDRESS(FLOAT_BYTES))) for address in addresses)
     left = builder.sub(count, at)
-    is_whole = builder.icmp_signed(">=", left, ADDRESS(vectors.lanes))
+    is_whole = builder.icmp_signed(">=", left, ADDRESS(simd.lanes))
     builder.cbranch(is_whole, whole, part)
     builder.position_at_end(whole)
-    full = [vectors.value_of(builder, address) for address in (x, y)]
+    full = [simd.value_of(builder, address) for address in (x, y)]
     builder.branch(join)
     builder.position_at_end(part)
-    some = [vectors.first_of(builder, address, left) for address in (x, y)]
+    some = [simd.first_of(builder, address, left) for address in (x, y)]
     builder.branch(join)
     builder.position_at_end(join)
     values = []
@@ -116,12 +116,12 @@ def _loop(
     computed = formula(*values, *constants)
     builder.cbranch(is_whole, put, put_some)
     builder.position_at_end(put)
-    vectors.write(builder, computed, result)
+    simd.write(builder, computed, result)
     builder.branch(following)
     builder.position_at_end(put_some)
-    vectors.write_first(builder, computed, result, left)
+    simd.write_first(builder, computed, result, left)
     builder.branch(following)
     builder.position_at_end(following)
-    at.add_incoming(builder.add(at, ADDRESS(vectors.lanes)), following)
+    at.add_incoming(builder.add(at, ADDRESS(simd.lanes)), following)
     builder.branch(head)
     builder.position_at_end(after)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.elementwise.formulas import computation
-from dmlpy.devices.cpu.elementwise.parameters import ALIGNMENT, INSTRUCTION, PARAMETERS
-from dmlpy.devices.cpu.elementwise.program import Code
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import copy_float, float_at, integer_at, jit, record_at, set_integer, vectors_of
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, INSTRUCTION, PARAMETERS, Code
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.simd import copy_float, float_at, integer_at, jit, set_integer, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _LOAD, _STORE = int(Code.LOAD), int(Code.STORE)
 _SIZE = INSTRUCTION.itemsize
@@ -23,14 +22,14 @@ def _padded(size: Any) -> Any:
     return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
-def elements_of(registers: Registers) -> Share:
-    """A thread's share of a program, to be compiled.
+def elements_of(isa: Isa) -> TaskBody:
+    """A thread's part of a program, to be compiled.
 
     Args:
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, compute = vectors_of(registers), computation(registers)
-    load, store, all_of, lanes = vectors.load, vectors.store, vectors.all_of, registers.lanes
+    simd, compute = simd_of(isa), computation(isa)
+    load, store, all_of, lanes = simd.load, simd.store, simd.all_of, isa.lanes
 
     @jit
     def copy(to: Any, to_row: Any, to_column: Any, source: Any, of_row: Any, of_column: Any, rows: Any, columns: Any) -> None:
@@ -49,7 +48,7 @@ def elements_of(registers: Registers) -> Share:
             for at in range(first, columns):
                 copy_float(into + at * to_column, out_of + at * of_column)
 
-    instruction_at = record_at(INSTRUCTION)
+    instruction_at = struct_view(INSTRUCTION)
 
     @jit
     def run(p: Any, table: Any, first: Any, rows: Any, columns: Any, full_rows: Any, full_columns: Any) -> None:
@@ -66,12 +65,12 @@ def elements_of(registers: Registers) -> Share:
             else:
                 compute(i.code, result, x, integer_at(table + 8 * i.y), rows * columns, i.a, i.b)
 
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
 
-    def elements(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def elements(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         table, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         if item < p.items:  # a thread that comes late must not touch the scratch
             first_register = table + _padded((p.tensors + p.registers) * 8)
             for register in range(p.registers):
@@ -99,7 +98,7 @@ def elements_of(registers: Registers) -> Share:
                     columns = min(columns, p.cut_size - cut * columns)
                 run(p, table, 0 if block == begin else p.once, rows, columns, p.rows, p.columns)
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return elements

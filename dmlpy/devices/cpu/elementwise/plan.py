@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cpu.elementwise.parameters import ALIGNMENT, BLOCK, INSTRUCTION, PARAMETERS
-from dmlpy.devices.cpu.elementwise.program import LONG, Code
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, INSTRUCTION, LONG, PARAMETERS, Code
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.elementwise.program import Program
 
 ELEMENTS = Kernel("dmlpy.devices.cpu.elementwise.kernels:elements_of", 5)
-"""The programs: the registers."""
+"""The programs: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 18
 """Additions that are worth waking another thread for."""
@@ -100,8 +98,8 @@ class ElementsPlan(PlanWithoutConstants):
         self._names = [output[0], *(name for name, _ in inputs)]
         descs = [output[1], *(desc for _, desc in inputs)]
         self._count = output[1].element_count
-        self._registers = host_registers()
-        self._blocks = _Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._registers.lanes)
+        self._isa = host_isa()
+        self._blocks = _Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes)
         self._links = len(program.instructions)
         self._instructions, self._once, self._used = _Allocation(program, self._blocks).instructions()
         work = self._count * sum(_LONG_WORK if each.code in LONG else 1 for each in program.instructions)
@@ -113,7 +111,7 @@ class ElementsPlan(PlanWithoutConstants):
         self.temporary_size = self._threads * self._scratch_size
 
     def load(self) -> None:
-        ELEMENTS(self._registers)
+        ELEMENTS(self._isa)
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
@@ -146,9 +144,9 @@ class ElementsPlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        parameters = record_of(PARAMETERS, values)
+        parameters = make_struct(PARAMETERS, values)
         memory = (parameters, sizes, strides, bases, self._instructions)
-        return Call(ELEMENTS(self._registers), parameters.ctypes.data, self._threads, memory)
+        return TaskLaunch(ELEMENTS(self._isa), parameters.ctypes.data, self._threads, memory)
 
 
 def _rounded(size: int) -> int:

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel, make_struct
+from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
 from dmlpy.devices.cpu.matrix.parameters import BLOCK_GROUPS, BLOCK_PANELS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
-from dmlpy.devices.cpu.phased import Part, launches_of, patience_of
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.phased import Call
+    from dmlpy.devices.cpu.launches import HostCall
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.blocked_kernels:blocked_product_of", 5, returns=True)
-"""The product of matrices as they lie: the registers."""
+"""The product of matrices as they lie: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
@@ -45,23 +43,23 @@ class RowMultipliers(NamedTuple):
 
 def whole_panels(columns: int) -> int:
     """The columns of as many panels as it takes for some columns."""
-    width = VECTORS * host_registers().lanes
+    width = VECTORS * host_isa().lanes
     return -(-columns // width) * width
 
 
 def scratch_bytes(threads: int) -> int:
     """The bytes of scratch that products on some threads need; one product after the other may use the same."""
-    return threads * blocked_scratch(host_registers()).size
+    return threads * blocked_scratch(host_isa()).size
 
 
 def load_products(*, transposed: bool) -> None:
     """Compiles the kernel, or reads it from disk."""
-    BLOCKED_PRODUCT(host_registers())
+    BLOCKED_PRODUCT(host_isa())
     _product_for(transposed)
 
 
 def _product_for(transposed: bool) -> int:
-    return PRODUCT.address(VECTORS, transposed, host_registers())
+    return PRODUCT.address(VECTORS, transposed, host_isa())
 
 
 def _parts_of(groups: int, panels: int, wanted: int) -> tuple[int, int]:
@@ -113,11 +111,11 @@ class BlockedProduct:
         b_rows: Array | None = None,
         output_rows: Array | None = None,
     ) -> None:
-        registers = host_registers()
+        isa = host_isa()
         (rows, terms), columns = a.shape[::-1] if transposed else a.shape, 0 if b is None else b.shape[1]
         multiplications = rows * terms * max(columns, 1)
         used = max(1, min(threads, multiplications // _WORK_OF_A_THREAD))
-        groups, panels = ceil(rows / registers.columns(VECTORS)), ceil(columns / (VECTORS * registers.lanes))
+        groups, panels = ceil(rows / isa.columns(VECTORS)), ceil(columns / (VECTORS * isa.lanes))
         row_parts, panel_parts = _parts_of(groups, panels, _ITEMS * used if used > 1 else 1)
         items = row_parts * panel_parts
         values: dict[str, int] = {
@@ -133,10 +131,10 @@ class BlockedProduct:
             "transposed": transposed,
             "adds": adds,
             "product": _product_for(transposed),
-            "take": TAKE.address(),
-            "patience": patience_of(multiplications // items // (_SLOW_VECTORS_PER_NS * registers.lanes)),
+            "acquire": ACQUIRE.address(),
+            "steal_timeout": steal_timeout_of(multiplications // items // (_SLOW_VECTORS_PER_NS * isa.lanes)),
             "scratch": scratch.ctypes.data,
-            "scratch_size": blocked_scratch(registers).size,
+            "scratch_size": blocked_scratch(isa).size,
         }
         if b is not None and output is not None:
             values |= {"b": b.ctypes.data, "b_row": b.strides[0], "output": output.ctypes.data, "output_row": output.strides[0]}
@@ -146,17 +144,17 @@ class BlockedProduct:
         if multipliers is not None:
             values |= {"multipliers": multipliers.values.ctypes.data, "multipliers_row": multipliers.values.strides[0]}
             values["term_samples" if transposed else "row_samples"] = multipliers.samples.ctypes.data
-        self._parameters, self._counted = record_of(BLOCKED_PARAMETERS, values), "terms" if transposed else "rows"
+        self._parameters, self._counted = make_struct(BLOCKED_PARAMETERS, values), "terms" if transposed else "rows"
         memory = (self._parameters, a, b, output, totals, multipliers, b_rows, output_rows, scratch)
-        self.part = Part(BLOCKED_PRODUCT.address(registers), self._parameters.ctypes.data, 1, items, used, False, memory)
+        self.part = Task(BLOCKED_PRODUCT.address(isa), self._parameters.ctypes.data, 1, items, used, False, memory)
 
     def limit(self, count: int) -> None:
         """Limits later launches to the first terms, or to the first rows if A is not transposed."""
         self._parameters[self._counted] = count
 
     @cached_property
-    def _launch(self) -> Call:
-        (launch,) = launches_of([self.part])
+    def _launch(self) -> HostCall:
+        (launch,) = fuse_launches([self.part])
         return launch
 
     def __call__(self) -> None:

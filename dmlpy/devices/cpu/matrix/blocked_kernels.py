@@ -1,7 +1,7 @@
 """The compiled product of two matrices as they lie: a block of terms of them is copied to panels, while other sums wait in a cache.
 
-Rows of a transposed A, too: as they lie, each term of a few rows is on another page. It is a part of a launch (see `devices.cpu.phases`) of
-one phase. A thread sums an item over all terms in memory of its own, before it writes anything.
+Rows of a transposed A, too: as they lie, each term of a few rows is on another page. It is a part of a launch (see
+`devices.cpu.thread_pool_kernels`) of one phase. A thread sums an item over all terms in memory of its own, before it writes anything.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.matrix.packing_kernels import panel_copy
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.matrix.kernels import panel_copy
 from dmlpy.devices.cpu.matrix.parameters import BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
-from dmlpy.devices.cpu.simd import integer_at, jit, record_at, vectors_of
-from dmlpy.devices.cpu.small_products import call_product
-from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, claim, take, tell
+from dmlpy.devices.cpu.product_kernels import call_product
+from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def blocked_product_of(registers: Registers) -> Callable[..., int]:
+def blocked_product_of(isa: Isa) -> Callable[..., int]:
     """The product, to be compiled.
 
     Args:
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors = vectors_of(registers)
-    load, store, load_some, store_some = vectors.load, vectors.store, vectors.load_some, vectors.store_some
-    all_of, add, multiply, lanes, size = vectors.all_of, vectors.add, vectors.multiply, registers.lanes, vectors.size
-    most = registers.columns(VECTORS)
+    simd = simd_of(isa)
+    load, store, load_some, store_some = simd.load, simd.store, simd.load_some, simd.store_some
+    all_of, add, multiply, lanes, size = simd.all_of, simd.add, simd.multiply, isa.lanes, simd.size
+    most = isa.columns(VECTORS)
     width, row_size, tile_size, zero = VECTORS * lanes, VECTORS * size, most * VECTORS * size, np.float32(0.0)
-    copy, slot, scratch = panel_copy(VECTORS, False, registers), most * FLOAT_BYTES, blocked_scratch(registers)
+    copy, slot, scratch = panel_copy(VECTORS, False, isa), most * FLOAT_BYTES, blocked_scratch(isa)
     group_size, whole = scratch.group_size, -(-most // lanes) * lanes
 
     @jit
@@ -122,13 +122,13 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
             give(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
             sums += whole * FLOAT_BYTES
 
-    parameters_at = record_at(BLOCKED_PARAMETERS)
+    parameters_at = struct_view(BLOCKED_PARAMETERS)
 
-    def product(parameters: Any, thread: Any, threads: Any, board: Any, number: Any) -> Any:
-        p, phase = parameters_at(parameters), number + 1
+    def product(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
+        p, stage = parameters_at(parameters), stage + 1
         zeros = p.scratch + thread * p.scratch_size
         panel, packed, totals, tiles = zeros + scratch.panel, zeros + scratch.packed, zeros + scratch.totals, zeros + scratch.tiles
-        item = take(p, board, thread, threads, phase, p.items, NOTHING)
+        item = acquire(p, sync, thread, threads, stage, p.items, NOTHING)
         if item >= 0:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(zero))
@@ -166,12 +166,12 @@ def blocked_product_of(registers: Registers) -> Callable[..., int]:
                         call_product(p.product, (rows, panel, count, factors, factor_row, start, start_row, tile))
                         of_group += group_size
                         tile += tile_size
-            if claim(board, threads, phase, item):
+            if commit(sync, threads, stage, item):
                 give_tiles(p, groups, first_group, last_group, first_panel, last_panel, tiles)
                 if gives_totals:
                     give_totals(p, first_group, last_group, totals)
-                tell(board, threads, phase, item)
-            item = take(p, board, thread, threads, phase, p.items, item)
-        return phase
+                publish(sync, threads, stage, item)
+            item = acquire(p, sync, thread, threads, stage, p.items, item)
+        return stage
 
     return product

@@ -1,33 +1,97 @@
-"""The compiled matrix product: sums of some rows for a panel of columns stay in registers over all terms."""
+"""The compiled matrix product, and the packing of B in panels of columns."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of, row_copy
-from dmlpy.devices.cpu.matrix.parameters import PARAMETERS, VECTORS
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, row_copy
+from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
+from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
+from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def product_of(halves: bool, registers: Registers) -> Share:
-    """A thread's share of a matrix product, to be compiled.
+@cache
+def panel_copy(width: int, halves: bool, isa: Isa) -> Any:
+    """The kernel `copy(source, source_row, rows, columns, target)`.
+
+    It copies the first columns of some rows beside each other, as floats, with zeros where a panel's columns are missing.
+
+    Args:
+        width: the vectors of a panel.
+        halves: whether the source is FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
+    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    store, read, lanes, size = simd.store, load_store.load, isa.lanes, simd.size
+    vector_size = lanes * load_store.size
+
+    @jit
+    def copy(source: Any, source_row: Any, rows: Any, columns: Any, target: Any) -> None:
+        for _ in range(rows):
+            for vector in range(width):
+                store(target + vector * size, read(source + vector * vector_size, columns - vector * lanes))
+            source += source_row
+            target += width * size
+
+    return copy
+
+
+def packing_of(halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of the packing, to be compiled.
+
+    Args:
+        halves: whether the matrix is FLOAT16.
+        isa: the instruction set that it is compiled for.
+    """
+    lanes, size, element = isa.lanes, simd_of(isa).size, load_store_of(halves, isa).size
+    copy, transpose = panel_copy(VECTORS, halves, isa), transposed_tile(isa, halves=halves)
+    parameters_at = struct_view(PACKING_PARAMETERS)
+    row_size = VECTORS * size
+
+    def pack(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+        p, finished = parameters_at(parameters), 0
+        item = first_tile(parameters, p.items, thread, threads, sync, epoch)
+        while item < p.items:
+            entry, first = item // p.panels, item % p.panels * VECTORS * lanes
+            outer, inner = entry // p.batch, entry % p.batch
+            source = p.b + outer * p.b_outer + inner * p.b_batch
+            target = p.packed + outer * p.packed_outer + inner * p.packed_batch + item % p.panels * p.panel_size
+            columns = min(VECTORS * lanes, p.columns - first)
+            if p.transposed == 0:
+                copy(source + first * element, p.b_row, p.terms, columns, target)
+            else:
+                source += first * p.b_row
+                for term in range(0, p.terms, lanes):
+                    for vector in range(VECTORS):
+                        at, to = source + vector * lanes * p.b_row + term * element, target + term * row_size + vector * size
+                        transpose(at, p.b_row, columns - vector * lanes, min(lanes, p.terms - term), to, row_size)
+            finished += 1
+            item = next_tile(parameters, item, p.items, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.items, thread, threads)
+
+    return pack
+
+
+def build_product(halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a matrix product, to be compiled.
 
     Args:
         halves: whether the tensors are FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, elements = vectors_of(registers), elements_of(halves, registers)
-    read, write, element, one, copy = elements.read, elements.write, elements.size, elements.one, row_copy(halves, registers)
-    load, store, all_of, multiply_add = vectors.load, vectors.store, vectors.all_of, vectors.multiply_add
-    at_most, at_least, lanes, size = vectors.at_most, vectors.at_least, registers.lanes, vectors.size
-    multiply, scaled, most = vectors.product_in_place(VECTORS), vectors.multiply, registers.columns(VECTORS)
+    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    read, write, element, one, copy = load_store.load, load_store.store, load_store.size, load_store.load_one, row_copy(halves, isa)
+    load, store, all_of, multiply_add = simd.load, simd.store, simd.all_of, simd.multiply_add
+    at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
+    multiply, scaled, most = simd.product_in_place(VECTORS), simd.multiply, isa.columns(VECTORS)
     width, row_size = VECTORS * lanes, VECTORS * size
 
     @jit
@@ -43,13 +107,13 @@ def product_of(halves: bool, registers: Registers) -> Share:
             value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
             write(output + column * element, value, left)
 
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
 
-    def product(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         zeros, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
         sums, floats = zeros + row_size, zeros + (1 + most) * row_size
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         if item < p.items:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(np.float32(0.0)))
@@ -81,7 +145,7 @@ def product_of(halves: bool, registers: Registers) -> Share:
                         target = output + row * p.output_row + first_column * element
                         finish(p, sums + (row - first_row) * row_size, added, target, columns)
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return product

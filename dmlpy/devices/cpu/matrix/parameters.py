@@ -11,7 +11,7 @@ import numpy as np
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 VECTORS = 2
 """Vectors of columns that are summed in registers at once, for as many rows as there are registers for."""
@@ -25,10 +25,10 @@ _INTEGERS = (
 PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("alpha", "beta", "low", "high"))])
 """What a product reads: numbers, addresses (0 for an absent C), and distances in bytes.
 
-The first two are the state of `sharing`. An item is one of `row_parts` parts of the rows with one of `panel_parts` parts of the panels, for
-an entry of the batch, whose dimensions are `outer` and `batch` entries long. B is packed in panels [outer, batch, panels, terms, VECTORS,
-lanes], `panel_size` bytes each, or read where it lies; a panel's terms are `panel_row` apart. The result is clip(alpha * sum + beta * c,
-low, high). Each thread has `scratch_size` bytes for a row of zeros, the sums, and some rows of A where they are FLOAT16.
+The first two are the state of `thread_pool_kernels`. An item is one of `row_parts` parts of the rows with one of `panel_parts` parts of the
+panels, for an entry of the batch, whose dimensions are `outer` and `batch` entries long. B is packed in panels [outer, batch, panels,
+terms, VECTORS, lanes], `panel_size` bytes each, or read where it lies; a panel's terms are `panel_row` apart. The result is clip(alpha *
+sum + beta * c, low, high). Each thread has `scratch_size` bytes for a row of zeros, the sums, and some rows of A where they are FLOAT16.
 """
 
 _PACKING_INTEGERS = (
@@ -38,12 +38,12 @@ _PACKING_INTEGERS = (
 PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in _PACKING_INTEGERS])
 """What the packing of B reads: numbers, addresses and distances in bytes, named as in `PARAMETERS`.
 
-The first two are the state of `sharing`; an item is a panel of an entry. B is [terms, columns], or [columns, terms] if `transposed`, and
-its rows are contiguous and `b_row` apart.
+The first two are the state of `thread_pool_kernels`; an item is a panel of an entry. B is [terms, columns], or [columns, terms] if
+`transposed`, and its rows are contiguous and `b_row` apart.
 """
 
 _BLOCKED_INTEGERS = (
-    *("items", "rows", "terms", "columns", "row_parts", "panel_parts", "transposed", "product", "take", "patience"),
+    *("items", "rows", "terms", "columns", "row_parts", "panel_parts", "transposed", "product", "acquire", "steal_timeout"),
     *("a", "a_row", "a_term", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
     *("b_rows", "output_rows", "multipliers", "multipliers_row", "term_samples", "row_samples"),
 )
@@ -85,11 +85,11 @@ class BlockedScratch(NamedTuple):
     group_size: int
 
 
-def blocked_scratch(registers: Registers) -> BlockedScratch:
+def blocked_scratch(isa: Isa) -> BlockedScratch:
     """The layout for some registers."""
-    most, size = registers.columns(VECTORS), registers.lanes * FLOAT_BYTES
-    row, of_group = VECTORS * size, ceil(most / registers.lanes) * size
-    group_size = ceil(BLOCK_TERMS * most / registers.lanes) * size + of_group
+    most, size = isa.columns(VECTORS), isa.lanes * FLOAT_BYTES
+    row, of_group = VECTORS * size, ceil(most / isa.lanes) * size
+    group_size = ceil(BLOCK_TERMS * most / isa.lanes) * size + of_group
     sizes = (row, BLOCK_TERMS * row, BLOCK_GROUPS * group_size, BLOCK_GROUPS * of_group, BLOCK_GROUPS * BLOCK_PANELS * most * row)
     panel, packed, totals, tiles, end = accumulate(sizes)
     return BlockedScratch(panel, packed, totals, tiles, end, group_size)

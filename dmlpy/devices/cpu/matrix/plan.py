@@ -1,19 +1,22 @@
-"""The plan of a compiled matrix product: packed panels of B, and the parameters of its kernels."""
+"""The plans of compiled matrix products: with B packed in panels, and with a transposed A."""
 
 from __future__ import annotations
 
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order, packing_of
+from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order, packing_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
 from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.matrix import GEMMDesc
 
-PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:product_of", 5)
-"""The matrix product: whether of FLOAT16, and the registers."""
-PACKING = Kernel("dmlpy.devices.cpu.matrix.packing_kernels:packing_of", 5)
+
+PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_product", 5)
+"""The matrix product: whether of FLOAT16, and the instruction set."""
+PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:packing_of", 5)
 """The packing of B. The choices are those of `PRODUCT`."""
 
 _ALIGNMENT = 64
@@ -52,7 +56,7 @@ class ProductPlan(Plan):
 
     def __init__(self, desc: GEMMDesc) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
-        self._desc, self._tensors, self._registers = desc, desc.tensors(), host_registers()
+        self._desc, self._tensors, self._isa = desc, desc.tensors(), host_isa()
         *batch, rows, columns = desc.output_tensor.sizes
         self._batch, self._rows, self._columns = (1, *batch)[-2:] if batch else (1, 1), rows, columns
         self._terms, self._element = desc.a_tensor.sizes[-1], desc.a_tensor.data_type.numpy.itemsize
@@ -66,7 +70,7 @@ class ProductPlan(Plan):
             self._low, self._high = function.min, function.max
         elif function is not None:
             self._after = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
-        width = VECTORS * self._registers.lanes
+        width = VECTORS * self._isa.lanes
         self._panels = ceil(columns / width)
         # Where one matrix B is repeated over the batch, it is packed once.
         self._repeats = tuple(step == 0 or size == 1 for size, step in zip(self._batch, self._steps(desc.b_tensor)[:2], strict=True))
@@ -76,7 +80,7 @@ class ProductPlan(Plan):
         multiplications = prod(self._batch) * rows * columns * self._terms
         self._threads = max(1, min(available_threads(), multiplications // _WORK_OF_A_THREAD))
         wanted = ceil((_ITEMS * self._threads if self._threads > 1 else 1) / prod(self._batch))
-        most = self._registers.columns(VECTORS)
+        most = self._isa.columns(VECTORS)
         self._panel_parts = min(self._panels, wanted)
         self._row_parts = min(ceil(rows / most), ceil(wanted / self._panel_parts))
         self._items = prod(self._batch) * self._panel_parts * self._row_parts
@@ -88,7 +92,7 @@ class ProductPlan(Plan):
         self.temporary_size = self.prepared_temporary_size + (0 if self._in_place else self.persistent_size)
 
     def load(self) -> None:
-        _ = PRODUCT(self._halves, self._registers), PACKING(self._halves, self._registers)
+        _ = PRODUCT(self._halves, self._isa), PACKING(self._halves, self._isa)
         if self._after is not None:
             self._after.load()
 
@@ -96,7 +100,7 @@ class ProductPlan(Plan):
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         lines = [
             f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._items} item(s)",
-            f"sums in registers: {self._registers.columns(VECTORS)} rows of {VECTORS} vectors of {self._registers.lanes} columns",
+            f"sums in registers: {self._isa.columns(VECTORS)} rows of {VECTORS} vectors of {self._isa.lanes} columns",
             f"b_tensor: {self._panels} panel(s), " + ("read where it lies unless it is prepared" if self._in_place else "packed"),
         ]
         return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
@@ -110,7 +114,7 @@ class ProductPlan(Plan):
         outer, inner, _, _ = self._steps(self._desc.b_tensor)
         term, column = b_strides(self._desc)
         threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
-        parameters = record_of(
+        parameters = make_struct(
             PACKING_PARAMETERS,
             {
                 "items": prod(panels.shape[:3]),
@@ -129,7 +133,7 @@ class ProductPlan(Plan):
                 "panel_size": panels.strides[2],
             },
         )
-        return Call(PACKING(self._halves, self._registers), parameters.ctypes.data, threads, parameters)
+        return TaskLaunch(PACKING(self._halves, self._isa), parameters.ctypes.data, threads, parameters)
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
@@ -140,8 +144,8 @@ class ProductPlan(Plan):
             b = self._b_packed(place)
             if persistent is None:
                 work.append(self.pack(tensors, place))
-        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._registers), self._threads
-        work.append(Call(kernel, parameters.ctypes.data, threads, parameters))
+        parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._isa), self._threads
+        work.append(TaskLaunch(kernel, parameters.ctypes.data, threads, parameters))
         if self._after is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
             work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
@@ -156,7 +160,7 @@ class ProductPlan(Plan):
     def _b_in_place(self, address: int) -> dict[str, int]:
         """The parameters of B where it lies."""
         outer, inner, _, _ = self._steps(self._desc.b_tensor)
-        row, size = b_strides(self._desc)[0] * self._element, VECTORS * self._registers.lanes * self._element
+        row, size = b_strides(self._desc)[0] * self._element, VECTORS * self._isa.lanes * self._element
         return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
 
     def _b_packed(self, place: int) -> dict[str, int]:
@@ -188,10 +192,34 @@ class ProductPlan(Plan):
                 outer, inner, row, column = self._steps(self._tensors[place])
                 values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
-        return record_of(PARAMETERS, values)
+        return make_struct(PARAMETERS, values)
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:
     """The elements from one of B's terms to the next, and from one of its columns to the next, as they are multiplied."""
     term, column = desc.b_tensor.element_strides[-2:]
     return (column, term) if desc.trans_b is MatrixTransform.TRANSPOSE else (term, column)
+
+
+class TransposedProductPlan(PlanWithoutConstants):
+    """GEMM of FLOAT32 with a transposed A, as the gradient of a dense layer's weights is.
+
+    Args:
+        desc: a checked desc of one matrix, without C, alpha and a fused function, whose rows are contiguous.
+    """
+
+    def __init__(self, desc: GEMMDesc) -> None:
+        self._tensors, self._threads = desc.tensors(), available_threads()
+        self.temporary_size = scratch_bytes(self._threads)
+
+    def load(self) -> None:
+        load_products(transposed=True)
+
+    def describe(self) -> str:
+        return f"compiled by Numba, {COMPUTE} arithmetic on up to {self._threads} thread(s); A and B are read as they lie"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        matrices = {name: array.reshape(array.shape[-2:]) for name, array in arrays_of(self._tensors, tensors).items()}
+        a, scratch = matrices["a_tensor"], array_at(temporary, (self.temporary_size,), np.uint8, (1,))
+        multiply = BlockedProduct(a, matrices["b_tensor"], matrices["output_tensor"], scratch, self._threads, transposed=True)
+        return lambda stream: multiply()

@@ -13,8 +13,7 @@ from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.matrix.plan import ProductPlan
-    from dmlpy.devices.cpu.matrix.transposed import TransposedProductPlan
+    from dmlpy.devices.cpu.matrix.plan import ProductPlan, TransposedProductPlan
 
 _FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
@@ -52,7 +51,7 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
 
 def _transposed_plan(desc: GEMMDesc, output: TensorDesc) -> TransposedProductPlan | str:
     """The plan for a transposed A, or why there is none."""
-    from dmlpy.devices.cpu.matrix.transposed import TransposedProductPlan
+    from dmlpy.devices.cpu.matrix.plan import TransposedProductPlan
 
     if desc.a_tensor.data_type is not DataType.FLOAT32:
         return "a compiled matrix product with a transposed A is of FLOAT32"

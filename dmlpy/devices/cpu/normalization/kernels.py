@@ -10,45 +10,45 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of
-from dmlpy.devices.cpu.normalization.parameters import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, Layout
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import float_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, EntryLayout
+from dmlpy.devices.cpu.simd import float_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def sums_of(layout: Layout, gradient: bool, halves: bool, registers: Registers) -> Share:
-    """A thread's share of the sums, to be compiled.
+def sums_of(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of the sums, to be compiled.
 
     Args:
         layout: how entries lie.
         gradient: whether they are those of a gradient.
         halves: whether the tensors are FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    piece = _plane_sums(gradient, halves, registers) if layout == "planes" else _row_sums(gradient, halves, registers)
+    piece = _plane_sums(gradient, halves, isa) if layout == "planes" else _row_sums(gradient, halves, isa)
     return _over_pieces(layout, piece)
 
 
-def results_of(layout: Layout, gradient: bool, halves: bool, registers: Registers) -> Share:
-    """A thread's share of y, or of dx in a gradient, to be compiled. The arguments are those of `sums_of`."""
-    piece = _plane_results(gradient, halves, registers) if layout == "planes" else _row_results(gradient, halves, registers)
+def results_of(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of y, or of dx in a gradient, to be compiled. The arguments are those of `sums_of`."""
+    piece = _plane_results(gradient, halves, isa) if layout == "planes" else _row_results(gradient, halves, isa)
     return _over_pieces(layout, piece)
 
 
-def _over_pieces(layout: Layout, piece: Any) -> Share:
+def _over_pieces(layout: EntryLayout, piece: Any) -> TaskBody:
     """Calls piece(p, outer, group, first, last, number, scratch) for each piece: a part of a plane, or of the rows."""
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
     planes = layout == "planes"
 
-    def share(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def share(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         scratch, finished = p.scratch + thread * p.scratch_size, 0
         count = p.outer * p.groups * p.pieces if planes else p.pieces
-        item = first_item(parameters, p.items, thread, threads, board, met)
+        item = first_tile(parameters, p.items, thread, threads, sync, epoch)
         while item < p.items:
             for number in range(count * item // p.items, count * (item + 1) // p.items):
                 if planes:
@@ -59,17 +59,17 @@ def _over_pieces(layout: Layout, piece: Any) -> Share:
                     first = number * PIECE_ROWS
                     piece(p, 0, 0, first, min(p.outer, first + PIECE_ROWS), number, scratch)
             finished += 1
-            item = next_item(parameters, item, p.items, threads, met)
-        wait_for_all(parameters, finished, p.items, thread, threads)
+            item = next_tile(parameters, item, p.items, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.items, thread, threads)
 
     return share
 
 
-def _plane_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
-    vectors, elements = vectors_of(registers), elements_of(halves, registers)
-    add, subtract, multiply_add, all_of = vectors.add, vectors.subtract, vectors.multiply_add, vectors.all_of
-    store, load_some, read, element, lanes = vectors.store, vectors.load_some, elements.read, elements.size, registers.lanes
-    size, zero = vectors.size, np.float32(0.0)
+def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
+    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    add, subtract, multiply_add, all_of = simd.add, simd.subtract, simd.multiply_add, simd.all_of
+    store, load_some, read, element, lanes = simd.store, simd.load_some, load_store.load, load_store.size, isa.lanes
+    size, zero = simd.size, np.float32(0.0)
 
     @jit
     def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
@@ -109,11 +109,11 @@ def _plane_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
     return piece
 
 
-def _row_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
-    vectors, elements = vectors_of(registers), elements_of(halves, registers)
-    add, subtract, multiply_add, all_of = vectors.add, vectors.subtract, vectors.multiply_add, vectors.all_of
-    load, store, read, read_floats, element = vectors.load, vectors.store, elements.read, elements_of(False, registers).read, elements.size
-    lanes, size, zero = registers.lanes, vectors.size, np.float32(0.0)
+def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
+    simd, load_store = simd_of(isa), load_store_of(halves, isa)
+    add, subtract, multiply_add, all_of = simd.add, simd.subtract, simd.multiply_add, simd.all_of
+    load, store, read, read_floats, element = simd.load, simd.store, load_store.load, load_store_of(False, isa).load, load_store.size
+    lanes, size, zero = isa.lanes, simd.size, np.float32(0.0)
 
     @jit
     def put(to: Any, value: Any, anew: Any) -> None:
@@ -184,11 +184,11 @@ def _row_sums(gradient: bool, halves: bool, registers: Registers) -> Any:
     return piece
 
 
-def _result_kernel(gradient: bool, registers: Registers) -> Any:
+def _result_kernel(gradient: bool, isa: Isa) -> Any:
     """result(p, x, other, centre, factor, offset, slope): `other` is what is added to y, or dy."""
-    vectors = vectors_of(registers)
-    add, subtract, multiply, multiply_add = vectors.add, vectors.subtract, vectors.multiply, vectors.multiply_add
-    all_of, at_least = vectors.all_of, vectors.at_least
+    simd = simd_of(isa)
+    add, subtract, multiply, multiply_add = simd.add, simd.subtract, simd.multiply, simd.multiply_add
+    all_of, at_least = simd.all_of, simd.at_least
 
     @jit
     def result(p: Any, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
@@ -204,9 +204,9 @@ def _result_kernel(gradient: bool, registers: Registers) -> Any:
     return result
 
 
-def _plane_results(gradient: bool, halves: bool, registers: Registers) -> Any:
-    vectors, elements, result = vectors_of(registers), elements_of(halves, registers), _result_kernel(gradient, registers)
-    all_of, read, write, element, lanes = vectors.all_of, elements.read, elements.write, elements.size, registers.lanes
+def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
+    simd, load_store, result = simd_of(isa), load_store_of(halves, isa), _result_kernel(gradient, isa)
+    all_of, read, write, element, lanes = simd.all_of, load_store.load, load_store.store, load_store.size, isa.lanes
     zero = np.float32(0.0)
 
     @jit
@@ -234,10 +234,10 @@ def _plane_results(gradient: bool, halves: bool, registers: Registers) -> Any:
     return piece
 
 
-def _row_results(gradient: bool, halves: bool, registers: Registers) -> Any:
-    vectors, elements, result = vectors_of(registers), elements_of(halves, registers), _result_kernel(gradient, registers)
-    all_of, read, write, read_floats = vectors.all_of, elements.read, elements.write, elements_of(False, registers).read
-    element, lanes, zero = elements.size, registers.lanes, np.float32(0.0)
+def _row_results(gradient: bool, halves: bool, isa: Isa) -> Any:
+    simd, load_store, result = simd_of(isa), load_store_of(halves, isa), _result_kernel(gradient, isa)
+    all_of, read, write, read_floats = simd.all_of, load_store.load, load_store.store, load_store_of(False, isa).load
+    element, lanes, zero = load_store.size, isa.lanes, np.float32(0.0)
 
     @jit
     def coefficient(place: Any, column: Any, left: Any) -> Any:

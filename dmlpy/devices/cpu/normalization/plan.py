@@ -6,17 +6,14 @@ What there is of each group is computed as there, for all groups at once: when s
 from __future__ import annotations
 
 from math import ceil, inf, prod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.isa import host_registers
-from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.normalization.parameters import PARAMETERS, PIECE, PIECE_ROWS
-from dmlpy.devices.cpu.normalization.parameters import Layout as EntryLayout
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.jit import Function, Kernel, make_struct
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
 from dmlpy.devices.numpy.normalization.common import TENSORS, Array, NormalizationLaunch, NormalizationPlan, axes_of
@@ -30,8 +27,35 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Launch, Pointers
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
+
+EntryLayout = Literal["planes", "rows"]
+"""How entries lie: `planes` of one group each, [outer, groups, inner] with the inner ones side by side, or `rows`, [outer, groups], with
+the groups side by side."""
+
+PIECE = 1 << 12
+"""Entries of a plane whose sums are kept apart, at most: each lane of a vector then adds up no more than a few hundred."""
+PIECE_ROWS = 512
+"""Rows whose sums are kept apart."""
+BLOCK_ROWS = 64
+"""Rows that are summed before the next vectors of groups: their lines are then still in a cache."""
+
+_TENSORS = ("x", "dy", "add", "output")
+_INTEGERS = (
+    *("ticket", "done", "items", "outer", "groups", "inner", "pieces"),
+    *(f"{name}{part}" for name in _TENSORS for part in ("", "_outer", "_group")),
+    *("centre", "factor", "offset", "slope", "sums", "sum_size", "scratch", "scratch_size"),
+)
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("low", np.float32)])
+"""What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
+
+The first two are the state of `thread_pool_kernels`; an item is one of `items` parts of the pieces. There are `pieces` of each plane, or of
+all rows. Coefficients are floats, one for each group. A piece's sums are vectors, for rows one after the other for all groups; each of the
+sums has `sum_size` bytes. Results below `low` become it.
+"""
+
+
 SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:sums_of", 5)
-"""The sums over groups: how entries lie, whether of a gradient, whether of FLOAT16, and the registers."""
+"""The sums over groups: how entries lie, whether of a gradient, whether of FLOAT16, and the instruction set."""
 RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:results_of", 5)
 """y or dx. The choices are those of `SUMS`."""
 
@@ -51,7 +75,7 @@ def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
     kinds = tuple(axis.reduced for axis in axes)
     if kinds in {(True,), (False, True), (True, False, True)}:
         return "planes"
-    return "rows" if kinds == (True, False) and axes[-1].size >= host_registers().lanes // 2 else None
+    return "rows" if kinds == (True, False) and axes[-1].size >= host_isa().lanes // 2 else None
 
 
 class _CompiledPlan(NormalizationPlan):
@@ -84,7 +108,7 @@ class _CompiledPlan(NormalizationPlan):
     @property
     def kernels(self) -> tuple[Function | None, Function | None]:
         """The functions of the sums and of the results, as far as they are needed."""
-        choices = self.layout, self.is_gradient, self._geometry.operands[self._roles[0]].data_type is DataType.FLOAT16, host_registers()
+        choices = self.layout, self.is_gradient, self._geometry.operands[self._roles[0]].data_type is DataType.FLOAT16, host_isa()
         results = {"y", "dx"} & set(self._roles)
         return SUMS(*choices) if self._sums() else None, RESULTS(*choices) if results else None
 
@@ -93,12 +117,12 @@ class _CompiledPlan(NormalizationPlan):
 
     def _partial_sums(self) -> tuple[Sequence[int], np.dtype[Any]]:
         outer, groups, _, pieces = self.extents
-        lanes, sums = host_registers().lanes, 3 if self.is_gradient else 2
+        lanes, sums = host_isa().lanes, 3 if self.is_gradient else 2
         own = (pieces, ceil(groups / lanes) * lanes) if self.layout == "rows" else (outer * groups * pieces, lanes)
         return (sums, *own), COMPUTE
 
     def _thread_scratch(self) -> Iterable[tuple[str, Sequence[int], np.dtype[Any]]]:
-        yield "vector", (host_registers().lanes,), COMPUTE
+        yield "vector", (host_isa().lanes,), COMPUTE
 
     def _describe_blocks(self) -> str:
         outer, groups, inner, pieces = self.extents
@@ -148,10 +172,10 @@ class _CompiledLaunch(NormalizationLaunch):
         first = tuple(slice(0, 1) if axis.reduced else slice(None) for axis in self.blocking.axes)
         self.groups = Block(first, first, 0, self.blocking.statistics)
         self._extents, self._is_rows, self._threads = plan.extents, plan.layout == "rows", plan._threads
-        self._zeros = np.zeros(plan.extents[1] + host_registers().lanes, COMPUTE)
+        self._zeros = np.zeros(plan.extents[1] + host_isa().lanes, COMPUTE)
         parameters = self._parameters_of(plan)
         self._sum, self._compute = (
-            None if kernel is None else Call(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
+            None if kernel is None else TaskLaunch(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
         )
 
     def add_all_up(self) -> None:
@@ -195,7 +219,7 @@ class _CompiledLaunch(NormalizationLaunch):
                 values |= {name: tensor.ctypes.data, f"{name}_outer": steps[0], f"{name}_group": steps[1]}
         if "x" not in self.tensors and "dy" in self.tensors:  # the sums of dy alone; those with x are not read
             values |= {f"x{part}": values[f"dy{part}"] for part in ("", "_outer", "_group")}
-        return record_of(PARAMETERS, values)
+        return make_struct(PARAMETERS, values)
 
 
 class _Forward(forward.Forward):

@@ -16,8 +16,7 @@ from dmlpy.operators.normalization.mean_variance import (
 )
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.normalization.parameters import Layout
-    from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan
+    from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan, CompiledGradientPlan, EntryLayout
     from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
@@ -67,7 +66,7 @@ def mean_variance_plan(
     return CompiledMeanVariancePlan(groups, centres, scales, desc.epsilon, desc.fused_activation)
 
 
-def _layout(geometry: NormalizationGeometry) -> tuple[Layout | None, str]:
+def _layout(geometry: NormalizationGeometry) -> tuple[EntryLayout | None, str]:
     """How the entries lie; None with the reason why kernels do not read them."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.normalization.plan import entry_layout

@@ -8,31 +8,37 @@ import numpy as np
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.convolution.gather_kernels import part_filler
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of, spread_writer
-from dmlpy.devices.cpu.pooling.pooling_parameters import PARAMETERS
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import float_at, integer_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
+from dmlpy.devices.cpu.pooling.plan import PARAMETERS
+from dmlpy.devices.cpu.simd import float_at, integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registers) -> Share:
-    """A thread's share of a pooling, to be compiled.
+def pooling_of(kind: Literal["max", "average"], halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a pooling, to be compiled.
 
     Args:
         kind: what is made of a window's elements.
         halves: whether input and output are of FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, fill, lanes = vectors_of(registers), part_filler(halves, registers), registers.lanes
-    elements = elements_of(halves, registers)
-    read, one, set_one, element_size, write = elements.read, elements.one, elements.set_one, elements.size, spread_writer(halves, registers)
-    load, store, all_of, multiply, divide = vectors.load, vectors.store, vectors.all_of, vectors.multiply, vectors.divide
+    simd, fill, lanes = simd_of(isa), part_filler(halves, isa), isa.lanes
+    load_store = load_store_of(halves, isa)
+    read, one, set_one, element_size, write = (
+        load_store.load,
+        load_store.load_one,
+        load_store.store_one,
+        load_store.size,
+        spread_writer(halves, isa),
+    )
+    load, store, all_of, multiply, divide = simd.load, simd.store, simd.all_of, simd.multiply, simd.divide
     averages = kind == "average"
     neutral = np.float32(0.0 if averages else -np.inf)
-    joined = vectors.add if averages else _larger(registers)
+    joined = simd.add if averages else _larger(isa)
 
     @jit
     def joined_scalars(a: Any, b: Any) -> Any:
@@ -73,12 +79,12 @@ def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registe
             single = joined_scalars(single, float_at(scratch + lane * FLOAT_BYTES))
         return single
 
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
 
-    def pool(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def pool(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         scratch, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        item = first_item(state, p.items, thread, threads, board, met)
+        item = first_tile(state, p.items, thread, threads, sync, epoch)
         while item < p.items:
             for number in range(p.planes * item // p.items, p.planes * (item + 1) // p.items):
                 plane, tile = number // p.tiles, number % p.tiles
@@ -98,14 +104,14 @@ def pooling_of(kind: Literal["max", "average"], halves: bool, registers: Registe
                                 value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
                             set_one(output + y * p.output_row + x * p.output_element, value)
             finished += 1
-            item = next_item(state, item, p.items, threads, met)
-        wait_for_all(state, finished, p.items, thread, threads)
+            item = next_tile(state, item, p.items, threads, epoch)
+        wait_for_all_tiles(state, finished, p.items, thread, threads)
 
     return pool
 
 
-def _larger(registers: Registers) -> Any:
-    kind = vectors_of(registers).kind
+def _larger(isa: Isa) -> Any:
+    kind = simd_of(isa).kind
 
     @intrinsic
     def larger(context: Any, x: Any, y: Any) -> Any:

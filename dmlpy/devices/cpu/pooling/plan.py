@@ -1,4 +1,4 @@
-"""The plan of a compiled max or average pooling."""
+"""The plans of compiled max and average poolings, and the parameters of their kernel."""
 
 from __future__ import annotations
 
@@ -9,25 +9,53 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.convolution.layout import PartLayout
-from dmlpy.devices.cpu.convolution.steps import steps_of
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.pooling.pooling_counts import window_counts
-from dmlpy.devices.cpu.pooling.pooling_parameters import PARAMETERS
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.convolution.depthwise import DEPTHWISE_PARAMETERS, Planes, Strips
+from dmlpy.devices.cpu.convolution.layout import PartLayout, steps_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.pooling.average import AveragingDesc
+from dmlpy.reference.windows import windows
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
+
+_INTEGERS = (
+    *("ticket", "done", "items", "planes", "tiles", "image_planes", "channels", "depth", "height", "width", "out_height", "out_width"),
+    *("stride_y", "stride_x", "pad_y", "pad_x", "dilation_z", "depth_taps", "window_y", "window_x", "taps"),
+    *("rows", "phase_rows", "pitch", "plane", "along"),
+    *("input", "input_image", "input_channel", "input_slice", "input_row", "input_element", "offsets"),
+    *("output", "output_image", "output_channel", "output_row", "output_element"),
+    *("row_counts", "column_counts", "scratch", "scratch_size"),
+)
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("padding", np.float32)])
+"""What a pooling reads: numbers, addresses, and distances in bytes (`rows`, `phase_rows` and `pitch` in rows and elements).
+
+The first two are the state of `thread_pool_kernels`. An item is a share of `planes` tiles, each of `rows` rows of positions in a channel of
+an image; an image has `image_planes` channels, and a copied part is of one slice of one of them: `channels`, `depth` and `depth_taps` are
+1. `along` asks for vectors along the rows of each window instead, whose elements then lie side by side. A window has `taps` taps; their
+`offsets` are int64. `row_counts` and `column_counts` are what a sum is divided by, float32 for each row and column of positions, the latter
+a whole number of vectors.
+"""
+
+
+def window_counts(desc: Any, isa: Isa) -> tuple[Array, Array]:
+    """How many elements of each row and each column of windows count, float32; ones fill the last vector of columns."""
+    rows, columns = windows(desc, desc.input_tensor.sizes[2:], desc.window_size[-2:], desc.output_tensor.sizes[2:])
+    row_counts, column_counts = ((along.padded if desc.include_padding else along.inside).sum(axis=0) for along in (rows, columns))
+    padded = np.ones(ceil(len(column_counts) / isa.lanes) * isa.lanes, np.float32)
+    padded[: len(column_counts)] = column_counts
+    return row_counts.astype(np.float32), padded
+
+
 POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:pooling_of", 5)
-"""The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the registers."""
+"""The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the instruction set."""
 
 _ALIGNMENT = 64
 _PART = 1 << 17
@@ -47,7 +75,7 @@ class PoolingPlan(PlanWithoutConstants):
 
     def __init__(self, desc: ForwardPoolingDesc) -> None:
         assert desc.output_tensor is not None  # guaranteed by the check
-        self._tensors, self._registers = desc.tensors(), host_registers()
+        self._tensors, self._isa = desc.tensors(), host_isa()
         self._halves = desc.input_tensor.data_type is DataType.FLOAT16
         self._averages = isinstance(desc, AveragingDesc)
         (batch, channels, height, width), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
@@ -57,7 +85,7 @@ class PoolingPlan(PlanWithoutConstants):
         self._starts = desc.start_padding[-2:]
         self._window, self._strides = window, strides
         # Windows without neighbours, such as one that covers the whole image, have vectors of their own elements.
-        few = out[1] < self._registers.lanes // 2 and window[1] >= strides[1] * 2
+        few = out[1] < self._isa.lanes // 2 and window[1] >= strides[1] * 2
         self._along = (
             few and tuple(dilations[-2:]) == (1, 1) and steps_of(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
         )
@@ -68,18 +96,18 @@ class PoolingPlan(PlanWithoutConstants):
         taps = self._planes * prod(out) * prod(window)
         self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, self._planes * self._tiles))
         self._items = min(self._planes * self._tiles, _ITEMS * self._threads)
-        lanes = self._registers.lanes * FLOAT_BYTES
+        lanes = self._isa.lanes * FLOAT_BYTES
         self._scratch_size = lanes if self._along else -(-(self._part.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._threads * self._scratch_size
         self._offsets = self._part.offsets()
-        counts: tuple[Array, Array] = window_counts(desc, self._registers) if self._averages else (np.ones(1), np.ones(1))
+        counts: tuple[Array, Array] = window_counts(desc, self._isa) if self._averages else (np.ones(1), np.ones(1))
         self._row_counts, self._column_counts = counts
 
     def load(self) -> None:
         self._kernel()
 
     def _kernel(self) -> Function:
-        return POOLING("average" if self._averages else "max", self._halves, self._registers)
+        return POOLING("average" if self._averages else "max", self._halves, self._isa)
 
     def is_dense(self, most: int) -> bool:
         """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
@@ -93,7 +121,7 @@ class PoolingPlan(PlanWithoutConstants):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         parameters = self._parameters(tensors, temporary)
-        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
         (height, width), (window_y, window_x), part = self._spatial, self._window, self._part
@@ -142,4 +170,52 @@ class PoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
         }
-        return record_of(PARAMETERS, values)
+        return make_struct(PARAMETERS, values)
+
+
+_WORK_OF_A_THREAD = 1 << 20
+"""Taps of all positions that are worth waking another thread for."""
+
+
+class StripPoolingPlan(PlanWithoutConstants):
+    """A pooling of FLOAT32 or FLOAT16 over two dimensions whose windows go down the planes in strips.
+
+    Args:
+        desc: a checked desc of four dimensions, without indices.
+        planes: its planes, whose windows are strips.
+    """
+
+    temporary_size = 0
+
+    def __init__(self, desc: ForwardPoolingDesc, planes: Planes) -> None:
+        isa = host_isa()
+        self._threads = max(1, min(available_threads(), planes.taps // _WORK_OF_A_THREAD))
+        self._averages = isinstance(desc, AveragingDesc)
+        self._strips = Strips("average" if self._averages else "max", planes, desc.tensors(), self._threads, isa)
+        self._counts = window_counts(desc, isa) if self._averages else ()
+
+    @classmethod
+    def of(cls, desc: ForwardPoolingDesc) -> StripPoolingPlan | None:
+        """The plan; None where windows are no strips, or there is one: vectors run along its rows then (see `PoolingPlan`)."""
+        assert desc.output_tensor is not None  # guaranteed by the check
+        (images, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
+        sizes = spatial, out, desc.window_size, desc.strides, desc.start_padding
+        planes = Planes(images, channels, *((own[-2], own[-1]) for own in sizes))
+        isa, dilations = host_isa(), getattr(desc, "dilations", (1, 1))
+        undilated = all(taps == 1 or dilation == 1 for taps, dilation in zip(planes.window, dilations[-2:], strict=True))
+        fits = undilated and planes.out != (1, 1) and planes.are_strips(desc.tensors(), isa.lanes, isa)
+        return cls(desc, planes) if fits else None
+
+    def load(self) -> None:
+        self._strips.kernel()
+
+    def describe(self) -> str:
+        threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
+        return f"compiled by Numba, float32 arithmetic on {threads}; {self._strips.items} item(s)\n{self._strips.describe()}"
+
+    def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
+        values: dict[str, Any] = self._strips.values(tensors)
+        if self._averages:
+            values |= {name: counts.ctypes.data for name, counts in zip(("row_counts", "column_counts"), self._counts, strict=True)}
+        parameters = make_struct(DEPTHWISE_PARAMETERS, values)
+        return TaskLaunch(self._strips.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))

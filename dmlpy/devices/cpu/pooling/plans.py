@@ -10,8 +10,7 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.pooling.plan import PoolingPlan
-    from dmlpy.devices.cpu.pooling.strip_pooling_plan import StripPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import PoolingPlan, StripPoolingPlan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 _SPARSEST = 16
@@ -22,8 +21,7 @@ _SPARSEST = 16
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | StripPoolingPlan | str:
     """The plan for a checked desc, or why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
-    from dmlpy.devices.cpu.pooling.plan import PoolingPlan
-    from dmlpy.devices.cpu.pooling.strip_pooling_plan import StripPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import PoolingPlan, StripPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
     types = {tensor.data_type for tensor in desc.tensors().values()}

@@ -1,7 +1,7 @@
-"""The activations of compiled walks: their names, and the constants that a walk reads.
+"""The activations of compiled time loops: their names, and the constants that a time loop reads.
 
-The usual ones have a name of their own, by which a walk is compiled. All others share the name `other`: one function finds out by a number
-which activation it is, so that a walk is not compiled again for each of them.
+The usual ones have a name of their own, by which a time loop is compiled. All others share the name `other`: one function finds out by a
+number which activation it is, so that a time loop is not compiled again for each of them.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _OTHERS: dict[type[ActivationDesc], tuple[int, tuple[str, ...]]] = {
 
 OF_A_ROLE = 3
 CONSTANTS = 3 * OF_A_ROLE
-"""Floats in the constants of a walk's activations."""
+"""Floats in the constants of a time loop's activations."""
 
 
 def names_of(activations: tuple[ActivationDesc, ...]) -> tuple[str, ...]:
-    """The names by which walks are compiled with these activations."""
+    """The names by which time loops are compiled with these activations."""
     return tuple(COMPILED.get(type(activation), "other") for activation in activations)
 
 
 def constants_of(activations: tuple[ActivationDesc, ...]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The constants of a walk's activations, which are its parameter `functions`: for each role a number, and two of its own."""
+    """The constants of a time loop's activations, which are its parameter `functions`: for each role a number, and two of its own."""
     found = np.zeros((CONSTANTS // OF_A_ROLE, OF_A_ROLE), np.float32)
     for role, activation in enumerate(activations):
         number, names = _OTHERS.get(type(activation), (0, ()))

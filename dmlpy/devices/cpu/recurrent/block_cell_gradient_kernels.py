@@ -6,32 +6,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.product_kernels import row_products
 from dmlpy.devices.cpu.recurrent.block_cell_parameters import BLOCK_TERMS, GRADIENT_PARAMETERS
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
-from dmlpy.devices.cpu.small_products import row_products
+from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _MOST_IN_PLACE = 4
 """Samples for which weights are not copied: for more of them they are read from the first-level cache."""
 
 
-def gradient_of(halves: bool, registers: Registers) -> Share:
-    """A thread's share of the gradient, to be compiled.
+def gradient_of(halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of the gradient, to be compiled.
 
     Args:
         halves: whether the tensors are FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, elements, floats = vectors_of(registers), elements_of(halves, registers), elements_of(False, registers)
-    load, store, all_of, lanes = vectors.load, vectors.store, vectors.all_of, registers.lanes
-    add, subtract, multiply, multiply_add = vectors.add, vectors.subtract, vectors.multiply, vectors.multiply_add
-    read, write, element, put = elements.read, elements.write, elements.size, floats.write
-    products, block_row, one = row_products(registers), BLOCK_TERMS * FLOAT_BYTES, np.float32(1.0)
+    simd, load_store, floats = simd_of(isa), load_store_of(halves, isa), load_store_of(False, isa)
+    load, store, all_of, lanes = simd.load, simd.store, simd.all_of, isa.lanes
+    add, subtract, multiply, multiply_add = simd.add, simd.subtract, simd.multiply, simd.multiply_add
+    read, write, element, put = load_store.load, load_store.store, load_store.size, floats.store
+    products, block_row, one = row_products(isa), BLOCK_TERMS * FLOAT_BYTES, np.float32(1.0)
 
     @jit
     def begin(p: Any, row: Any) -> None:
@@ -60,7 +60,7 @@ def gradient_of(halves: bool, registers: Registers) -> Share:
                 store(target + row * block_row + term * FLOAT_BYTES, read(source + row * source_row + term * element, terms - term))
 
     @jit
-    def keep(p: Any, row: Any, of_state: Any, entry: Any, left: Any, total: Any) -> None:
+    def pass_on(p: Any, row: Any, of_state: Any, entry: Any, left: Any, total: Any) -> None:
         """Keeps some entries of d_x2, or of d_h_prevr, from which d_r_bar follows."""
         of_state_at = (p.inputs + lanes - 1) // lanes * lanes
         store(p.from_candidate + row * p.from_candidate_row + (entry + of_state * of_state_at) * FLOAT_BYTES, total)
@@ -79,9 +79,9 @@ def gradient_of(halves: bool, registers: Registers) -> Share:
         if of_state == 0:
             write(p.d_x + row * p.d_x_row + place, add(total, of_candidate), left)
         else:
-            kept = multiply(read(p.d_h + row * p.d_h_row + place, left), read(p.u + row * p.u_row + place, left))
-            kept = multiply_add(of_candidate, read(p.r + row * p.r_row + place, left), kept)
-            write(p.d_h_prev + row * p.d_h_prev_row + place, add(total, kept), left)
+            passed = multiply(read(p.d_h + row * p.d_h_row + place, left), read(p.u + row * p.u_row + place, left))
+            passed = multiply_add(of_candidate, read(p.r + row * p.r_row + place, left), passed)
+            write(p.d_h_prev + row * p.d_h_prev_row + place, add(total, passed), left)
 
     @jit
     def block_of(p: Any, gates: Any, of_state: Any, entry: Any, left: Any, first: Any, last: Any, scratch: Any) -> None:
@@ -109,16 +109,16 @@ def gradient_of(halves: bool, registers: Registers) -> Share:
                 elif gates != 0:
                     finish(p, row, of_state, entry, left, total)
                 else:
-                    keep(p, row, of_state, entry, left, total)
+                    pass_on(p, row, of_state, entry, left, total)
 
-    parameters_at = record_at(GRADIENT_PARAMETERS)
+    parameters_at = struct_view(GRADIENT_PARAMETERS)
 
-    def gradient(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def gradient(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished = parameters_at(parameters), 0
         scratch = p.scratch + thread * p.scratch_size
-        item = first_item(parameters, p.items, thread, threads, board, met)
-        while item < p.items:
-            first, last = p.batch * item // p.items, p.batch * (item + 1) // p.items
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            first, last = p.batch * tile // p.tiles, p.batch * (tile + 1) // p.tiles
             for row in range(first, last):
                 begin(p, row)
             wanted = p.d_x | p.d_h_prev | p.d_r_bar_u_bar
@@ -130,7 +130,7 @@ def gradient_of(halves: bool, registers: Registers) -> Share:
                     for entry in range(0, entries, lanes):
                         block_of(p, gates, of_state, entry, entries - entry, first, last, scratch)
             finished += 1
-            item = next_item(parameters, item, p.items, threads, met)
-        wait_for_all(parameters, finished, p.items, thread, threads)
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
     return gradient

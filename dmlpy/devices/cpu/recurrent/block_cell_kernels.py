@@ -6,33 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of, row_copy
-from dmlpy.devices.cpu.matrix.packing_kernels import panel_copy
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of, row_copy
+from dmlpy.devices.cpu.matrix.kernels import panel_copy
 from dmlpy.devices.cpu.recurrent.block_cell_parameters import STEP_PARAMETERS
 from dmlpy.devices.cpu.recurrent.functions import activation
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import jit, record_at, vectors_of
+from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def step_of(width: int, halves: bool, registers: Registers) -> Share:
-    """A thread's share of a step, to be compiled.
+def build_step(width: int, halves: bool, isa: Isa) -> TaskBody:
+    """A thread's part of a step, to be compiled.
 
     Args:
         width: the vectors of a panel of weights.
         halves: whether the tensors are FLOAT16.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, elements, floats = vectors_of(registers), elements_of(halves, registers), elements_of(False, registers)
-    load, store, all_of, lanes, size = vectors.load, vectors.store, vectors.all_of, registers.lanes, vectors.size
-    multiply, multiply_add, subtract, scaled = vectors.product_in_place(width), vectors.multiply_add, vectors.subtract, vectors.multiply
-    read, write, element, put = elements.read, elements.write, elements.size, floats.write
-    sigmoid, tanh = activation("sigmoid", 0, registers), activation("tanh", 0, registers)
-    copy, copy_panel = row_copy(halves, registers), panel_copy(width, halves, registers)
-    most, panel_columns, row_size = registers.columns(width), width * lanes, width * size
+    simd, load_store, floats = simd_of(isa), load_store_of(halves, isa), load_store_of(False, isa)
+    load, store, all_of, lanes, size = simd.load, simd.store, simd.all_of, isa.lanes, simd.size
+    multiply, multiply_add, subtract, scaled = simd.product_in_place(width), simd.multiply_add, simd.subtract, simd.multiply
+    read, write, element, put = load_store.load, load_store.store, load_store.size, floats.store
+    sigmoid, tanh = activation("sigmoid", 0, isa), activation("tanh", 0, isa)
+    copy, copy_panel = row_copy(halves, isa), panel_copy(width, halves, isa)
+    most, panel_columns, row_size = isa.columns(width), width * lanes, width * size
 
     @jit
     def panel_of(p: Any, weights: Any, weights_row: Any, bias: Any, columns: Any, several: Any, scratch: Any) -> Any:
@@ -48,7 +48,7 @@ def step_of(width: int, halves: bool, registers: Registers) -> Share:
         return panel, row_size
 
     @jit
-    def keep(p: Any, gate: Any, sample: Any, unit: Any, total: Any, left: Any) -> None:
+    def save(p: Any, gate: Any, sample: Any, unit: Any, total: Any, left: Any) -> None:
         """Writes r or u of some units."""
         value = sigmoid(p, total)
         store(p.gates + sample * p.gates_row + gate * (p.gates_row // 2) + unit * FLOAT_BYTES, value)
@@ -76,18 +76,18 @@ def step_of(width: int, halves: bool, registers: Registers) -> Share:
             h = multiply_add(u, read(p.h_prev + sample * p.h_prev_row + unit * element, left), taken)
             write(p.h + sample * p.h_row + unit * element, h, left)
 
-    parameters_at = record_at(STEP_PARAMETERS)
+    parameters_at = struct_view(STEP_PARAMETERS)
 
-    def step(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def step(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished = parameters_at(parameters), 0
         scratch = p.scratch + thread * p.scratch_size
         sums, terms = scratch + row_size, p.inputs + p.units
         joined_h = p.joined + p.inputs * FLOAT_BYTES
         groups = (p.batch + most - 1) // most
-        item = first_item(parameters, p.items, thread, threads, board, met)
-        while item < p.items:
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
             # Parts begin at whole groups, so each sample is summed alike on however many threads.
-            first_group, last_group = groups * item // p.items, groups * (item + 1) // p.items
+            first_group, last_group = groups * tile // p.tiles, groups * (tile + 1) // p.tiles
             first, last = p.batch * first_group // groups, p.batch * last_group // groups
             for row in range(first, last):
                 copy(p.x + row * p.x_row, p.joined + row * p.joined_row, p.inputs)
@@ -114,9 +114,9 @@ def step_of(width: int, halves: bool, registers: Registers) -> Share:
                                 if gate == 2:
                                     finish(p, sample, column + entry, total, left)
                                 else:
-                                    keep(p, gate, sample, column + entry, total, left)
+                                    save(p, gate, sample, column + entry, total, left)
             finished += 1
-            item = next_item(parameters, item, p.items, threads, met)
-        wait_for_all(parameters, finished, p.items, thread, threads)
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
     return step

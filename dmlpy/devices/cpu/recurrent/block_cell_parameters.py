@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-STATE = ("ticket", "done", "items", "batch", "inputs", "units")
+STATE = ("ticket", "done", "tiles", "batch", "inputs", "units")
 STEP_TENSORS = ("x", "h_prev", "w_ru", "w_c", "b_ru", "b_c", "r", "u", "c", "h")
 
 STEP_PARAMETERS = np.dtype(
@@ -19,9 +19,9 @@ STEP_PARAMETERS = np.dtype(
 )
 """What a step reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes from row to row.
 
-The first two are the state of `sharing`; an item is one of `items` parts of the samples. `wanted` has a bit for each of r, u and c, in
-this order, that is computed. `joined` is [batch, inputs + units] for [x, h_prev], `gates` [batch, 2, units
-rounded up to whole panels]. Each thread has `scratch_size` bytes for a panel's biases, some rows' sums, and the panel.
+The first two are the state of `thread_pool_kernels`; a tile is one of `tiles` parts of the samples. `wanted` has a bit for each of r, u and
+c, in this order, that is computed. `joined` is [batch, inputs + units] for [x, h_prev], `gates` [batch, 2, units rounded up to whole
+panels]. Each thread has `scratch_size` bytes for a panel's biases, some rows' sums, and the panel.
 """
 
 GRADIENT_TENSORS = ("x", "h_prev", "w_ru", "w_c", "b_ru", "b_c", "r", "u", "c", "d_h", "d_x", "d_h_prev", "d_c_bar", "d_r_bar_u_bar")

@@ -1,4 +1,4 @@
-"""The packed constants of a recurrent layer for compiled walks: matrices, biases and peepholes in blocks of units."""
+"""The packed constants of a recurrent layer for compiled time loops: matrices, biases and peepholes in blocks of units."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.recurrent.packing import PackedMatrix, bound_packing, is_packable
+from dmlpy.devices.cpu.recurrent.packing import PackedMatrix, bind_packing, is_packable
 from dmlpy.devices.cpu.recurrent.schedule import Copy, copy
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Registers
-    from dmlpy.devices.cpu.phased import Call, Part
+    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.launches import HostCall, Task
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -27,19 +27,19 @@ class Constants:
     itself, for its factors are its own.
 
     Attributes:
-        together: for each matrix of several gates, how many gates a part has.
+        fused: for each matrix of several gates, how many gates a part has.
 
     Args:
         desc: a checked desc.
-        registers: those whose lanes the blocks have.
+        isa: that whose lanes the blocks have.
     """
 
-    def __init__(self, desc: RecurrentDesc, registers: Registers) -> None:
-        self._sizes, self._cell, self._registers = desc.geometry, desc.cell, registers
+    def __init__(self, desc: RecurrentDesc, isa: Isa) -> None:
+        self._sizes, self._cell, self._isa = desc.geometry, desc.cell, isa
         dropped = {"weights": "input_dropout_tensor", "recurrence": "state_dropout_tensor"}
         self._forms = self._units_terms_and_gates()
-        self.together = {
-            name: 1 if tensor in desc.tensors() else registers.together(self._forms[name][2], self._sizes.batch_size)
+        self.fused_gates = {
+            name: 1 if tensor in desc.tensors() else isa.fused_gates(self._forms[name][2], self._sizes.batch_size)
             for name, tensor in dropped.items()
         }
 
@@ -47,12 +47,12 @@ class Constants:
         """Name, sizes and type of each array."""
         found: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
         for name, (units, terms, gates) in self._forms.items():
-            blocks, together = -(-units // self._registers.lanes), self.together.get(name, gates)
-            sizes = (self._sizes.num_directions, blocks, gates // together, terms, together, self._registers.lanes)
+            blocks, fused = -(-units // self._isa.lanes), self.fused_gates.get(name, gates)
+            sizes = (self._sizes.num_directions, blocks, gates // fused, terms, fused, self._isa.lanes)
             found.append((name, sizes, np.dtype(np.float32)))
         return found
 
-    def bound(self, arrays: Arrays, packed: Arrays) -> tuple[Call, list[Part]]:
+    def bound(self, arrays: Arrays, packed: Arrays) -> tuple[HostCall, list[Task]]:
         """Binds what packs the tensors of `arrays`: what NumPy copies, and a compiled part, if there is one, in any order."""
         matrices, copies, sums = self._packing(arrays, packed)
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
@@ -63,7 +63,7 @@ class Constants:
                 for target, first, second in sums:
                     np.add(first, second, target, casting="unsafe", dtype=np.float32)
 
-        return pack, [bound_packing(matrices, self._registers)] if matrices else []
+        return pack, [bind_packing(matrices, self._isa)] if matrices else []
 
     def _units_terms_and_gates(self) -> dict[str, tuple[int, int, int]]:
         sizes, cell = self._sizes, self._cell
@@ -105,15 +105,15 @@ class Constants:
             given["projection"] = arrays["projection_tensor"][0][:, None]
         compiled = [name for name, source in given.items() if is_packable(source)]
         for name, (units, _, _) in self._forms.items():
-            if name not in compiled and (units % self._registers.lanes or "bias" in name):
+            if name not in compiled and (units % self._isa.lanes or "bias" in name):
                 copies.append((packed[name], 0.0))
         for name, source in given.items():
             if name not in compiled:
                 put(name, source)
             else:
-                together = self.together.get(name, source.shape[1])
-                for d, part in np.ndindex(sizes.num_directions, source.shape[1] // together):
-                    of_part = source[d, part * together : (part + 1) * together]
+                fused = self.fused_gates.get(name, source.shape[1])
+                for d, part in np.ndindex(sizes.num_directions, source.shape[1] // fused):
+                    of_part = source[d, part * fused : (part + 1) * fused]
                     matrices.append(PackedMatrix(of_part, packed[name][d, :, part]))
         if "bias_tensor" in arrays:
             bias = arrays["bias_tensor"][0, 0].reshape(sizes.num_directions, 2, sizes.gates, sizes.hidden_size, 1)
@@ -131,8 +131,8 @@ class Constants:
         found: list[tuple[Array, ...]] = []
         for part in range(packed[name].shape[2]):
             target = packed[name][:, :, part].transpose(0, 3, 1, 4, 2)[:, gates]  # [D, together, blocks, lanes, terms]
-            _, together, _, lanes, _ = target.shape
-            of_part = [source[:, part * together : (part + 1) * together] for source in sources]
+            _, fused, _, lanes, _ = target.shape
+            of_part = [source[:, part * fused : (part + 1) * fused] for source in sources]
             whole, left = divmod(sources[0].shape[2], lanes)
             full = [source[:, :, : whole * lanes].reshape(*source.shape[:2], whole, lanes, source.shape[3]) for source in of_part]
             found.append((target[:, :, :whole], *full))

@@ -2,7 +2,7 @@
 
 Those of the name `other` take one lane after the other, and find out by a number which activation it is: see `activations`.
 
-What a training form keeps of a gate is its value, or its argument where the derivative follows from that only (`reserve.keeps_argument`).
+What a training form keeps of a gate is its value, or its argument where the derivative follows from that only (`reserve.saves_argument`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from numba import njit
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.lanes import function_of
 from dmlpy.devices.cpu.recurrent.activations import (
     CELU,
     ELU,
@@ -31,10 +30,11 @@ from dmlpy.devices.cpu.recurrent.activations import (
     SOFTSIGN,
     THRESHOLDED,
 )
-from dmlpy.devices.cpu.simd import float_at, jit, vectors_of
+from dmlpy.devices.cpu.simd import float_at, jit, simd_of
+from dmlpy.devices.cpu.simd_math import function_of
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 _WITH_CONSTANTS = ("hard_sigmoid", "other")
 """Names of functions that are compiled for each role, whose constants they read."""
@@ -111,10 +111,10 @@ def _other_slope(number: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 @cache
-def _other_function(registers: Registers, slope: bool) -> Any:
+def _other_function(isa: Isa, slope: bool) -> Any:
     """Another activation, or its derivative, of a vector: function(number, a, b, x). It is called, not inlined."""
-    vectors, of_float = vectors_of(registers), _other_slope if slope else _other
-    lane_of, with_lane, lanes = vectors.lane, vectors.with_lane, registers.lanes
+    simd, of_float = simd_of(isa), _other_slope if slope else _other
+    lane_of, with_lane, lanes = simd.lane, simd.with_lane, isa.lanes
 
     @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
     def function(number: Any, a: Any, b: Any, x: Any) -> Any:
@@ -125,23 +125,23 @@ def _other_function(registers: Registers, slope: bool) -> Any:
     return function
 
 
-def activation(name: str, role: int, registers: Registers) -> Any:
+def activation(name: str, role: int, isa: Isa) -> Any:
     """The activation of a name for a vector: function(p, x). NaN stays NaN.
 
     Args:
         name: one of `activations.COMPILED`, or `other`.
         role: 0 for f, 1 for g, 2 for h: whose constants it takes.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    return _activation(name, role if name in _WITH_CONSTANTS else 0, registers)
+    return _activation(name, role if name in _WITH_CONSTANTS else 0, isa)
 
 
 @cache
-def _activation(name: str, role: int, registers: Registers) -> Any:
-    vectors = vectors_of(registers)
-    all_of, multiply_add, at_most, at_least = vectors.all_of, vectors.multiply_add, vectors.at_most, vectors.at_least
+def _activation(name: str, role: int, isa: Isa) -> Any:
+    simd = simd_of(isa)
+    all_of, multiply_add, at_most, at_least = simd.all_of, simd.multiply_add, simd.at_most, simd.at_least
     first, second = (OF_A_ROLE * role + 1) * FLOAT_BYTES, (OF_A_ROLE * role + 2) * FLOAT_BYTES
-    sigmoid_of, tanh_of = (function_of(name, registers) for name in ("sigmoid", "tanh"))
+    sigmoid_of, tanh_of = (function_of(name, isa) for name in ("sigmoid", "tanh"))
 
     @jit
     def sigmoid(p: Any, x: Any) -> Any:
@@ -162,7 +162,7 @@ def _activation(name: str, role: int, registers: Registers) -> Any:
 
     if name != "other":
         return {"sigmoid": sigmoid, "tanh": tanh, "relu": relu, "hard_sigmoid": hard_sigmoid}[name]
-    return _with_constants(_other_function(registers, False), role)
+    return _with_constants(_other_function(isa, False), role)
 
 
 def _with_constants(function: Any, role: int) -> Any:
@@ -177,10 +177,10 @@ def _with_constants(function: Any, role: int) -> Any:
 
 
 @cache
-def rest_of(name: str, registers: Registers) -> Any:
+def rest_of(name: str, isa: Isa) -> Any:
     """1 less an activation's value: function(p, x, y) of its argument and its value. That of a sigmoid keeps its digits."""
-    vectors, rest_of_sigmoid = vectors_of(registers), function_of("rest_of_sigmoid", registers)
-    all_of, subtract = vectors.all_of, vectors.subtract
+    simd, rest_of_sigmoid = simd_of(isa), function_of("rest_of_sigmoid", isa)
+    all_of, subtract = simd.all_of, simd.subtract
 
     @jit
     def of_argument(p: Any, x: Any, y: Any) -> Any:
@@ -193,16 +193,16 @@ def rest_of(name: str, registers: Registers) -> Any:
     return of_argument if name == "sigmoid" else of_value
 
 
-def slope(name: str, role: int, registers: Registers) -> Any:
+def slope(name: str, role: int, isa: Isa) -> Any:
     """The derivative of an activation: function(p, x, y) of its argument and its value. Those with a name read y only, others x only."""
-    return _slope(name, role if name in _WITH_CONSTANTS else 0, registers)
+    return _slope(name, role if name in _WITH_CONSTANTS else 0, isa)
 
 
 @cache
-def _slope(name: str, role: int, registers: Registers) -> Any:
-    vectors = vectors_of(registers)
-    all_of, multiply, where_above = vectors.all_of, vectors.multiply, vectors.where_above
-    add, subtract = vectors.add, vectors.subtract
+def _slope(name: str, role: int, isa: Isa) -> Any:
+    simd = simd_of(isa)
+    all_of, multiply, where_above = simd.all_of, simd.multiply, simd.where_above
+    add, subtract = simd.add, simd.subtract
     first = (OF_A_ROLE * role + 1) * FLOAT_BYTES
 
     @jit
@@ -224,7 +224,7 @@ def _slope(name: str, role: int, registers: Registers) -> Any:
 
     if name != "other":
         return {"sigmoid": sigmoid, "tanh": tanh, "relu": relu, "hard_sigmoid": hard_sigmoid}[name]
-    function = _with_constants(_other_function(registers, True), role)
+    function = _with_constants(_other_function(isa, True), role)
 
     @jit
     def other(p: Any, x: Any, y: Any) -> Any:

@@ -13,7 +13,7 @@ Gates = tuple[int, tuple[int, ...]]
 """The first block of H columns, and the gates of these blocks."""
 
 
-class Part(NamedTuple):
+class GateRange(NamedTuple):
     """Gates that enter a product together.
 
     Attributes:
@@ -51,7 +51,7 @@ class GateColumns:
         gates = tuple(range(cell.gates))
         return cls(hidden, cell.gates, (0, gates), (0, gates))
 
-    def parts(self, gates: Gates, *, each: bool, last: bool = False) -> list[Part]:
+    def parts(self, gates: Gates, *, each: bool, last: bool = False) -> list[GateRange]:
         """The parts of some gates.
 
         Args:
@@ -63,6 +63,6 @@ class GateColumns:
         count = len(which)
         bounds = range(count + 1) if each else [0, count - 1, count] if last else [0, count]
         return [
-            Part(slice((first + begin) * hidden, (first + end) * hidden), slice(begin * hidden, end * hidden), begin)
+            GateRange(slice((first + begin) * hidden, (first + end) * hidden), slice(begin * hidden, end * hidden), begin)
             for begin, end in pairwise(bounds)
         ]

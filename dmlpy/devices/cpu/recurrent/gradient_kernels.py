@@ -1,13 +1,13 @@
-"""The phases of a walk back over time (see `devices.cpu.phases`): the steps of the gradient of an RNN, LSTM or GRU layer.
+"""The stages of a backward recurrence (see `devices.cpu.thread_pool_kernels`): the steps of the gradient of an RNN, LSTM or GRU layer.
 
 A step computes from dh the gradients of the gates' sums, and by one product of these dh of the step before. That product takes the
-gradients of all blocks of units, so a phase (see `phases`) begins with it: an item is dh of some panels of blocks and samples, by the gates
-of the step that was taken before, and then their gates' gradients of this one. With dropout dh is summed gate by gate, each time what the
-gate saw of h. Where a GRU's reset gate comes before the product, a second phase has the gradients that wait for it; with a projection it
-has all gates' gradients, which wait for dh of all entries. The gates' gradients of all steps stay, a row for each step that a sample takes,
-for the products with x and h[t-1], which are taken over many steps at once.
+gradients of all blocks of units, so a stage (see `thread_pool_kernels`) begins with it: a tile is dh of some panels of blocks and samples,
+by the gates of the step that was taken before, and then their gates' gradients of this one. With dropout dh is summed gate by gate, each
+time what the gate saw of h. Where a GRU's reset gate comes before the product, a second stage has the gradients that wait for it; with a
+projection it has all gates' gradients, which wait for dh of all entries. The gates' gradients of all steps stay, a row for each step that a
+sample takes, for the products with x and h[t-1], which are taken over many steps at once.
 
-Each phase is a function of its own, phase(parameters, thread, threads, board, number, step); `number` is that of the phase.
+Each stage is a function of its own, run_stage(parameters, thread, threads, sync, stage, step); `stage` is its number.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.product_kernels import call_product
 from dmlpy.devices.cpu.recurrent.cell_kernels import skip_of
 from dmlpy.devices.cpu.recurrent.gradient_skips import carry_on_kernel, clear_kernel, clear_operand_kernel, clear_state_kernel
 from dmlpy.devices.cpu.recurrent.gradient_units import (
@@ -28,15 +29,14 @@ from dmlpy.devices.cpu.recurrent.gradient_units import (
     projection_gradient,
     rnn_gradient,
 )
-from dmlpy.devices.cpu.recurrent.kernels import Phase, items_of, part_of
+from dmlpy.devices.cpu.recurrent.kernels import Stage, count_tiles, tile_bounds
 from dmlpy.devices.cpu.recurrent.parameters import GRADIENT_PARAMETERS
-from dmlpy.devices.cpu.simd import integer_at, jit, record_at, vectors_of
-from dmlpy.devices.cpu.small_products import call_product
-from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, claim, take, tell
+from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 _ZERO = np.float32(0.0)
 
@@ -49,12 +49,12 @@ def _rows_of(p: Any, step: Any) -> Any:
     return time, integer_at(p.bases + 8 * time + 8) - base, p.gates + (base - integer_at(p.bases + 8 * p.time)) * p.gates_row
 
 
-def _sum_kernel(registers: Registers) -> Any:
+def _sum_kernel(isa: Isa) -> Any:
     """The products of some panels of a matrix with rows: sum_up(p, panels, rows, matrix, terms, factors, sums).
 
     sums[panel][row] = matrix[panel] * factors[row], a panel's rows after those of the one before.
     """
-    size = vectors_of(registers).size
+    size = simd_of(isa).size
 
     @jit
     def sum_up(p: Any, panels: Any, rows: Any, matrix: Any, terms: Any, factors: Any, sums: Any) -> None:
@@ -70,14 +70,14 @@ def _sum_kernel(registers: Registers) -> Any:
     return sum_up
 
 
-def _dropped_sum_kernel(registers: Registers) -> Any:
+def _dropped_sum_kernel(isa: Isa) -> Any:
     """The sum of what the gates give to dh of some panels and rows, of which dropout leaves as much as each gate saw of h.
 
     It is sum_dropped(p, first_panel, last_panel, first, rows, factors, sums), where `factors` are the gradients of the first row of all. A
     gate's product lies behind the sums before it is added.
     """
-    vectors, sum_up = vectors_of(registers), _sum_kernel(registers)
-    load, store, multiply_add, all_of, size = vectors.load, vectors.store, vectors.multiply_add, vectors.all_of, vectors.size
+    simd, sum_up = simd_of(isa), _sum_kernel(isa)
+    load, store, multiply_add, all_of, size = simd.load, simd.store, simd.multiply_add, simd.all_of, simd.size
 
     @jit
     def sum_dropped(p: Any, first_panel: Any, last_panel: Any, first: Any, rows: Any, factors: Any, sums: Any) -> None:
@@ -99,36 +99,36 @@ def _dropped_sum_kernel(registers: Registers) -> Any:
     return sum_dropped
 
 
-def gradient_step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Phase:
-    """The phase of a step, or the first of two. The arguments are `steps.step_of`'s."""
+def build_gradient_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: Isa) -> Stage:
+    """The stage of a step, or the first of two. The arguments are `kernels.build_step`'s."""
     makes = {"RNN": rnn_gradient, "LSTM": lstm_gradient, "GRU": gru_candidate_gradient if resets_first else gru_gradient}
     gates = {"RNN": 1, "LSTM": 4, "GRU": 3 if resets_first else 4}[kind]
-    return _first_phase(makes[kind](functions, registers), clear_kernel(gates, registers), registers)
+    return _first_stage(makes[kind](functions, isa), clear_kernel(gates, isa), isa)
 
 
-def projection_step_of(registers: Registers) -> Phase:
-    """The first phase of a step of an LSTM with a projection: the gradient of h.
+def build_projection_step(isa: Isa) -> Stage:
+    """The first stage of a step of an LSTM with a projection: the gradient of h.
 
     Args:
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    return _first_phase(projection_gradient(registers), clear_state_kernel(registers), registers)
+    return _first_stage(projection_gradient(isa), clear_state_kernel(isa), isa)
 
 
-def _first_phase(unit: Any, clear: Any, registers: Registers) -> Phase:
-    """Makes the first phase of a step, which completes dh. After the last step it does nothing else.
+def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
+    """Makes the first stage of a step, which completes dh. After the last step it does nothing else.
 
     Args:
         unit: the kernel of what follows.
         clear: the kernel for a sample that skips the step.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    sum_up, sum_dropped, carry_on = _sum_kernel(registers), _dropped_sum_kernel(registers), carry_on_kernel(registers)
-    vectors = vectors_of(registers)
-    load, store, add, size = vectors.load, vectors.store, vectors.add, vectors.size
-    parameters_at = record_at(GRADIENT_PARAMETERS)
+    sum_up, sum_dropped, carry_on = _sum_kernel(isa), _dropped_sum_kernel(isa), carry_on_kernel(isa)
+    simd = simd_of(isa)
+    load, store, add, size = simd.load, simd.store, simd.add, simd.size
+    parameters_at = struct_view(GRADIENT_PARAMETERS)
 
-    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+    def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
         p = parameters_at(parameters)
         ended, before, factors = step == p.steps, 0, p.gates
         if step > 0:
@@ -136,17 +136,17 @@ def _first_phase(unit: Any, clear: Any, registers: Registers) -> Phase:
         time, active, gates = _rows_of(p, min(step, p.steps - 1))
         own = p.own + thread * p.own_size
         panels, width = (p.entry_blocks + p.panel - 1) // p.panel, p.panel * size
-        items = items_of(p, panels)
-        item = take(p, board, thread, threads, number, items, NOTHING)
-        while item >= 0:
-            first_panel, last_panel, first, last = part_of(p, panels, item)
+        tiles = count_tiles(p, panels)
+        tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
+        while tile >= 0:
+            first_panel, last_panel, first, last = tile_bounds(p, panels, tile)
             summed = max(0, min(last, before) - first)
             if p.state_dropout != 0:
                 sum_dropped(p, first_panel, last_panel, first, summed, factors, own)
             else:
                 matrix = p.recurrence + first_panel * p.terms * width
                 sum_up(p, last_panel - first_panel, summed, matrix, p.terms, factors + first * p.gates_row, own)
-            if claim(board, threads, number, item):
+            if commit(sync, threads, stage, tile):
                 first_block = first_panel * p.panel
                 for block in range(first_block, min(last_panel * p.panel, p.entry_blocks)):
                     sums = own + (block - first_block) // p.panel * summed * width + block % p.panel * size
@@ -163,65 +163,65 @@ def _first_phase(unit: Any, clear: Any, registers: Registers) -> Phase:
                                 carry_on(p, time, block, row)
                                 if row < active:
                                     clear(p, block, gates + row * p.gates_row)
-                tell(board, threads, number, item)
-            item = take(p, board, thread, threads, number, items, item)
+                publish(sync, threads, stage, tile)
+            tile = acquire(p, sync, thread, threads, stage, tiles, tile)
 
-    return phase
+    return run_stage
 
 
-def reset_step_of(functions: tuple[str, ...], registers: Registers) -> Phase:
-    """The second phase of a step of a GRU that resets first, through the product that waits for the reset gate."""
-    parameters_at = record_at(GRADIENT_PARAMETERS)
-    second_phase = _second_phase(gru_reset_gradient(functions, registers), clear_operand_kernel(registers), registers)
+def build_reset_step(functions: tuple[str, ...], isa: Isa) -> Stage:
+    """The second stage of a step of a GRU that resets first, through the product that waits for the reset gate."""
+    parameters_at = struct_view(GRADIENT_PARAMETERS)
+    second_stage = _second_stage(gru_reset_gradient(functions, isa), clear_operand_kernel(isa), isa)
 
-    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+    def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
         p = parameters_at(parameters)
-        second_phase(p, thread, threads, board, number, step, p.candidate, p.hidden, 2 * p.hidden * FLOAT_BYTES)
+        second_stage(p, thread, threads, sync, stage, step, p.candidate, p.hidden, 2 * p.hidden * FLOAT_BYTES)
 
-    return phase
+    return run_stage
 
 
-def projected_step_of(functions: tuple[str, ...], registers: Registers) -> Phase:
-    """The second phase of a step of an LSTM with a projection: the cell's, from the product that gives the gradient of its output."""
-    parameters_at, clear_operand, clear_gates = record_at(GRADIENT_PARAMETERS), clear_operand_kernel(registers), clear_kernel(4, registers)
+def build_projected_step(functions: tuple[str, ...], isa: Isa) -> Stage:
+    """The second stage of a step of an LSTM with a projection: the cell's, from the product that gives the gradient of its output."""
+    parameters_at, clear_operand, clear_gates = struct_view(GRADIENT_PARAMETERS), clear_operand_kernel(isa), clear_kernel(4, isa)
 
     @jit
     def clear(p: Any, block: Any, gates: Any, operand: Any) -> None:
         clear_gates(p, block, gates)
         clear_operand(p, block, gates, operand)
 
-    second_phase = _second_phase(projected_lstm_gradient(functions, registers), clear, registers)
+    second_stage = _second_stage(projected_lstm_gradient(functions, isa), clear, isa)
 
-    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any) -> None:
+    def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
         p = parameters_at(parameters)
-        second_phase(p, thread, threads, board, number, step, p.projection, p.entries, p.state_gradient)
+        second_stage(p, thread, threads, sync, stage, step, p.projection, p.entries, p.state_gradient)
 
-    return phase
+    return run_stage
 
 
-def _second_phase(unit: Any, clear: Any, registers: Registers) -> Any:
-    """Makes the second phase of a step: a product of a matrix with what lies `offset` behind each row's gates, then `unit`.
+def _second_stage(unit: Any, clear: Any, isa: Isa) -> Any:
+    """Makes the second stage of a step: a product of a matrix with what lies `offset` behind each row's gates, then `unit`.
 
     Args:
         unit: the kernel of what follows, which takes the product.
         clear: the kernel for a sample that skips the step.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    sum_up, size = _sum_kernel(registers), vectors_of(registers).size
+    sum_up, size = _sum_kernel(isa), simd_of(isa).size
 
     @jit
-    def second(p: Any, thread: Any, threads: Any, board: Any, number: Any, step: Any, matrix: Any, terms: Any, offset: Any) -> None:
+    def second(p: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any, matrix: Any, terms: Any, offset: Any) -> None:
         time, active, gates = _rows_of(p, step)
         own, of_row = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
         operand = p.operand + (gates - p.gates) // p.gates_row * of_row
         panels, width = (p.blocks + p.panel - 1) // p.panel, p.panel * size
-        items = items_of(p, panels)
-        item = take(p, board, thread, threads, number, items, NOTHING)
-        while item >= 0:
-            first_panel, last_panel, first, last = part_of(p, panels, item)
+        tiles = count_tiles(p, panels)
+        tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
+        while tile >= 0:
+            first_panel, last_panel, first, last = tile_bounds(p, panels, tile)
             rows, of_panels = max(0, min(last, active) - first), matrix + first_panel * terms * width
             sum_up(p, last_panel - first_panel, rows, of_panels, terms, gates + offset + first * p.gates_row, own)
-            if claim(board, threads, number, item):
+            if commit(sync, threads, stage, tile):
                 first_block = first_panel * p.panel
                 for block in range(first_block, min(last_panel * p.panel, p.blocks)):
                     sums = own + (block - first_block) // p.panel * rows * width + block % p.panel * size
@@ -231,7 +231,7 @@ def _second_phase(unit: Any, clear: Any, registers: Registers) -> Any:
                         else:
                             unit(p, time, block, row, gates + row * p.gates_row, operand + row * of_row, sums)
                         sums += width
-                tell(board, threads, number, item)
-            item = take(p, board, thread, threads, number, items, item)
+                publish(sync, threads, stage, tile)
+            tile = acquire(p, sync, thread, threads, stage, tiles, tile)
 
     return second

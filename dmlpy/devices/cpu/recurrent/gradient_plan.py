@@ -1,7 +1,7 @@
-"""The compiled plan of the gradients of RNN, LSTM and GRU: the walk back over a block of steps, then the products over all of them.
+"""The compiled plan of the gradients of RNN, LSTM and GRU: the backward recurrence over a block of steps, then products over all of them.
 
 The gates' gradients of a block are a matrix with a row for each step that a sample takes. x and h[t-1] are such matrices already, so
-the gradients of the weights and x take a product each. Blocks are summed in the order of the walk.
+the gradients of the weights and x take a product each. Blocks are summed in the order of the time loop.
 """
 
 from __future__ import annotations
@@ -14,42 +14,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel, make_struct
+from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task
 from dmlpy.devices.cpu.matrix.blocked import load_products, scratch_bytes
 from dmlpy.devices.cpu.matrix.parameters import VECTORS
-from dmlpy.devices.cpu.phased import PHASED, Part
-from dmlpy.devices.cpu.records import record_of
 from dmlpy.devices.cpu.recurrent.activations import constants_of, names_of
 from dmlpy.devices.cpu.recurrent.gate_columns import GateColumns
 from dmlpy.devices.cpu.recurrent.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
-from dmlpy.devices.cpu.recurrent.items import item_groups, item_size, walk_patience
-from dmlpy.devices.cpu.recurrent.packing import PACKING, PackedMatrix, bound_packing, is_packable
-from dmlpy.devices.cpu.recurrent.parameters import GRADIENT_PARAMETERS, copied, gradient_phases_of
-from dmlpy.devices.cpu.recurrent.plan import described_options, launch_of, step_threads, two_phases
+from dmlpy.devices.cpu.recurrent.packing import PACKING, PackedMatrix, bind_packing, is_packable
+from dmlpy.devices.cpu.recurrent.parameters import GRADIENT_PARAMETERS, copied, count_gradient_stages
+from dmlpy.devices.cpu.recurrent.plan import described_options, has_second_stage, make_launch, step_threads
 from dmlpy.devices.cpu.recurrent.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.recurrent.rows import ADDRESSES, CLEARING, ROWS, ActiveRows, selects
-from dmlpy.devices.cpu.shared_kernels import PRODUCT, TAKE
+from dmlpy.devices.cpu.recurrent.schedule import recurrence_steal_timeout, tile_groups, tile_size
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.phased import Call, Work
+    from dmlpy.devices.cpu.launches import HostCall, Work
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 
-GRADIENT_WALK = Kernel("dmlpy.devices.cpu.recurrent.walk:gradient_walk_of", 5, returns=True)
-"""The walk back of all cells, which calls the phases of one."""
-GRADIENT_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:gradient_step_of", 6)
-"""The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
-RESET_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:reset_step_of", 6)
-"""The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
-PROJECTION_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:projection_step_of", 6)
-"""The first phase of the step of an LSTM with a projection: the registers."""
-PROJECTED_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:projected_step_of", 6)
-"""Its second phase: its activations' names, and the registers."""
+GRADIENT_TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.time_loop_kernels:build_gradient_time_loop", 5, returns=True)
+"""The backward recurrence of all cells, which calls the stages of one."""
+GRADIENT_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:build_gradient_step", 6)
+"""The stage of a cell's step: its kind, whether it resets first, its activations' names, and the instruction set."""
+RESET_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:build_reset_step", 6)
+"""The second stage of the step of a GRU that resets first: its activations' names, and the instruction set."""
+PROJECTION_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:build_projection_step", 6)
+"""The first stage of the step of an LSTM with a projection: the instruction set."""
+PROJECTED_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:build_projected_step", 6)
+"""Its second stage: its activations' names, and the instruction set."""
 
 _ALIGNMENT = 64
 _BLOCK_ROWS = 2048
@@ -57,7 +55,7 @@ _BLOCK_ROWS = 2048
 
 
 class GradientPlan(PlanWithoutConstants):
-    """The gradient of RNN, LSTM or GRU by compiled walks.
+    """The gradient of RNN, LSTM or GRU by compiled time loops.
 
     Args:
         desc: a checked desc.
@@ -67,14 +65,14 @@ class GradientPlan(PlanWithoutConstants):
 
     def __init__(self, desc: RecurrentGradDesc) -> None:
         self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
-        sizes, self._registers = self._sizes, host_registers()
+        sizes, self._isa = self._sizes, host_isa()
         self._columns = GateColumns.of(self._cell, sizes.hidden_size)
-        self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
+        self._blocks, self._entry_blocks = (-(-units // self._isa.lanes) for units in (sizes.hidden_size, sizes.state_size))
         self._threads = step_threads(sizes, self._blocks)
         # It does not depend on the threads: a sample alone is summed in another order in panels of one block.
         self._panel = VECTORS if min(self._blocks, self._entry_blocks) > 1 else 1
         self._panels, self._entry_panels = (-(-blocks // self._panel) for blocks in (self._blocks, self._entry_blocks))
-        self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
+        self._groups = tile_groups(sizes, self._blocks, self._threads, self._isa)
         blocks = -(-sizes.seq_length * sizes.batch_size // _BLOCK_ROWS)
         self._block_steps = -(-sizes.seq_length // min(blocks, sizes.seq_length))
         self._selects = selects(self._tensors)
@@ -85,24 +83,24 @@ class GradientPlan(PlanWithoutConstants):
     def load(self) -> None:
         for direction in range(self._sizes.num_directions):
             self._addresses(direction)
-        GRADIENT_WALK()
-        PHASED()
-        PACKING(self._registers)
+        GRADIENT_TIME_LOOP()
+        FUSED_LAUNCH()
+        PACKING(self._isa)
         if self._selects:
             ROWS()
             ADDRESSES()
-            CLEARING(self._registers)
+            CLEARING(self._isa)
         for transposed in (False, True):
             load_products(transposed=transposed)
 
     def _addresses(self, direction: int) -> dict[str, int]:
-        """The compiled functions of a direction's walk, by the names of its parameters."""
-        cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
-        found = {"take": TAKE.address(), "product": PRODUCT.address(self._panel, False, registers)}
+        """The compiled functions of a direction's time loop, by the names of its parameters."""
+        cell, isa, names = self._cell, self._isa, names_of(self._desc.activations_of(direction))
+        found = {"acquire": ACQUIRE.address(), "product": PRODUCT.address(self._panel, False, isa)}
         if cell.projection:
-            return found | {"step_phase": PROJECTION_STEP.address(registers), "second_phase": PROJECTED_STEP.address(names, registers)}
-        found["step_phase"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, registers)
-        return found | ({"second_phase": RESET_STEP.address(names, registers)} if cell.resets_first else {})
+            return found | {"step_stage": PROJECTION_STEP.address(isa), "second_stage": PROJECTED_STEP.address(names, isa)}
+        found["step_stage"] = GRADIENT_STEP.address(cell.kind, cell.resets_first, names, isa)
+        return found | ({"second_stage": RESET_STEP.address(names, isa)} if cell.resets_first else {})
 
     def describe(self) -> str:
         sizes = self._sizes
@@ -112,8 +110,8 @@ class GradientPlan(PlanWithoutConstants):
         return "\n".join(
             [
                 f"Numba, float32 arithmetic; {sizes.num_directions} direction(s), one after the other; {self._threads} thread(s)",
-                f"step: blocks of {self._registers.lanes} units, {self._panel} at a time, of up to "
-                f"{self._registers.columns(self._panel)} samples in registers, {self._blocks} block(s)",
+                f"step: blocks of {self._isa.lanes} units, {self._panel} at a time, of up to "
+                f"{self._isa.columns(self._panel)} samples in registers, {self._blocks} block(s)",
                 f"{summed} {self._block_steps} of {sizes.seq_length} steps at a time",
                 *(["samples that skip steps: those that take most first, only the steps that are taken"] if self._selects else []),
                 *described_options(self._cell, sizes, self._tensors),
@@ -129,15 +127,15 @@ class GradientPlan(PlanWithoutConstants):
         work: list[Work] = []
         for direction in range(sizes.num_directions):
             work += self._direction(direction, arrays, scratch)
-        return launch_of(work, ignores=True)
+        return make_launch(work, ignores=True)
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes, lanes, blocks, cell = self._sizes, self._registers.lanes, self._blocks, self._cell
+        sizes, lanes, blocks, cell = self._sizes, self._isa.lanes, self._blocks, self._cell
         batch, hidden, entries, rows = sizes.batch_size, sizes.hidden_size, sizes.state_size, self._block_steps * sizes.batch_size
         panels, entry_panels, width = self._panels, self._entry_panels, self._panel * lanes
-        sums = max(item_size(sizes, count, self._groups) for count in (panels, entry_panels))
+        sums = max(tile_size(sizes, count, self._groups) for count in (panels, entry_panels))
         if "state_dropout_tensor" in self._tensors:
-            sums += item_size(sizes, 1, self._groups)  # a gate's product
+            sums += tile_size(sizes, 1, self._groups)  # a gate's product
         shapes: dict[str, tuple[int, ...]] = {
             "recurrence": (entry_panels, (len(self._columns.of_state[1]) - cell.resets_first) * hidden, width),
             "zeros": (width,),
@@ -174,7 +172,7 @@ class GradientPlan(PlanWithoutConstants):
         products = RowProducts(self._desc, self._columns, direction, backward, reserve, arrays, scratch, rows, self._product_threads)
         upstream = arrays.get("output_sequence_gradient_tensor")
         starts = range(0, sizes.seq_length, block)
-        walk, items = GRADIENT_WALK.address(), prod(self._groups)
+        time_loop, tiles = GRADIENT_TIME_LOOP.address(), prod(self._groups)
         work: list[Work] = [rows.update, begin]
         packing: list[Work] = [pack]
         for start in starts if backward else reversed(starts):
@@ -188,9 +186,9 @@ class GradientPlan(PlanWithoutConstants):
                     given = scratch["upstream"]
                 parameters["upstream"] = given.ctypes.data - start * given.strides[0]
                 parameters["upstream_step"], parameters["upstream_row"] = given.strides[:2]
-            phases = gradient_phases_of(stop - start, two=two_phases(self._cell))
+            stages = count_gradient_stages(stop - start, two=has_second_stage(self._cell))
             before, sums, after = products.bound(BlockRows(start, stop), first=bool(packing))
-            of_steps = Part(walk, parameters.ctypes.data, phases, items, self._threads, True, parameters)
+            of_steps = Task(time_loop, parameters.ctypes.data, stages, tiles, self._threads, True, parameters)
             work += [*before, *packing, of_steps, *sums, *after]
             packing.clear()
         return [*work, end, products.give]
@@ -211,7 +209,7 @@ class GradientPlan(PlanWithoutConstants):
         if "peephole" in scratch:
             pieces.append((scratch["peephole"], arrays["peephole_tensor"][0, 0, direction].reshape(3, hidden)))
         if all(is_packable(matrix) for _, matrix in pieces):
-            return bound_packing([PackedMatrix(matrix, target) for target, matrix in pieces], self._registers)
+            return bind_packing([PackedMatrix(matrix, target) for target, matrix in pieces], self._isa)
         copies: list[tuple[Array, Array | float]] = []
         for target, matrix in pieces:
             width = target.shape[-1]
@@ -226,9 +224,9 @@ class GradientPlan(PlanWithoutConstants):
 
         return pack
 
-    def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[Call, Call]:
-        """The gradients of the final states and the multipliers of dropout, before the walk, and those of the initial states, after it."""
-        order, lanes = rows.order if self._selects else slice(None), self._registers.lanes
+    def _states(self, direction: int, arrays: Arrays, scratch: Arrays, rows: ActiveRows) -> tuple[HostCall, HostCall]:
+        """The gradients of the final states and dropout's multipliers, before the time loop, and those of the initial states, after it."""
+        order, lanes = rows.order if self._selects else slice(None), self._isa.lanes
         names = {"carry": ("output_single", "hidden_init"), "memory_carry": ("output_cell_single", "cell_mem_init")}
         units = {"carry": self._sizes.state_size, "memory_carry": self._sizes.hidden_size}
         begins: list[tuple[Array, int, Array | None]] = []
@@ -276,17 +274,17 @@ class GradientPlan(PlanWithoutConstants):
             "couple": self._cell.couple_input_forget,
             "clip": self._cell.clip or 0.0,
             "constants": constants_of(self._desc.activations_of(direction)),
-            "kept": reserve.kept[direction].ctypes.data,
-            "kept_values": self._cell.kept,
+            "saved": reserve.saved[direction].ctypes.data,
+            "saved_values": self._cell.kept,
             "hidden_before": reserve.hidden[direction, before:].ctypes.data,
             "gates_row": scratch["gates"].strides[0],
             "state_gradient": self._columns.gates * sizes.hidden_size * FLOAT_BYTES,
             "terms": scratch["recurrence"].shape[1],
             "panel": self._panel,
-            "columns": self._registers.columns(self._panel),
+            "columns": self._isa.columns(self._panel),
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
-            "patience": walk_patience(sizes, self._groups, 0, self._registers),
+            "steal_timeout": recurrence_steal_timeout(sizes, self._groups, 0, self._isa),
             "own_size": scratch["own"].strides[0],
         }
         values |= self._addresses(direction)
@@ -304,4 +302,4 @@ class GradientPlan(PlanWithoutConstants):
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
         if rows.skips is not None:
             values["skips"] = rows.skips.ctypes.data
-        return record_of(GRADIENT_PARAMETERS, values)
+        return make_struct(GRADIENT_PARAMETERS, values)

@@ -1,7 +1,7 @@
 """The products over the steps of a block: from rows of the gates' gradients those of x, W, R, the biases and the peepholes.
 
-They are compiled, as the walk is: the threads of NumPy's BLAS look for more work for a tenth of a second after each product, on the
-processors that the next walk needs.
+They are compiled, as the time loop is: the threads of NumPy's BLAS look for more work for a tenth of a second after each product, on the
+processors that the next time loop needs.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, RowMultipliers, whole_panels
-from dmlpy.devices.cpu.recurrent.operands import Rows, Stage, copied, has_rows, in_place, matrix_of
+from dmlpy.devices.cpu.recurrent.operands import RowGather, Rows, copied, has_rows, in_place, matrix_of
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.phased import Call, Part
+    from dmlpy.devices.cpu.launches import HostCall, Task
     from dmlpy.devices.cpu.recurrent.gate_columns import GateColumns
     from dmlpy.devices.cpu.recurrent.reserve import ReserveRows
     from dmlpy.devices.cpu.recurrent.rows import ActiveRows
@@ -37,15 +37,15 @@ class BlockRows(NamedTuple):
 
 
 class BlockWork(NamedTuple):
-    """The work on a block: what may come before its walk, the parts that follow it, and what comes after those."""
+    """The work on a block: what may come before its time loop, the parts that follow it, and what comes after those."""
 
-    before: list[Call]
-    parts: list[Part]
-    after: list[Call]
+    before: list[HostCall]
+    parts: list[Task]
+    after: list[HostCall]
 
 
 def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) -> dict[str, tuple[int, ...]]:
-    """The named scratch of the products, without gradients that are not described, and the multipliers of h, which the walk reads, too.
+    """The named scratch of the products of described gradients, and the multipliers of h, which the time loop reads, too.
 
     Args:
         desc: a checked desc.
@@ -79,10 +79,10 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
     if "state_dropout_tensor" in tensors:
         shapes["state_dropout"] = (len(of_state), batch, whole_panels(entries))
     if "input" in given:
-        output, both = tensors["input_gradient_tensor"], sizes.num_directions == 2
+        output, schedule_concurrently = tensors["input_gradient_tensor"], sizes.num_directions == 2
         if not has_rows(output):
             shapes["input_gradient"] = (rows, width)
-        if both and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
+        if schedule_concurrently and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
             # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
             shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
         weights = tensors["weight_tensor"]
@@ -105,7 +105,7 @@ class RowProducts:
         desc: a checked desc.
         columns: those of the gates' gradients.
         direction: its index.
-        backward: whether the forward walk goes from the last step to the first.
+        backward: whether the forward recurrence goes from the last step to the first.
         reserve: the states around each step.
         arrays: the arrays of the tensors.
         scratch: the scratch of the plan.
@@ -144,17 +144,17 @@ class RowProducts:
             self._weights = arrays["weight_tensor"][0, direction]
 
     def bound(self, block: BlockRows, *, first: bool) -> BlockWork:
-        """The work on a block; if it is the walk's first, its sums are not added to others."""
+        """The work on a block; if it is the time loop's first, its sums are not added to others."""
         scratch, bases, batch = self._scratch, self._active.bases, self._sizes.batch_size
         rows = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
         gates, state_gradients = np.split(rows, [self._columns.gates * self._sizes.hidden_size], axis=1)
-        stages = list[Stage]()
-        products = [*self._weight_sums(block, gates, stages, first), *self._recurrence_sums(block, gates, stages, first)]
+        gathers = list[RowGather]()
+        products = [*self._weight_sums(block, gates, gathers, first), *self._recurrence_sums(block, gates, gathers, first)]
         if "projection" in self._results:
             products.append(self._sum(state_gradients, Rows(scratch["operand"]), self._results["projection"], adds=not first))
-        give_input: Stage | None = None
+        give_input: RowGather | None = None
         if "input_gradient_tensor" in self._arrays:
-            of_input, give_input = self._input_gradient(block, gates, stages)
+            of_input, give_input = self._input_gradient(block, gates, gathers)
             products += of_input
 
         def rows_of_block() -> tuple[int, int, Array | None]:
@@ -170,8 +170,8 @@ class RowProducts:
                 scratch["weights"][...] = self._arrays["weight_tensor"][0, self._direction]
             if "samples" in scratch:
                 scratch["samples"][: end - begin] = (np.arange(end - begin) if taken is None else taken) % batch
-            for stage in stages:
-                stage(taken, begin)
+            for gather in gathers:
+                gather(taken, begin)
 
         def finish() -> None:
             begin, end, taken = rows_of_block()
@@ -180,7 +180,7 @@ class RowProducts:
             if give_input is not None:
                 give_input(taken, begin)
 
-        prepares = bool(stages) or self._active.rows is not None or bool({"weights", "samples"} & scratch.keys())
+        prepares = bool(gathers) or self._active.rows is not None or bool({"weights", "samples"} & scratch.keys())
         finishes = "peephole" in self._results or give_input is not None
         return BlockWork([prepare] * prepares, [product.part for product in products], [finish] * finishes)
 
@@ -204,12 +204,12 @@ class RowProducts:
         if "projection_sum" in self._scratch:
             self._arrays["projection_gradient_tensor"][0, direction] = self._scratch["projection_sum"]
 
-    def _weight_sums(self, block: BlockRows, gates: Array, stages: list[Stage], first: bool) -> Iterator[BlockedProduct]:
+    def _weight_sums(self, block: BlockRows, gates: Array, gathers: list[RowGather], first: bool) -> Iterator[BlockedProduct]:
         """Yields the products for W, which sum the gates' gradients as well, and what sums those if they do not."""
         columns, totals = self._columns, self._results.get("bias")
         if "weight" in self._results:
             given, copy = self._arrays["input_tensor"][0, block.start : block.stop], self._scratch.get("input_rows")
-            x = in_place(given, self._active, stages) if copy is None else copied(given, copy, self._active, stages)
+            x = in_place(given, self._active, gathers) if copy is None else copied(given, copy, self._active, gathers)
             of_all = len(columns.of_input[1]) == columns.gates
             for part in columns.parts(columns.of_input, each="input_dropout" in self._scratch):
                 of_these = totals[part.columns] if totals is not None and of_all else None
@@ -221,11 +221,11 @@ class RowProducts:
         if totals is not None:
             yield self._sum(gates, None, None, totals, adds=not first)
 
-    def _recurrence_sums(self, block: BlockRows, gates: Array, stages: list[Stage], first: bool) -> Iterator[BlockedProduct]:
+    def _recurrence_sums(self, block: BlockRows, gates: Array, gathers: list[RowGather], first: bool) -> Iterator[BlockedProduct]:
         """Yields the products for R."""
         if "recurrence" not in self._results:
             return
-        h, result = in_place(self._before[block.start : block.stop], self._active, stages), self._results["recurrence"]
+        h, result = in_place(self._before[block.start : block.stop], self._active, gathers), self._results["recurrence"]
         waits = self._cell.resets_first  # the last gate multiplies r * h
         for part in self._columns.parts(self._columns.of_state, each="state_dropout" in self._scratch, last=waits):
             operand = Rows(self._scratch["operand"]) if waits and part.rows.stop == len(result) else h
@@ -263,18 +263,18 @@ class RowProducts:
             part = np.einsum("rh,rh->h", gates[:, gate * hidden : (gate + 1) * hidden], rows)
             total[gate] = part if first else total[gate] + part
 
-    def _input_gradient(self, block: BlockRows, gates: Array, stages: list[Stage]) -> tuple[list[BlockedProduct], Stage | None]:
+    def _input_gradient(self, block: BlockRows, gates: Array, gathers: list[RowGather]) -> tuple[list[BlockedProduct], RowGather | None]:
         """Binds the products for a block's input gradient, and what writes their sum out, or adds it to the other direction's.
 
         There is nothing to write where they are summed in the output. Else it takes the rows' numbers in the block, and that of the first
-        one among all. What prepares the output is added to `stages`.
+        one among all. What prepares the output is added to `gathers`.
         """
-        output, kept = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
+        output, saved = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
         staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active
-        found = in_place(output, active, stages) if staged is None else Rows(staged)
+        found = in_place(output, active, gathers) if staged is None else Rows(staged)
         if staged is None and active.rows is not None and not adds:
             clear = active.clearing(output, block.start)
-            stages.append(lambda taken, begin: clear())
+            gathers.append(lambda taken, begin: clear())
         room, threads, products = self._scratch["products"], self._threads, list[BlockedProduct]()
         for part in self._columns.parts(self._columns.of_input, each="input_dropout" in self._scratch):
             of_gates, weights, more = gates[:, part.columns], self._weights[part.rows], bool(products) or (adds and staged is None)
@@ -285,7 +285,7 @@ class RowProducts:
             products.append(product)
         if staged is None:
             return products, None
-        target = output if kept is None else kept[block.start : block.stop]
+        target = output if saved is None else saved[block.start : block.stop]
         rows = matrix_of(target)
 
         def give(taken: Array | None, begin: int) -> None:
@@ -304,7 +304,7 @@ class RowProducts:
                 else:
                     target[...] = 0.0
                     given[place] = staged[:count]
-            if kept is not None and adds:
+            if saved is not None and adds:
                 output[...] = target
 
         return products, give

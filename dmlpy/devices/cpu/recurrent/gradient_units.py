@@ -1,8 +1,9 @@
 """Kernels of a step back: from dh, and for LSTM dc, the gradients of the gates' sums, for a block of units of one sample.
 
-All take `p`, the parameters of the walk (see `parameters.GRADIENT_PARAMETERS`), the time, the block, the row, and the address of the row's
-gradients; those of a second phase also where the row of its operand is, and the sums of the product before them. dh and dc of a row are
-changed in place: afterwards `carry` holds what of dh reaches h of the step before apart from the gates' products, which the walk then adds.
+All take `p`, the parameters of the time loop (see `parameters.GRADIENT_PARAMETERS`), the time, the block, the row, and the address of the
+row's gradients; those of a second stage also where the row of its operand is, and the sums of the product before them. dh and dc of a row
+are changed in place: afterwards `carry` holds what of dh reaches h of the step before apart from the gates' products, which the time loop
+then adds.
 """
 
 from __future__ import annotations
@@ -12,133 +13,133 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.recurrent.cell_kernels import GATE_0, GATE_1, GATE_2, GATE_3, clip_kernel, put_part_kernel
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.recurrent.cell_kernels import GATE_0, GATE_1, GATE_2, GATE_3, clip_kernel, store_part_kernel
 from dmlpy.devices.cpu.recurrent.functions import activation, slope
-from dmlpy.devices.cpu.simd import integer_at, jit, vectors_of
+from dmlpy.devices.cpu.simd import integer_at, jit, simd_of
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @cache
-def _get_part_kernel(registers: Registers) -> Any:
+def _load_part_kernel(isa: Isa) -> Any:
     """Reads the floats that belong to units of this block, of `count` units: get_part(count, address, block)."""
-    vectors = vectors_of(registers)
-    load, load_some, lanes = vectors.load, vectors.load_some, registers.lanes
+    simd = simd_of(isa)
+    load, load_some, lanes = simd.load, simd.load_some, isa.lanes
 
     @jit
-    def get_part(count: Any, address: Any, block: Any) -> Any:
+    def load_part(count: Any, address: Any, block: Any) -> Any:
         width = count - block * lanes
         if width >= lanes:
             return load(address)
         return load_some(address, width)
 
-    return get_part
+    return load_part
 
 
 @cache
-def gradient_kernel(registers: Registers) -> Any:
+def gradient_kernel(isa: Isa) -> Any:
     """The gradient of h[t]: what later steps gave, and the upstream gradient of this step."""
-    vectors, get_part = vectors_of(registers), _get_part_kernel(registers)
-    load, add, size = vectors.load, vectors.add, vectors.size
+    simd, load_part = simd_of(isa), _load_part_kernel(isa)
+    load, add, size = simd.load, simd.add, simd.size
 
     @jit
     def gradient(p: Any, time: Any, block: Any, row: Any) -> Any:
         dh = load(p.carry + (block * p.batch + row) * size)
         if p.upstream != 0:
             sample = integer_at(p.order + 8 * row)
-            dh = add(dh, get_part(p.entries, p.upstream + time * p.upstream_step + sample * p.upstream_row + block * size, block))
+            dh = add(dh, load_part(p.entries, p.upstream + time * p.upstream_step + sample * p.upstream_row + block * size, block))
         return dh
 
     return gradient
 
 
 @cache
-def _gate_kernel(name: str, role: int, registers: Registers) -> Any:
+def _gate_kernel(name: str, role: int, isa: Isa) -> Any:
     """What a gate gives: gate(p, kept) returns its value and its derivative."""
-    vectors, clipped = vectors_of(registers), clip_kernel(registers)
-    all_of, where_within = vectors.all_of, vectors.where_within
-    function, derivative, keeps_argument = activation(name, role, registers), slope(name, role, registers), name == "other"
+    simd, clipped = simd_of(isa), clip_kernel(isa)
+    all_of, where_within = simd.all_of, simd.where_within
+    function, derivative, saves_argument = activation(name, role, isa), slope(name, role, isa), name == "other"
 
     @jit
-    def gate(p: Any, kept: Any) -> Any:
-        if keeps_argument or p.clip > 0:
-            x = clipped(p, kept)
+    def gate(p: Any, saved: Any) -> Any:
+        if saves_argument or p.clip > 0:
+            x = clipped(p, saved)
             y = function(p, x)
             steepness = derivative(p, x, y)
             if p.clip > 0:
                 bound = np.float32(p.clip)
-                steepness = where_within(kept, all_of(-bound), all_of(bound), steepness)
+                steepness = where_within(saved, all_of(-bound), all_of(bound), steepness)
             return y, steepness
-        return kept, derivative(p, kept, kept)
+        return saved, derivative(p, saved, saved)
 
     return gate
 
 
 @cache
-def _kept_kernel(registers: Registers) -> Any:
+def _saved_kernel(isa: Isa) -> Any:
     """Reads a value that the reserve keeps of a gate."""
-    get_part, size = _get_part_kernel(registers), vectors_of(registers).size
+    load_part, size = _load_part_kernel(isa), simd_of(isa).size
 
     @jit
-    def kept(p: Any, time: Any, block: Any, sample: Any, gate: Any) -> Any:
-        row = (time * p.kept_values + gate) * p.batch + sample
-        return get_part(p.hidden, p.kept + row * p.hidden * FLOAT_BYTES + block * size, block)
+    def saved(p: Any, time: Any, block: Any, sample: Any, gate: Any) -> Any:
+        row = (time * p.saved_values + gate) * p.batch + sample
+        return load_part(p.hidden, p.saved + row * p.hidden * FLOAT_BYTES + block * size, block)
 
-    return kept
+    return saved
 
 
 @cache
-def _state_kernel(registers: Registers) -> Any:
+def _state_kernel(isa: Isa) -> Any:
     """Reads a state of H entries from its slots, which begin with that of time 0."""
-    get_part, size = _get_part_kernel(registers), vectors_of(registers).size
+    load_part, size = _load_part_kernel(isa), simd_of(isa).size
 
     @jit
     def state(p: Any, slots: Any, time: Any, block: Any, sample: Any) -> Any:
-        return get_part(p.hidden, slots + (time * p.batch + sample) * p.hidden * FLOAT_BYTES + block * size, block)
+        return load_part(p.hidden, slots + (time * p.batch + sample) * p.hidden * FLOAT_BYTES + block * size, block)
 
     return state
 
 
-def _common_kernels(registers: Registers) -> tuple[Any, Any, Any, Any]:
+def _common_kernels(isa: Isa) -> tuple[Any, Any, Any, Any]:
     """What every step back needs: vectors, and the kernels that write a gate's gradient, read what is kept, and read the gradient of h."""
-    return vectors_of(registers), put_part_kernel(registers), _kept_kernel(registers), gradient_kernel(registers)
+    return simd_of(isa), store_part_kernel(isa), _saved_kernel(isa), gradient_kernel(isa)
 
 
-def rnn_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+def rnn_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The step back of RNN."""
-    vectors, put_part, kept, gradient = _common_kernels(registers)
-    store, multiply, all_of, size = vectors.store, vectors.multiply, vectors.all_of, vectors.size
-    f = _gate_kernel(functions[0], 0, registers)
+    simd, store_part, saved, gradient = _common_kernels(isa)
+    store, multiply, all_of, size = simd.store, simd.multiply, simd.all_of, simd.size
+    f = _gate_kernel(functions[0], 0, isa)
 
     @jit
     def rnn(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
-        _, df = f(p, kept(p, time, block, integer_at(p.order + 8 * row), GATE_0))
-        put_part(p.hidden, gates + block * size, block, multiply(gradient(p, time, block, row), df))
+        _, df = f(p, saved(p, time, block, integer_at(p.order + 8 * row), GATE_0))
+        store_part(p.hidden, gates + block * size, block, multiply(gradient(p, time, block, row), df))
         store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
 
     return rnn
 
 
-def _lstm_cell_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
+def _lstm_cell_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     """The step back of an LSTM's cell from the gradient of its output, o * h(c), which it returns: cell(p, time, block, row, gates, dh).
 
     The gates' gradients lie in the descs' order: i, o, f, c.
     """
-    vectors, put_part, kept, _ = _common_kernels(registers)
-    load, store, all_of, size, state = vectors.load, vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
-    multiply, multiply_add, subtract = vectors.multiply, vectors.multiply_add, vectors.subtract
-    f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions[:2]))
-    of_cell, slope_of_cell = activation(functions[2], 2, registers), slope(functions[2], 2, registers)
+    simd, store_part, saved, _ = _common_kernels(isa)
+    load, store, all_of, size, state = simd.load, simd.store, simd.all_of, simd.size, _state_kernel(isa)
+    multiply, multiply_add, subtract = simd.multiply, simd.multiply_add, simd.subtract
+    f, g = (_gate_kernel(name, role, isa) for role, name in enumerate(functions[:2]))
+    of_cell, slope_of_cell = activation(functions[2], 2, isa), slope(functions[2], 2, isa)
 
     @jit
     def cell(p: Any, time: Any, block: Any, row: Any, gates: Any, dh: Any) -> Any:
         sample, at = integer_at(p.order + 8 * row), (block * p.batch + row) * size
         width, start = p.hidden * FLOAT_BYTES, block * size
         c, c_before = state(p, p.memory_after, time, block, sample), state(p, p.memory_before, time, block, sample)
-        i, di = f(p, kept(p, time, block, sample, GATE_0))
-        o, do = f(p, kept(p, time, block, sample, GATE_1))
-        n, dn = g(p, kept(p, time, block, sample, GATE_3))
+        i, di = f(p, saved(p, time, block, sample, GATE_0))
+        o, do = f(p, saved(p, time, block, sample, GATE_1))
+        n, dn = g(p, saved(p, time, block, sample, GATE_3))
         y = of_cell(p, c)
         da_o = multiply(multiply(dh, y), do)
         dc = multiply_add(multiply(dh, o), slope_of_cell(p, c, y), load(p.memory_carry + at))
@@ -149,25 +150,25 @@ def _lstm_cell_kernel(functions: tuple[str, ...], registers: Registers) -> Any:
             da_i, da_f = multiply(multiply(dc, subtract(n, c_before)), di), all_of(_ZERO)
             carried = multiply(dc, subtract(all_of(_ONE), i))
         else:
-            forget, df = f(p, kept(p, time, block, sample, GATE_2))
+            forget, df = f(p, saved(p, time, block, sample, GATE_2))
             da_i, da_f = multiply(multiply(dc, n), di), multiply(multiply(dc, c_before), df)
             carried = multiply(dc, forget)
         if p.peephole != 0:
             carried = multiply_add(load(peephole), da_i, multiply_add(load(peephole + 2 * size), da_f, carried))
         store(p.memory_carry + at, carried)
-        put_part(p.hidden, gates + start, block, da_i)
-        put_part(p.hidden, gates + width + start, block, da_o)
-        put_part(p.hidden, gates + 2 * width + start, block, da_f)
-        put_part(p.hidden, gates + 3 * width + start, block, multiply(multiply(dc, i), dn))
+        store_part(p.hidden, gates + start, block, da_i)
+        store_part(p.hidden, gates + width + start, block, da_o)
+        store_part(p.hidden, gates + 2 * width + start, block, da_f)
+        store_part(p.hidden, gates + 3 * width + start, block, multiply(multiply(dc, i), dn))
         return multiply(o, y)
 
     return cell
 
 
-def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+def lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The step back of LSTM without a projection."""
-    vectors, gradient, cell = vectors_of(registers), gradient_kernel(registers), _lstm_cell_kernel(functions, registers)
-    store, all_of, size = vectors.store, vectors.all_of, vectors.size
+    simd, gradient, cell = simd_of(isa), gradient_kernel(isa), _lstm_cell_kernel(functions, isa)
+    store, all_of, size = simd.store, simd.all_of, simd.size
 
     @jit
     def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
@@ -177,93 +178,93 @@ def lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
     return lstm
 
 
-def projection_gradient(registers: Registers) -> Any:
+def projection_gradient(isa: Isa) -> Any:
     """The gradient of a projected h, which the product with the projection then takes."""
-    vectors, put_part, _, gradient = _common_kernels(registers)
-    store, all_of, size = vectors.store, vectors.all_of, vectors.size
+    simd, store_part, _, gradient = _common_kernels(isa)
+    store, all_of, size = simd.store, simd.all_of, simd.size
 
     @jit
     def project(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
-        put_part(p.entries, gates + p.state_gradient + block * size, block, gradient(p, time, block, row))
+        store_part(p.entries, gates + p.state_gradient + block * size, block, gradient(p, time, block, row))
         store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
 
     return project
 
 
-def projected_lstm_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+def projected_lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The step back of LSTM after that product; what is projected is written where it is wanted."""
-    vectors, put_part, cell = vectors_of(registers), put_part_kernel(registers), _lstm_cell_kernel(functions, registers)
-    load, size = vectors.load, vectors.size
+    simd, store_part, cell = simd_of(isa), store_part_kernel(isa), _lstm_cell_kernel(functions, isa)
+    load, size = simd.load, simd.size
 
     @jit
     def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
         output = cell(p, time, block, row, gates, load(sums))
         if p.operand != 0:
-            put_part(p.hidden, operand + block * size, block, output)
+            store_part(p.hidden, operand + block * size, block, output)
 
     return lstm
 
 
-def gru_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+def gru_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The step back of a GRU whose reset gate comes after the product: gradients q, z, r, h, where q = r * da_h is the product's."""
-    vectors, put_part, kept, gradient = _common_kernels(registers)
-    store, all_of, size, state = vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
-    multiply, subtract = vectors.multiply, vectors.subtract
-    f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions))
+    simd, store_part, saved, gradient = _common_kernels(isa)
+    store, all_of, size, state = simd.store, simd.all_of, simd.size, _state_kernel(isa)
+    multiply, subtract = simd.multiply, simd.subtract
+    f, g = (_gate_kernel(name, role, isa) for role, name in enumerate(functions))
 
     @jit
     def gru(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
-        z, dz = f(p, kept(p, time, block, sample, GATE_0))
-        r, dr = f(p, kept(p, time, block, sample, GATE_1))
-        n, dn = g(p, kept(p, time, block, sample, GATE_2))
+        z, dz = f(p, saved(p, time, block, sample, GATE_0))
+        r, dr = f(p, saved(p, time, block, sample, GATE_1))
+        n, dn = g(p, saved(p, time, block, sample, GATE_2))
         dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
         da_h = multiply(multiply(dh, subtract(all_of(_ONE), z)), dn)
-        put_part(p.hidden, gates + start, block, multiply(r, da_h))
-        put_part(p.hidden, gates + width + start, block, multiply(multiply(dh, subtract(before, n)), dz))
-        put_part(p.hidden, gates + 2 * width + start, block, multiply(multiply(da_h, kept(p, time, block, sample, GATE_3)), dr))
-        put_part(p.hidden, gates + 3 * width + start, block, da_h)
+        store_part(p.hidden, gates + start, block, multiply(r, da_h))
+        store_part(p.hidden, gates + width + start, block, multiply(multiply(dh, subtract(before, n)), dz))
+        store_part(p.hidden, gates + 2 * width + start, block, multiply(multiply(da_h, saved(p, time, block, sample, GATE_3)), dr))
+        store_part(p.hidden, gates + 3 * width + start, block, da_h)
         store(p.carry + (block * p.batch + row) * size, multiply(dh, z))
 
     return gru
 
 
-def gru_candidate_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+def gru_candidate_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The step back of a GRU whose reset gate comes before the product, up to that product: gradients z, r, h without r."""
-    vectors, put_part, kept, gradient = _common_kernels(registers)
-    store, all_of, size, state = vectors.store, vectors.all_of, vectors.size, _state_kernel(registers)
-    multiply, subtract = vectors.multiply, vectors.subtract
-    f, g = (_gate_kernel(name, role, registers) for role, name in enumerate(functions))
+    simd, store_part, saved, gradient = _common_kernels(isa)
+    store, all_of, size, state = simd.store, simd.all_of, simd.size, _state_kernel(isa)
+    multiply, subtract = simd.multiply, simd.subtract
+    f, g = (_gate_kernel(name, role, isa) for role, name in enumerate(functions))
 
     @jit
     def gru_candidate(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
-        z, dz = f(p, kept(p, time, block, sample, GATE_0))
-        n, dn = g(p, kept(p, time, block, sample, GATE_2))
+        z, dz = f(p, saved(p, time, block, sample, GATE_0))
+        n, dn = g(p, saved(p, time, block, sample, GATE_2))
         dh, before = gradient(p, time, block, row), state(p, p.hidden_before, time, block, sample)
-        put_part(p.hidden, gates + start, block, multiply(multiply(dh, subtract(before, n)), dz))
-        put_part(p.hidden, gates + 2 * width + start, block, multiply(multiply(dh, subtract(all_of(_ONE), z)), dn))
+        store_part(p.hidden, gates + start, block, multiply(multiply(dh, subtract(before, n)), dz))
+        store_part(p.hidden, gates + 2 * width + start, block, multiply(multiply(dh, subtract(all_of(_ONE), z)), dn))
         store(p.carry + (block * p.batch + row) * size, multiply(dh, z))
 
     return gru_candidate
 
 
-def gru_reset_gradient(functions: tuple[str, ...], registers: Registers) -> Any:
+def gru_reset_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     """The rest of it, from the gradient of r * h[t-1] at `sums`; r * h[t-1] is written where it is wanted."""
-    vectors, put_part, kept = vectors_of(registers), put_part_kernel(registers), _kept_kernel(registers)
-    load, store, size, state = vectors.load, vectors.store, vectors.size, _state_kernel(registers)
-    multiply, multiply_add = vectors.multiply, vectors.multiply_add
-    f = _gate_kernel(functions[0], 0, registers)
+    simd, store_part, saved = simd_of(isa), store_part_kernel(isa), _saved_kernel(isa)
+    load, store, size, state = simd.load, simd.store, simd.size, _state_kernel(isa)
+    multiply, multiply_add = simd.multiply, simd.multiply_add
+    f = _gate_kernel(functions[0], 0, isa)
 
     @jit
     def gru_reset(p: Any, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
-        r, dr = f(p, kept(p, time, block, sample, GATE_1))
+        r, dr = f(p, saved(p, time, block, sample, GATE_1))
         before, dq, carry = state(p, p.hidden_before, time, block, sample), load(sums), p.carry + (block * p.batch + row) * size
         if p.candidate_dropout != 0:
             dq = multiply(dq, load(p.candidate_dropout + sample * p.dropout_row + start))
-        put_part(p.hidden, gates + width + start, block, multiply(multiply(dq, before), dr))
-        put_part(p.hidden, operand + start, block, multiply(r, before))
+        store_part(p.hidden, gates + width + start, block, multiply(multiply(dq, before), dr))
+        store_part(p.hidden, operand + start, block, multiply(r, before))
         store(carry, multiply_add(dq, r, load(carry)))
 
     return gru_reset

@@ -1,12 +1,12 @@
-"""The phases of a walk over time (see `devices.cpu.phases`): a chunk's input products, and the steps of RNN, LSTM and GRU.
+"""The stages of a recurrence (see `devices.cpu.thread_pool_kernels`): a chunk's input products, and the steps of RNN, LSTM and GRU.
 
 Units lie in blocks of as many as a vector has lanes. A block's weights are packed together, all gates of a unit block beside each other,
 so the sums of some samples' gates stay in registers over all terms, and the cell's step follows from the first-level cache. With dropout
-each gate sees factors of its own, and the gates are summed one after the other. A step is a phase, or two where a GRU's reset gate comes
-before the product, or where h is projected; an item is some blocks of some samples. A thread sums the gates in memory of its own, and then,
-if the item is its, writes the states. What of the weights is left in its core's cache is what it begins the next step with.
+each gate sees factors of its own, and the gates are summed one after the other. A step is a stage, or two where a GRU's reset gate comes
+before the product, or where h is projected; a tile is some blocks of some samples. A thread sums the gates in memory of its own, and then,
+if the tile is its, writes the states. What of the weights is left in its core's cache is what it begins the next step with.
 
-Each phase is a function of its own, phase(parameters, thread, threads, board, number, low, step): `number` is that of the phase, `low`
+Each stage is a function of its own, run_stage(parameters, thread, threads, sync, stage, low, step): `stage` is its number, `low`
 the first time of the chunk, and in place of `step` the input products get the number of the chunk's steps.
 """
 
@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.load_store import elements_of, row_copy
+from dmlpy.devices.cpu.load_store import load_store_of, row_copy
+from dmlpy.devices.cpu.product_kernels import call_gate_products
 from dmlpy.devices.cpu.recurrent.cell_kernels import (
     gru_candidate_kernel,
     gru_gates_kernel,
@@ -28,36 +29,35 @@ from dmlpy.devices.cpu.recurrent.cell_kernels import (
     skip_of,
 )
 from dmlpy.devices.cpu.recurrent.parameters import PARAMETERS, STATES
-from dmlpy.devices.cpu.simd import integer_at, jit, record_at, vectors_of
-from dmlpy.devices.cpu.small_products import call_gate_products
-from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, claim, take, tell
+from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
-Phase = Callable[..., None]
+Stage = Callable[..., None]
 
 
 @jit
-def items_of(p: Any, blocks: Any) -> Any:
-    """The items of a phase over so many blocks."""
+def count_tiles(p: Any, blocks: Any) -> Any:
+    """The tiles of a stage over so many blocks."""
     return min(p.block_groups, blocks) * p.sample_groups
 
 
 @jit
-def part_of(p: Any, blocks: Any, item: Any) -> Any:
-    """The first block of an item and the one past its last; the first row of the samples and the one past the last."""
+def tile_bounds(p: Any, blocks: Any, tile: Any) -> Any:
+    """The first block of a tile and the one past its last; the first row of the samples and the one past the last."""
     groups = min(p.block_groups, blocks)
-    group, samples = item % groups, item // groups
+    group, samples = tile % groups, tile // groups
     first, last = p.batch * samples // p.sample_groups, p.batch * (samples + 1) // p.sample_groups
     return blocks * group // groups, blocks * (group + 1) // groups, first, last
 
 
-def _dropped_kernel(gates: int, registers: Registers) -> Any:
+def _dropped_kernel(gates: int, isa: Isa) -> Any:
     """Writes what each gate sees of a row of x: drop(p, source, sample, target)."""
-    vectors, read, lanes = vectors_of(registers), elements_of(False, registers).read, registers.lanes
-    load, store, multiply = vectors.load, vectors.store, vectors.multiply
+    simd, read, lanes = simd_of(isa), load_store_of(False, isa).load, isa.lanes
+    load, store, multiply = simd.load, simd.store, simd.multiply
 
     @jit
     def drop(p: Any, source: Any, sample: Any, target: Any) -> None:
@@ -72,7 +72,7 @@ def _dropped_kernel(gates: int, registers: Registers) -> Any:
 
 
 @jit
-def _lie_together(p: Any, first: Any, rows: Any) -> Any:
+def _are_contiguous(p: Any, first: Any, rows: Any) -> Any:
     """Whether some rows of the input lie side by side, in order."""
     start, count = integer_at(p.rows + 8 * first), 0
     while count < rows and integer_at(p.rows + 8 * (first + count)) == start + count:
@@ -80,18 +80,18 @@ def _lie_together(p: Any, first: Any, rows: Any) -> Any:
     return count == rows
 
 
-def input_products_of(gates: int, registers: Registers) -> Phase:
-    """The phase of a chunk's input products, biases included: an item is a block of units.
+def build_input_products(gates: int, isa: Isa) -> Stage:
+    """The stage of a chunk's input products, biases included: a tile is a block of units.
 
     Rows that lie apart are copied beside each other first, by each thread for all its blocks, and so is what dropout leaves of them.
 
     Args:
         gates: the number of gates.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, part = vectors_of(registers), gates * vectors_of(registers).size
-    load, store, size, parameters_at = vectors.load, vectors.store, vectors.size, record_at(PARAMETERS)
-    copy, drop = row_copy(False, registers), _dropped_kernel(gates, registers)
+    simd, part = simd_of(isa), gates * simd_of(isa).size
+    load, store, size, parameters_at = simd.load, simd.store, simd.size, struct_view(PARAMETERS)
+    copy, drop = row_copy(False, isa), _dropped_kernel(gates, isa)
 
     @jit
     def gather(p: Any, first: Any, rows: Any, target: Any) -> None:
@@ -103,14 +103,14 @@ def input_products_of(gates: int, registers: Registers) -> Phase:
                 copy(p.input + number * p.input_row, target, p.inputs)
             target += p.gathered_row
 
-    def products(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, count: Any) -> None:
+    def products(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, count: Any) -> None:
         p = parameters_at(parameters)
         before = integer_at(p.bases + 8 * low)
         rows = integer_at(p.bases + 8 * (low + count)) - before
         factors, factors_row, gathered = p.input + before * p.input_row, p.input_row, p.gathered == 0
-        if not gathered and p.input_dropout == 0 and _lie_together(p, before, rows):
+        if not gathered and p.input_dropout == 0 and _are_contiguous(p, before, rows):
             factors, gathered = p.input + integer_at(p.rows + 8 * before) * p.input_row, True
-        block = take(p, board, thread, threads, number, p.blocks, NOTHING)
+        block = acquire(p, sync, thread, threads, stage, p.blocks, NOTHING)
         while block >= 0:
             if not gathered:
                 factors, factors_row, gathered = p.gathered + thread * p.gathered_size, p.gathered_row, True
@@ -118,82 +118,82 @@ def input_products_of(gates: int, registers: Registers) -> Phase:
             matrix, bias, parts = p.weights + block * p.inputs * part, p.bias + block * part, p.parts + block * p.chunk * p.batch * part
             sums = parts if threads == 1 else p.own + thread * p.own_size
             call_gate_products(p.input_product, (rows, matrix, p.inputs, factors, factors_row, p.input_gate, bias, 0, sums))
-            if claim(board, threads, number, block):
+            if commit(sync, threads, stage, block):
                 if threads > 1:
                     for at in range(0, rows * part, size):
                         store(parts + at, load(sums + at))
-                tell(board, threads, number, block)
-            block = take(p, board, thread, threads, number, p.blocks, block)
+                publish(sync, threads, stage, block)
+            block = acquire(p, sync, thread, threads, stage, p.blocks, block)
 
     return products
 
 
-def step_of(kind: Cell, resets_first: bool, functions: tuple[str, ...], registers: Registers) -> Phase:
-    """The phase of a step, or the first of two: for a GRU that resets first, that of its gates; with a projection, that of the cell.
+def build_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: Isa) -> Stage:
+    """The stage of a step, or the first of two: for a GRU that resets first, that of its gates; with a projection, that of the cell.
 
     Args:
         kind: the cell.
         resets_first: whether a GRU's last product waits for the reset gate.
         functions: names of its activations (see `functions.activation`): f, then g, then h.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    size, parameters_at = vectors_of(registers).size, record_at(PARAMETERS)
+    size, parameters_at = simd_of(isa).size, struct_view(PARAMETERS)
     gates, resets_last = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], kind == "GRU" and not resets_first
     makes = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_gates_kernel if resets_first else gru_kernel}
-    _, pass_cell = pass_kernels(registers)
-    part, unit, pass_by = gates * size, makes[kind](functions, registers), _pass_nothing if resets_first else pass_cell
-    over_samples = _over_samples(gates - resets_first, part, unit, pass_by, registers)
+    _, pass_cell = pass_kernels(isa)
+    part, unit, pass_by = gates * size, makes[kind](functions, isa), _pass_nothing if resets_first else pass_cell
+    over_samples = _over_samples(gates - resets_first, part, unit, pass_by, isa)
 
-    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
+    def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
         p = parameters_at(parameters)
         time, row, old, new = _place_of(p, low, step)
         parts, parts_block = p.parts + row * part, p.chunk * p.batch * part
         start, start_block, start_row = (p.hidden_bias, part, 0) if resets_last else (parts, parts_block, part)
         factors = (p.entries, old + p.state_gate, p.state_row, p.state_gate)
         given = (p.step_product, p.blocks, p.recurrence, start, start_block, start_row)
-        over_samples(p, thread, threads, board, number, time, parts, given, factors, old, new)
+        over_samples(p, thread, threads, sync, stage, time, parts, given, factors, old, new)
 
-    return phase
+    return run_stage
 
 
-def candidate_of(functions: tuple[str, ...], registers: Registers) -> Phase:
-    """The second phase of a step of a GRU that resets first. The arguments are `step_of`'s."""
-    size, parameters_at, (_, pass_cell) = vectors_of(registers).size, record_at(PARAMETERS), pass_kernels(registers)
-    part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, registers), pass_cell, registers)
+def build_candidate(functions: tuple[str, ...], isa: Isa) -> Stage:
+    """The second stage of a step of a GRU that resets first. The arguments are `build_step`'s."""
+    size, parameters_at, (_, pass_cell) = simd_of(isa).size, struct_view(PARAMETERS), pass_kernels(isa)
+    part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, isa), pass_cell, isa)
 
-    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
+    def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
         p = parameters_at(parameters)
         time, row, old, new = _place_of(p, low, step)
         parts, parts_block = p.parts + row * part, p.chunk * p.batch * part
         factors = (p.hidden, p.reset, p.memory_row, 0)
         given = (p.second_product, p.blocks, p.candidate, parts + 2 * size, parts_block, part)
-        over_samples(p, thread, threads, board, number, time, parts, given, factors, old, new)
+        over_samples(p, thread, threads, sync, stage, time, parts, given, factors, old, new)
 
-    return phase
+    return run_stage
 
 
-def projection_of(registers: Registers) -> Phase:
-    """The second phase of a step of an LSTM with a projection, which gives h.
+def build_projection(isa: Isa) -> Stage:
+    """The second stage of a step of an LSTM with a projection, which gives h.
 
     Args:
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    parameters_at, (pass_state, _) = record_at(PARAMETERS), pass_kernels(registers)
-    over_samples = _over_samples(1, 0, projection_kernel(registers), pass_state, registers)
+    parameters_at, (pass_state, _) = struct_view(PARAMETERS), pass_kernels(isa)
+    over_samples = _over_samples(1, 0, projection_kernel(isa), pass_state, isa)
 
-    def phase(parameters: Any, thread: Any, threads: Any, board: Any, number: Any, low: Any, step: Any) -> None:
+    def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
         p = parameters_at(parameters)
         time, _, old, new = _place_of(p, low, step)
         factors = (p.hidden, p.cell_output, p.memory_row, 0)
         given = (p.second_product, p.entry_blocks, p.projection, p.zeros, 0, 0)
-        over_samples(p, thread, threads, board, number, time, 0, given, factors, old, new)
+        over_samples(p, thread, threads, sync, stage, time, 0, given, factors, old, new)
 
-    return phase
+    return run_stage
 
 
 @jit
 def _pass_nothing(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
-    """What the first phase of a skipped step leaves, where the second one carries the states."""
+    """What the first stage of a skipped step leaves, where the second one carries the states."""
 
 
 @jit
@@ -205,25 +205,25 @@ def _place_of(p: Any, low: Any, step: Any) -> Any:
     return time, row, p.state + place % STATES * p.state_size, p.state + (place + 1) % STATES * p.state_size
 
 
-def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, registers: Registers) -> Any:
-    """Makes a phase of a step: the products of some gates with the factors' rows, then `unit` for each sample.
+def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, isa: Isa) -> Any:
+    """Makes a stage of a step: the products of some gates with the factors' rows, then `unit` for each sample.
 
     Args:
         gates: the number of gates.
         part: bytes of a sample's input parts.
         unit: the kernel.
         pass_by: the kernel for a sample that skips the step.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    row_size = gates * vectors_of(registers).size
+    row_size = gates * simd_of(isa).size
 
     @jit
     def step(
         p: Any,
         thread: Any,
         threads: Any,
-        board: Any,
-        number: Any,
+        sync: Any,
+        stage: Any,
         time: Any,
         parts: Any,
         given: Any,
@@ -235,22 +235,22 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, registers: Reg
         terms, factors_at, factors_row, factors_gate = factors
         active = integer_at(p.bases + 8 * time + 8) - integer_at(p.bases + 8 * time)
         own, block_size, parts_block = p.own + thread * p.own_size, terms * row_size, p.chunk * p.batch * part
-        items = items_of(p, blocks)
-        item = take(p, board, thread, threads, number, items, NOTHING)
-        while item >= 0:
-            first_block, last_block, first_row, last_row = part_of(p, blocks, item)
+        tiles = count_tiles(p, blocks)
+        tile = acquire(p, sync, thread, threads, stage, tiles, NOTHING)
+        while tile >= 0:
+            first_block, last_block, first_row, last_row = tile_bounds(p, blocks, tile)
             rows, sums = max(0, min(last_row, active) - first_row), own
             for turn in range(first_block, last_block):
-                block = turn if number & 1 != 0 else first_block + last_block - 1 - turn
+                block = turn if stage & 1 != 0 else first_block + last_block - 1 - turn
                 of_block, of_rows = matrix + block * block_size, factors_at + first_row * factors_row
                 begin = start + block * start_block + first_row * start_row
                 given_rows = (rows, of_block, terms, of_rows, factors_row, factors_gate, begin, start_row, sums)
                 call_gate_products(product, given_rows)
                 sums += rows * row_size
-            if claim(board, threads, number, item):
+            if commit(sync, threads, stage, tile):
                 sums = own
                 for turn in range(first_block, last_block):
-                    block = turn if number & 1 != 0 else first_block + last_block - 1 - turn
+                    block = turn if stage & 1 != 0 else first_block + last_block - 1 - turn
                     for row in range(first_row, last_row):
                         if row < active and skip_of(p, time, integer_at(p.order + 8 * row)) == 0:
                             of_row = parts + block * parts_block + row * part
@@ -258,7 +258,7 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, registers: Reg
                         else:
                             pass_by(p, time, block, row, old, new)
                     sums += rows * row_size
-                tell(board, threads, number, item)
-            item = take(p, board, thread, threads, number, items, item)
+                publish(sync, threads, stage, tile)
+            tile = acquire(p, sync, thread, threads, stage, tiles, tile)
 
     return step

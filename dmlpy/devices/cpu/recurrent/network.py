@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CompiledNetworkPlan(NetworkPlan):
-    """A network of stacked layers, or its gradient, by compiled walks."""
+    """A network of stacked layers, or its gradient, by compiled time loops."""
 
     library = "Numba"
     reserve_layout = RESERVE_LAYOUT

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.recurrent.rows import ActiveRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Stage = Callable[[Array | None, int], object]
+RowGather = Callable[[Array | None, int], object]
 """Work on the rows of a block: all of them, or those at the given numbers. The second argument is the first row's number among all."""
 
 
@@ -30,14 +30,14 @@ def has_rows(tensor: TensorDesc) -> bool:
     return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
 
 
-def in_place(rows: Array, active: ActiveRows, stages: list[Stage]) -> Rows:
+def in_place(rows: Array, active: ActiveRows, gathers: list[RowGather]) -> Rows:
     """The rows of a block where they lie: as a matrix, or by their addresses where they are not one, or where some are left out.
 
     Args:
         rows: [steps, batch, columns] of float32, whose last dimension is contiguous. In place of the rows of samples that skip their step
             a row of zeros is read, whose values may change if it is written.
         active: which rows there are.
-        stages: what finds the addresses is added to it.
+        gathers: what finds the addresses is added to it.
     """
     matrix = matrix_of(rows)
     if matrix is not None and active.rows is None:
@@ -51,22 +51,22 @@ def in_place(rows: Array, active: ActiveRows, stages: list[Stage]) -> Rows:
         locate(0 if taken is None else taken.ctypes.data, len(found), batch, start, step, sample, target)
         active.fill_idle(found, begin, instead.ctypes.data)
 
-    stages.append(find)
+    gathers.append(find)
     return Rows(rows[0], addresses)
 
 
-def copied(rows: Array, target: Array, active: ActiveRows, stages: list[Stage]) -> Rows:
+def copied(rows: Array, target: Array, active: ActiveRows, gathers: list[RowGather]) -> Rows:
     """The rows [steps, batch, columns] of a block, copied to a matrix.
 
     Args:
         rows: the rows.
-        target: the matrix, float32 [steps * batch, columns]; what copies them is added to `stages`.
+        target: the matrix, float32 [steps * batch, columns]; what copies them is added to `gathers`.
         active: which rows there are.
-        stages: the work before the products.
+        gathers: the work before the products.
     """
     batch = rows.shape[1]
 
-    def stage(taken: Array | None, begin: int) -> None:
+    def gather(taken: Array | None, begin: int) -> None:
         if taken is None:
             target[: len(rows) * batch].reshape(rows.shape)[...] = rows
         else:
@@ -74,7 +74,7 @@ def copied(rows: Array, target: Array, active: ActiveRows, stages: list[Stage]) 
             found[...] = rows[taken // batch, taken % batch]
             active.fill_idle(found, begin, 0.0)  # what a skipped step reads may be no number
 
-    stages.append(stage)
+    gathers.append(gather)
     return Rows(target)
 
 

@@ -1,4 +1,4 @@
-"""Matrices packed in blocks of units, for walks: each launch packs those that no `prepare` has packed before."""
+"""Matrices packed in blocks of units, for time loops: each launch packs those that no `prepare` has packed before."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.phased import Part, patience_of
-from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.jit import ACQUIRE, Kernel, make_struct
+from dmlpy.devices.cpu.launches import Task, steal_timeout_of
 from dmlpy.devices.cpu.recurrent.parameters import PACKED_MATRIX, PACKING_PARAMETERS
-from dmlpy.devices.cpu.shared_kernels import TAKE
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-PACKING = Kernel("dmlpy.devices.cpu.recurrent.packing_kernels:packing_of", 5, returns=True)
-"""The packing of matrices in blocks of units: the registers."""
+PACKING = Kernel("dmlpy.devices.cpu.recurrent.packing_kernels:build_packing", 5, returns=True)
+"""The packing of matrices in blocks of units: the instruction set."""
 
 _FLOATS_OF_A_THREAD = 1 << 17
 """Floats that are worth waking another thread for: a few tens of microseconds."""
@@ -33,7 +31,8 @@ class PackedMatrix(NamedTuple):
 
     Attributes:
         source: [gates, units, terms], or [terms, units] for one gate whose units lie beside each other; `is_packable`.
-        target: [blocks, terms, gates, lanes]; of [terms, units] [blocks, terms, lanes], or in place of `lanes` those of several vectors.
+        target: [blocks, terms, gates, lanes]; of [terms, units] [blocks, terms, lanes], or in place of `simd_math` those of several
+        vectors.
             All but the blocks lie densely.
     """
 
@@ -46,12 +45,12 @@ def is_packable(source: Array) -> bool:
     return source.dtype == np.float32 and (source.strides[-1] == FLOAT_BYTES or source.shape[-1] == 1)
 
 
-def bound_packing(matrices: Sequence[PackedMatrix], registers: Registers) -> Part:
+def bind_packing(matrices: Sequence[PackedMatrix], isa: Isa) -> Task:
     """Binds the packing of some matrices, as a part of a launch.
 
     Args:
         matrices: one or more matrices.
-        registers: those whose lanes the blocks have.
+        isa: that whose lanes the blocks have.
     """
     records = np.zeros(len(matrices), PACKED_MATRIX)
     for record, (source, target) in zip(records, matrices, strict=True):
@@ -59,18 +58,18 @@ def bound_packing(matrices: Sequence[PackedMatrix], registers: Registers) -> Par
         record["transposed"], record["terms"] = transposed, source.shape[-1] if transposed else source.shape[0]
         record["units"] = source.shape[1]
         record["gates"], record["source_gate"] = (source.shape[0], source.strides[0]) if transposed else (1, 0)
-        record["vectors"] = 1 if transposed else target.shape[-1] // registers.lanes
+        record["vectors"] = 1 if transposed else target.shape[-1] // isa.lanes
         record["source"], record["source_row"] = source.ctypes.data, source.strides[-2]
         record["target"], record["target_block"] = target.ctypes.data, target.strides[0]
     blocks = max(len(target) for _, target in matrices)
-    items, floats = len(matrices) * blocks, sum(source.size for source, _ in matrices)
+    tiles, floats = len(matrices) * blocks, sum(source.size for source, _ in matrices)
     values = {
-        "items": items,
+        "tiles": tiles,
         "blocks": blocks,
         "matrices": records.ctypes.data,
-        "take": TAKE.address(),
-        "patience": patience_of(floats // items),
+        "acquire": ACQUIRE.address(),
+        "steal_timeout": steal_timeout_of(floats // tiles),
     }
-    parameters = record_of(PACKING_PARAMETERS, values)
+    parameters = make_struct(PACKING_PARAMETERS, values)
     threads = max(1, min(available_threads(), floats // _FLOATS_OF_A_THREAD))
-    return Part(PACKING.address(registers), parameters.ctypes.data, 1, items, threads, False, (parameters, records, matrices))
+    return Task(PACKING.address(isa), parameters.ctypes.data, 1, tiles, threads, False, (parameters, records, matrices))

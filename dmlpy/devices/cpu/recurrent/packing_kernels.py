@@ -12,13 +12,13 @@ from numba.extending import intrinsic
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.load_store import first_halves
 from dmlpy.devices.cpu.recurrent.parameters import PACKED_MATRIX, PACKING_PARAMETERS
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, record_at, vectors_of
-from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, claim, take, tell
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, simd_of, struct_view
+from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.devices.cpu.isa import Registers
+    from dmlpy.devices.cpu.isa import Isa
 
 
 def turned(builder: Any, tile: Sequence[Any]) -> list[Any]:
@@ -37,17 +37,17 @@ def turned(builder: Any, tile: Sequence[Any]) -> list[Any]:
 
 
 @cache
-def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
+def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
     """The kernel `transpose(source, source_row, rows, entries, target, target_row)`.
 
     target[entry][row] = source[row][entry] for the first `entries` entries of the first `rows` rows, at most a vector's lanes of each;
     the other lanes of a target's row are 0. Rows are apart by so many bytes. Memory of other rows and entries is not touched.
 
     Args:
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
         halves: whether the source is FLOAT16; the target is FLOAT32.
     """
-    vectors, lanes = vectors_of(registers), registers.lanes
+    simd, lanes = simd_of(isa), isa.lanes
 
     @intrinsic
     def transpose(context: Any, source: Any, source_row: Any, rows: Any, entries: Any, target: Any, target_row: Any) -> Any:
@@ -56,10 +56,10 @@ def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
             tile = []
             for row in range(lanes):
                 count = builder.select(builder.icmp_signed(">", rows, ADDRESS(row)), entries, ADDRESS(0))
-                tile.append(first_halves(builder, registers, source, count) if halves else vectors.first_of(builder, source, count))
+                tile.append(first_halves(builder, isa, source, count) if halves else simd.first_of(builder, source, count))
                 source = builder.add(source, source_row)
             for value in each_below(builder, turned(builder, tile), entries):
-                vectors.write(builder, value, target)
+                simd.write(builder, value, target)
                 target = builder.add(target, target_row)
             return context.get_dummy_value()
 
@@ -68,21 +68,21 @@ def transposed_tile(registers: Registers, *, halves: bool = False) -> Any:
     return transpose
 
 
-def packing_of(registers: Registers) -> Callable[..., int]:
-    """The packing of some matrices, a part of a launch of one phase, to be compiled. Two threads that do an item write the same.
+def build_packing(isa: Isa) -> Callable[..., int]:
+    """The packing of some matrices, a part of a launch of one stage, to be compiled. Two threads that do a tile write the same.
 
     Args:
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    vectors, transpose, lanes = vectors_of(registers), transposed_tile(registers), registers.lanes
-    load, load_some, store, size = vectors.load, vectors.load_some, vectors.store, vectors.size
-    parameters_at, matrix_at, matrix_size = record_at(PACKING_PARAMETERS), record_at(PACKED_MATRIX), PACKED_MATRIX.itemsize
+    simd, transpose, lanes = simd_of(isa), transposed_tile(isa), isa.lanes
+    load, load_some, store, size = simd.load, simd.load_some, simd.store, simd.size
+    parameters_at, matrix_at, matrix_size = struct_view(PACKING_PARAMETERS), struct_view(PACKED_MATRIX), PACKED_MATRIX.itemsize
 
-    def pack(parameters: Any, thread: Any, threads: Any, board: Any, number: Any) -> Any:
-        p, phase = parameters_at(parameters), number + 1
-        item = take(p, board, thread, threads, phase, p.items, NOTHING)
-        while item >= 0:
-            matrix, block = matrix_at(p.matrices + item // p.blocks * matrix_size), item % p.blocks
+    def pack(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
+        p, stage = parameters_at(parameters), stage + 1
+        tile = acquire(p, sync, thread, threads, stage, p.tiles, NOTHING)
+        while tile >= 0:
+            matrix, block = matrix_at(p.matrices + tile // p.blocks * matrix_size), tile % p.blocks
             width = matrix.vectors * lanes
             units, target = min(width, matrix.units - block * width), matrix.target + block * matrix.target_block
             if units > 0 and matrix.transposed != 0:
@@ -101,9 +101,9 @@ def packing_of(registers: Registers) -> Callable[..., int]:
                         store(target, load(at) if left >= lanes else load_some(at, left))
                         target += size
                     source += matrix.source_row
-            if claim(board, threads, phase, item):
-                tell(board, threads, phase, item)
-            item = take(p, board, thread, threads, phase, p.items, item)
-        return phase
+            if commit(sync, threads, stage, tile):
+                publish(sync, threads, stage, tile)
+            tile = acquire(p, sync, thread, threads, stage, p.tiles, tile)
+        return stage
 
     return pack

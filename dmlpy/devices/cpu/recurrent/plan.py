@@ -1,4 +1,4 @@
-"""The compiled plan of a recurrent layer or its training form: packed constants, memory layout, and the parameters of each walk."""
+"""The compiled plan of a recurrent layer or its training form: packed constants, memory layout, and the parameters of each time loop."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.phased import PHASED, Part, launches_of
-from dmlpy.devices.cpu.records import record_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import ACQUIRE, GATE_PRODUCTS, Kernel, make_struct
+from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task, fuse_launches
 from dmlpy.devices.cpu.recurrent.activations import constants_of, names_of
 from dmlpy.devices.cpu.recurrent.constants import Constants
-from dmlpy.devices.cpu.recurrent.items import item_groups, item_size, walk_patience
 from dmlpy.devices.cpu.recurrent.operands import has_rows
 from dmlpy.devices.cpu.recurrent.packing import PACKING
-from dmlpy.devices.cpu.recurrent.parameters import PARAMETERS, STATES, copied, phases_of
+from dmlpy.devices.cpu.recurrent.parameters import PARAMETERS, STATES, copied, count_stages
 from dmlpy.devices.cpu.recurrent.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.recurrent.rows import ROWS, ActiveRows, selects
-from dmlpy.devices.cpu.recurrent.schedule import EACH, Copy, Direction, Span, alone, both, copy
-from dmlpy.devices.cpu.shared_kernels import GATE_PRODUCTS, TAKE
+from dmlpy.devices.cpu.recurrent.schedule import (
+    CONCURRENT_LAUNCH,
+    Copy,
+    Direction,
+    Span,
+    copy,
+    recurrence_steal_timeout,
+    schedule_concurrently,
+    schedule_direction,
+    tile_groups,
+    tile_size,
+)
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.recurrent.gradient import ReserveDesc
@@ -32,27 +40,27 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.phased import Call, Work
+    from dmlpy.devices.cpu.launches import HostCall, Work
     from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc, RecurrentGeometry
 
-WALK = Kernel("dmlpy.devices.cpu.recurrent.walk:walk_of", 5, returns=True)
-"""The walk of all cells, which calls the phases of one."""
-INPUT_PRODUCTS = Kernel("dmlpy.devices.cpu.recurrent.kernels:input_products_of", 7)
-"""The phase of a chunk's input products: the number of gates, and the registers."""
-STEP = Kernel("dmlpy.devices.cpu.recurrent.kernels:step_of", 7)
-"""The phase of a cell's step: its kind, whether it resets first, its activations' names, and the registers."""
-CANDIDATE = Kernel("dmlpy.devices.cpu.recurrent.kernels:candidate_of", 7)
-"""The second phase of the step of a GRU that resets first: its activations' names, and the registers."""
-PROJECTION = Kernel("dmlpy.devices.cpu.recurrent.kernels:projection_of", 7)
-"""The second phase of the step of an LSTM with a projection: the registers."""
+TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.time_loop_kernels:build_time_loop", 5, returns=True)
+"""The time loop of all cells, which calls the stages of one."""
+INPUT_PRODUCTS = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_input_products", 7)
+"""The stage of a chunk's input products: the number of gates, and the instruction set."""
+STEP = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_step", 7)
+"""The stage of a cell's step: its kind, whether it resets first, its activations' names, and the instruction set."""
+CANDIDATE = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_candidate", 7)
+"""The second stage of the step of a GRU that resets first: its activations' names, and the instruction set."""
+PROJECTION = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_projection", 7)
+"""The second stage of the step of an LSTM with a projection: the instruction set."""
 
 _ALIGNMENT = 64
 _CHUNK_ROWS = 128
 """Rows of the input that share a product: enough that the weights are read from memory seldom, few enough to stay in a core's cache."""
-_SHARE = 1 << 15
+_STEP_WORK = 1 << 15
 """Multiplications of a step's recurrent product that make a thread worth waiting for the others. Two threads have twice as many: an
 LSTM of 128 units and one sample, whose weights are 256 KB. Below, two were seen to gain nothing or to lose."""
-_WALK = 1 << 21
+_DIRECTION_WORK = 1 << 21
 """Multiplications of a direction that make a thread worth waking: some tens of microseconds."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -61,14 +69,14 @@ Arrays = Mapping[str, Array]
 
 def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
     """The number of threads that share the steps of a layer with this many blocks of units."""
-    if multiplications(sizes) < _WALK:
+    if multiplications(sizes) < _DIRECTION_WORK:
         return 1
     recurrent = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size
-    return max(1, min(available_threads(), blocks, recurrent // _SHARE))
+    return max(1, min(available_threads(), blocks, recurrent // _STEP_WORK))
 
 
-def two_phases(cell: RecurrentCell) -> bool:
-    """Returns whether a step has a second phase, whose product takes what all units give in the first one."""
+def has_second_stage(cell: RecurrentCell) -> bool:
+    """Returns whether a step has a second stage, whose product takes what all units give in the first one."""
     return cell.resets_first or cell.projection
 
 
@@ -84,9 +92,9 @@ def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Co
     return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
 
 
-def launch_of(work: Sequence[Work], *, ignores: bool = False) -> Launch:
+def make_launch(work: Sequence[Work], *, ignores: bool = False) -> Launch:
     """Work as one launch, which ignores what NumPy says of overflow and invalid values, if so asked."""
-    calls = launches_of(work)
+    calls = fuse_launches(work)
 
     def launch(stream: int) -> None:
         with np.errstate(all="ignore") if ignores else nullcontext():
@@ -97,7 +105,7 @@ def launch_of(work: Sequence[Work], *, ignores: bool = False) -> Launch:
 
 
 class RecurrentPlan(Plan):
-    """RNN, LSTM or GRU by a compiled walk, or the training form of one. Arithmetic and states are float32.
+    """RNN, LSTM or GRU by a compiled time loop, or the training form of one. Arithmetic and states are float32.
 
     Args:
         desc: a checked desc.
@@ -107,47 +115,49 @@ class RecurrentPlan(Plan):
 
     def __init__(self, desc: RecurrentDesc) -> None:
         self._desc, self._sizes, self._cell, self._tensors = desc, desc.geometry, desc.cell, desc.tensors()
-        sizes, self._registers = self._sizes, host_registers()
-        self._blocks, self._entry_blocks = (-(-units // self._registers.lanes) for units in (sizes.hidden_size, sizes.state_size))
+        sizes, self._isa = self._sizes, host_isa()
+        self._blocks, self._entry_blocks = (-(-units // self._isa.lanes) for units in (sizes.hidden_size, sizes.state_size))
         # The gates that read h, which with dropout have copies of their own.
         self._state_gates = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 0
         self._threads = step_threads(sizes, self._blocks)
-        # Two walks on a thread each never wait for each other.
-        both = sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and multiplications(sizes) >= _WALK
-        self._walkers = 2 if both else 1
-        if self._walkers == 2:
+        # Two time loops on a thread each never wait for each other.
+        schedule_concurrently = (
+            sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and multiplications(sizes) >= _DIRECTION_WORK
+        )
+        self._concurrent = 2 if schedule_concurrently else 1
+        if self._concurrent == 2:
             self._threads = 1
-        self._groups = item_groups(sizes, self._blocks, self._threads, self._registers)
+        self._groups = tile_groups(sizes, self._blocks, self._threads, self._isa)
         self._chunk = min(max(1, _CHUNK_ROWS // sizes.batch_size), sizes.seq_length)
         output = self._tensors.get("output_sequence_tensor")
         self._input_row = self._row_of_input(self._tensors["input_tensor"])
         self._writes_output_directly = output is None or has_rows(output)
-        self._constants = Constants(desc, self._registers)
+        self._constants = Constants(desc, self._isa)
         self._packed = Layout(self._constants.arrays(), _ALIGNMENT)
         self._scratch = Layout(self._scratch_arrays(), _ALIGNMENT)
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
-        self.prepared_temporary_size = self._scratch.size * self._walkers
+        self.prepared_temporary_size = self._scratch.size * self._concurrent
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
 
     def load(self) -> None:
         for direction in range(self._sizes.num_directions):
             self._addresses(direction)
-        WALK()
-        PHASED()
-        if self._walkers == 2:
-            EACH()
-        PACKING(self._registers)
+        TIME_LOOP()
+        FUSED_LAUNCH()
+        if self._concurrent == 2:
+            CONCURRENT_LAUNCH()
+        PACKING(self._isa)
         if self._selects:
             ROWS()
 
     def describe(self) -> str:
-        lanes, together = self._registers.lanes, self._constants.together["recurrence"]
-        apart = f", {together} at a time" if together < self._sizes.gates else ""
-        summed = f"{self._sizes.gates} gate(s){apart}, of up to {self._registers.columns(together)} samples"
+        lanes, fused = self._isa.lanes, self._constants.fused_gates["recurrence"]
+        separate = f", {fused} at a time" if fused < self._sizes.gates else ""
+        summed = f"{self._sizes.gates} gate(s){separate}, of up to {self._isa.columns(fused)} samples"
         reading = "in place" if self._input_row is not None else "copied to float32 a chunk at a time"
         writing = "in place" if self._writes_output_directly else "copied from float32 a chunk at a time"
-        order = "both at once, on a thread each" if self._walkers == 2 else f"one after the other; {self._threads} thread(s)"
+        order = "both at once, on a thread each" if self._concurrent == 2 else f"one after the other; {self._threads} thread(s)"
         return "\n".join(
             [
                 f"Numba, float32 arithmetic; {self._sizes.num_directions} direction(s), {order}",
@@ -168,7 +178,7 @@ class RecurrentPlan(Plan):
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         copy_others, parts = self._constants.bound(arrays_of(self._tensors, constants), self._packed.arrays_at(persistent))
-        return launch_of([copy_others, *parts])
+        return make_launch([copy_others, *parts])
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return self.bind_arrays(arrays_of(self._tensors, tensors), temporary, persistent)
@@ -176,26 +186,26 @@ class RecurrentPlan(Plan):
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch:
         """Binds as `bind` does, over arrays of the described sizes, strides and types."""
         work: list[Work] = []
-        packing: list[Part] = []
+        packing: list[Task] = []
         if persistent is None:
             copy_others, packing = self._constants.bound(arrays, self._packed.arrays_at(temporary))
             work.append(copy_others)
             persistent, temporary = temporary, temporary + self.persistent_size
         packed, directions = self._packed.arrays_at(persistent), list[Direction]()
         for direction in range(self._sizes.num_directions):
-            scratch = self._scratch.arrays_at(temporary + direction % self._walkers * self._scratch.size)
+            scratch = self._scratch.arrays_at(temporary + direction % self._concurrent * self._scratch.size)
             directions.append(self._direction(direction, arrays, packed, scratch))
-        if self._walkers == 2:
-            work += [*packing, both(WALK.address(), directions)]
+        if self._concurrent == 2:
+            work += [*packing, schedule_concurrently(TIME_LOOP.address(), directions)]
         else:
-            items = max(self._blocks, prod(self._groups))
+            tiles = max(self._blocks, prod(self._groups))
             for each in directions:
-                work += alone(WALK.address(), each, self._threads, items)
-            first = next(place for place, part in enumerate(work) if isinstance(part, Part))
-            work[first:first] = packing  # one launch with the walk
+                work += schedule_direction(TIME_LOOP.address(), each, self._threads, tiles)
+            first = next(place for place, part in enumerate(work) if isinstance(part, Task))
+            work[first:first] = packing  # one launch with the time loop
         # FLOAT16 results may overflow, and dropout may meet an infinite state.
         computes = self._tensors["input_tensor"].data_type.numpy != np.float32 or self._state_gates
-        return launch_of(work, ignores=bool(computes))
+        return make_launch(work, ignores=bool(computes))
 
     # layout
 
@@ -209,30 +219,30 @@ class RecurrentPlan(Plan):
         return FLOAT_BYTES * row if regular else None
 
     def _addresses(self, direction: int) -> dict[str, int]:
-        """The compiled functions of a direction's walk, by the names of its parameters."""
-        cell, registers, names = self._cell, self._registers, names_of(self._desc.activations_of(direction))
+        """The compiled functions of a direction's time loop, by the names of its parameters."""
+        cell, isa, names = self._cell, self._isa, names_of(self._desc.activations_of(direction))
         gates = self._sizes.gates
-        together = self._constants.together
-        products = {"input": (gates, together["weights"]), "step": (gates - cell.resets_first, together["recurrence"])}
+        fused = self._constants.fused_gates
+        products = {"input": (gates, fused["weights"]), "step": (gates - cell.resets_first, fused["recurrence"])}
         found = {
-            "take": TAKE.address(),
-            "input_phase": INPUT_PRODUCTS.address(gates, registers),
-            "step_phase": STEP.address(cell.kind, cell.resets_first, names, registers),
+            "acquire": ACQUIRE.address(),
+            "input_stage": INPUT_PRODUCTS.address(gates, isa),
+            "step_stage": STEP.address(cell.kind, cell.resets_first, names, isa),
         }
-        if two_phases(cell):
-            found["second_phase"] = CANDIDATE.address(names, registers) if cell.resets_first else PROJECTION.address(registers)
+        if has_second_stage(cell):
+            found["second_stage"] = CANDIDATE.address(names, isa) if cell.resets_first else PROJECTION.address(isa)
             products["second"] = (1, 1)
-        return found | {f"{name}_product": GATE_PRODUCTS.address(*choices, registers) for name, choices in products.items()}
+        return found | {f"{name}_product": GATE_PRODUCTS.address(*choices, isa) for name, choices in products.items()}
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        sizes, lanes, cell = self._sizes, self._registers.lanes, self._cell
+        sizes, lanes, cell = self._sizes, self._isa.lanes, self._cell
         batch, units, entries = sizes.batch_size, self._blocks * lanes, self._entry_blocks * lanes
         rows = self._chunk * batch
-        sums = sizes.gates * max(item_size(sizes, self._blocks, self._groups), rows if self._threads > 1 else 0)
+        sums = sizes.gates * max(tile_size(sizes, self._blocks, self._groups), rows if self._threads > 1 else 0)
         shapes: dict[str, tuple[int, ...]] = {
             "state": (STATES, batch, 1 + self._state_gates, entries),
             "parts": (self._blocks, rows, sizes.gates, lanes),
-            "own": (self._threads, max(sums, item_size(sizes, self._entry_blocks, self._groups)), lanes),
+            "own": (self._threads, max(sums, tile_size(sizes, self._entry_blocks, self._groups)), lanes),
         }
         if cell.has_memory:
             shapes["memory"] = (batch, units)
@@ -256,7 +266,7 @@ class RecurrentPlan(Plan):
         floats = [(name, shape, np.dtype(np.float32)) for name, shape in shapes.items()]
         return [*floats, *ActiveRows.scratch(sizes.seq_length, batch, self._tensors)]
 
-    # walks
+    # time loops
 
     def _direction(self, direction: int, arrays: Arrays, packed: Arrays, scratch: Arrays) -> Direction:
         """The work of one direction: initial states, all spans, final states."""
@@ -290,7 +300,9 @@ class RecurrentPlan(Plan):
                 parameters["output"] = results.ctypes.data - low * results.strides[0]
                 parameters["output_step"], parameters["output_row"] = results.strides[:2]
             parameters["steps"], parameters["time"], parameters["turn"], parameters["backward"] = count, low, start % STATES, backward
-            spans.append(Span(before, parameters, parameters.ctypes.data, phases_of(count, self._chunk, two=two_phases(self._cell)), after))
+            spans.append(
+                Span(before, parameters, parameters.ctypes.data, count_stages(count, self._chunk, two=has_second_stage(self._cell)), after)
+            )
 
         def first() -> None:
             rows.update()
@@ -300,8 +312,8 @@ class RecurrentPlan(Plan):
 
     def _states(
         self, direction: int, backward: bool, arrays: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
-    ) -> tuple[Call, Call]:
-        """The work before and after a walk: its states' rows are brought from the samples' order and back."""
+    ) -> tuple[HostCall, HostCall]:
+        """The work before and after a time loop: its states' rows are brought from the samples' order and back."""
         sizes, order, selective = self._sizes, rows.order, self._selects
         steps, entries, hidden = sizes.seq_length, sizes.state_size, sizes.hidden_size
         h = scratch["state"][..., :entries]  # [STATES, B, 1 + gates, S]: each, and what dropout lets the gates see of it
@@ -313,18 +325,18 @@ class RecurrentPlan(Plan):
             slots["cell_mem_init_tensor"] = None if reserve is None else reserve.memory
         first = steps if backward else 0
         initial = [(state, arrays[name][0, direction] if name in arrays else None) for name, state in states.items()]
-        kept: list[Copy] = [(scratch["zeros"], 0.0)] if "zeros" in scratch else []
+        saved: list[Copy] = [(scratch["zeros"], 0.0)] if "zeros" in scratch else []
         for name, slot in slots.items():
             if slot is not None:
-                kept.append((slot[direction, first], arrays[name][0, direction] if name in arrays else 0.0))
+                saved.append((slot[direction, first], arrays[name][0, direction] if name in arrays else 0.0))
         results = [(arrays[name][0, direction], state) for name, state in finals.items() if name in arrays]
-        kept += self._dropout(direction, arrays, scratch)
+        saved += self._dropout(direction, arrays, scratch)
         multipliers = scratch["state_dropout"][..., :entries] if self._state_gates else None
 
         def begin() -> None:
             for target, source in initial:
                 target[...] = 0.0 if source is None else source[order] if selective else source
-            copy(kept)
+            copy(saved)
             if multipliers is not None:
                 np.multiply(h[0, :, :1], multipliers[order] if selective else multipliers, h[0, :, 1:])
 
@@ -361,7 +373,7 @@ class RecurrentPlan(Plan):
             "entry_blocks": self._entry_blocks,
             "block_groups": self._groups[0],
             "sample_groups": self._groups[1],
-            "patience": walk_patience(sizes, self._groups, self._chunk * sizes.batch_size, self._registers),
+            "steal_timeout": recurrence_steal_timeout(sizes, self._groups, self._chunk * sizes.batch_size, self._isa),
             "chunk": self._chunk,
             "input_row": sizes.input_size * FLOAT_BYTES if self._input_row is None else self._input_row,
             "couple": self._cell.couple_input_forget,
@@ -370,7 +382,7 @@ class RecurrentPlan(Plan):
             "state_row": scratch["state"].strides[1],
             "state_gate": scratch["state"].strides[2] if self._state_gates else 0,
             "state_gates": self._state_gates,
-            "memory_row": self._blocks * self._registers.lanes * FLOAT_BYTES,
+            "memory_row": self._blocks * self._isa.lanes * FLOAT_BYTES,
             "own_size": scratch["own"].strides[0],
             "constants": constants_of(self._desc.activations_of(direction)),
         }
@@ -384,8 +396,8 @@ class RecurrentPlan(Plan):
             values["input_gate"] = scratch["input_dropout"].strides[1]
         if reserve is not None:
             after = 0 if backward else 1
-            values |= {"kept": reserve.kept[direction].ctypes.data, "kept_values": self._cell.kept}
-            values["kept_hidden"] = reserve.hidden[direction, after:].ctypes.data
+            values |= {"saved": reserve.saved[direction].ctypes.data, "saved_values": self._cell.kept}
+            values["saved_hidden"] = reserve.hidden[direction, after:].ctypes.data
             if reserve.memory is not None:
-                values["kept_memory"] = reserve.memory[direction, after:].ctypes.data
-        return record_of(PARAMETERS, values)
+                values["saved_memory"] = reserve.memory[direction, after:].ctypes.data
+        return make_struct(PARAMETERS, values)

@@ -1,4 +1,4 @@
-"""The layout of the reserve of a recurrent layer as compiled walks write it: rows of units, where NumPy's plans have columns."""
+"""The layout of the reserve of a recurrent layer as compiled time loops write it: rows of units, where NumPy's plans have columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVE_LAYOUT = "rows"
 """The name of this layout in a reserve's configuration."""
 
 
-def keeps_argument(activation: ActivationDesc, clips: bool) -> bool:
+def saves_argument(activation: ActivationDesc, clips: bool) -> bool:
     """Returns whether the reserve keeps a gate's sum, not its value: where it is clipped, or its derivative follows from the sum only."""
     return clips or type(activation) not in COMPILED
 
@@ -30,16 +30,16 @@ class ReserveRows:
     """Views of a reserve.
 
     Attributes:
-        kept: [D, T, K, B, H]: for each gate, in the desc's order, its value or its sum (`keeps_argument`); for a GRU with
+        saved: [D, T, K, B, H]: for each gate, in the desc's order, its value or its sum (`saves_argument`); for a GRU with
             linear_before_reset then h[t-1] Rh^T + Rbh. Zeros for the f of coupled gates, and past a sequence's end.
-        hidden: [D, T + 1, B, S]: h before and after each step. A forward walk's step t leads from slot t to slot t + 1, a backward
-            walk's from slot t + 1 to slot t. Slots past a sequence's end hold the carried state.
+        hidden: [D, T + 1, B, S]: h before and after each step. A forward recurrence's step t leads from slot t to slot t + 1, a backward
+            time loop's from slot t + 1 to slot t. Slots past a sequence's end hold the carried state.
         memory: [D, T + 1, B, H]: the same for the cell state; None but for LSTM.
 
     S is H, or with a projection its size.
     """
 
-    kept: Array
+    saved: Array
     hidden: Array
     memory: Array | None
 
@@ -47,10 +47,10 @@ class ReserveRows:
     def of(cls, desc: ReserveDesc, array: Array) -> ReserveRows:
         """The parts of a reserve, from a packed array of `reserve_size` elements."""
         sizes, cell = desc.geometry, desc.cell
-        walks, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
-        shapes = [(walks, steps, cell.kept, batch, hidden), (walks, steps + 1, batch, sizes.state_size)]
+        directions, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
+        shapes = [(directions, steps, cell.kept, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]
         if cell.has_memory:
-            shapes.append((walks, steps + 1, batch, hidden))
+            shapes.append((directions, steps + 1, batch, hidden))
         flat, parts, start = array.reshape(-1), [], 0
         for shape in shapes:
             parts.append(flat[start : start + prod(shape)].reshape(shape))

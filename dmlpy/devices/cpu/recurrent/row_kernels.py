@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.load_store import elements_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.recurrent.rows import BLANK, REPEATS
-from dmlpy.devices.cpu.simd import integer_at, jit, set_integer, vectors_of
+from dmlpy.devices.cpu.simd import integer_at, jit, set_integer, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def _sort(steps: Any, batch: Any, counts: Any, places: Any, order: Any) -> None:
 
 
 @jit
-def _tell_skips(steps: Any, batch: Any, backward: Any, taken: Any, lengths: Any) -> None:
+def _write_skips(steps: Any, batch: Any, backward: Any, taken: Any, lengths: Any) -> None:
     """Writes 0, REPEATS or BLANK over what the mask says of each step."""
     for sample in range(batch):
         begun = False
@@ -62,7 +62,7 @@ def _tell_skips(steps: Any, batch: Any, backward: Any, taken: Any, lengths: Any)
             set_integer(taken + _BYTES * (time * batch + sample), skip)
 
 
-def rows_of() -> Callable[..., None]:
+def build_rows() -> Callable[..., None]:
     """What finds the rows of all steps, to be compiled.
 
     It is find(steps, batch, backward, lengths, taken, counts, order, bases, rows), addresses of int64 but for the first three: `lengths`
@@ -89,12 +89,12 @@ def rows_of() -> Callable[..., None]:
             total += active
         set_integer(bases + _BYTES * steps, total)
         if taken != 0:
-            _tell_skips(steps, batch, backward, taken, lengths)
+            _write_skips(steps, batch, backward, taken, lengths)
 
     return find
 
 
-def addresses_of() -> Callable[..., None]:
+def build_addresses() -> Callable[..., None]:
     """What finds the addresses of rows, to be compiled.
 
     It is find(rows, count, batch, start, step, sample, addresses): `rows` is the address of the rows' numbers t * batch + b, or 0 for all
@@ -109,16 +109,16 @@ def addresses_of() -> Callable[..., None]:
     return find
 
 
-def clearing_of(registers: Registers) -> Callable[..., None]:
+def build_clearing(isa: Isa) -> Callable[..., None]:
     """What writes zeros to the rows of samples that do not take a step, to be compiled.
 
     It is clear(batch, order, bases, skips, time, steps, start, step, sample, columns): `order`, `bases` and `skips`, or 0, are the
     addresses of `rows.ActiveRows`'s, `time` is the first of the steps, and `start` the address of its rows of floats.
 
     Args:
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    all_of, write, lanes = vectors_of(registers).all_of, elements_of(False, registers).write, registers.lanes
+    all_of, write, lanes = simd_of(isa).all_of, load_store_of(False, isa).store, isa.lanes
 
     def clear(
         batch: Any, order: Any, bases: Any, skips: Any, time: Any, steps: Any, start: Any, step: Any, sample: Any, columns: Any

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.isa import host_registers
+from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Kernel
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-ROWS = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:rows_of", 9)
+ROWS = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:build_rows", 9)
 """What finds the rows of all steps."""
-ADDRESSES = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:addresses_of", 7)
+ADDRESSES = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:build_addresses", 7)
 """What finds the addresses of rows."""
-CLEARING = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:clearing_of", 10)
-"""What writes zeros to the rows of samples that do not take a step: the registers."""
+CLEARING = Kernel("dmlpy.devices.cpu.recurrent.row_kernels:build_clearing", 10)
+"""What writes zeros to the rows of samples that do not take a step: the instruction set."""
 _INDEX = np.dtype(np.int64)
 _TENSORS = ("sequence_lengths_tensor", "step_mask_tensor")
 
@@ -53,7 +53,7 @@ class ActiveRows:
         steps: T.
         batch: B.
         tensors: the arrays by field; of these it reads the lengths, which may exceed T, and the step mask, if they are there.
-        backward: whether the walk goes from the last step to the first.
+        backward: whether the time loop goes from the last step to the first.
         scratch: what `scratch` names.
     """
 
@@ -100,7 +100,7 @@ class ActiveRows:
         """
         steps, batch, columns = values.shape
         places = (*map(_address, (self.order, self.bases, self.skips)), time, steps, values.ctypes.data, *values.strides[:2], columns)
-        return partial(CLEARING(host_registers()), batch, *places)
+        return partial(CLEARING(host_isa()), batch, *places)
 
     def fill_idle(self, values: Array, begin: int, value: float) -> None:
         """Sets a value for those of some rows [rows, ...] that skip their step; the first is row `begin` of all."""

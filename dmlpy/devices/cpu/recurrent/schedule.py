@@ -1,24 +1,40 @@
-"""The work of a layer's directions between the caller's tensors and the compiled walks: one after the other, or both at once."""
+"""How the work of a recurrent layer is put together: the tiles of its steps, and its directions, one after the other or both at once.
+
+A tile is some blocks of units for some samples.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.phased import Part
-from dmlpy.devices.cpu.thread_pool import team
+from dmlpy.devices.cpu.launches import Task, steal_timeout_of
+from dmlpy.devices.cpu.thread_pool import shared_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cpu.phased import Call, Work
+    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.launches import HostCall, Work
+    from dmlpy.operators.recurrent.layer import RecurrentGeometry
 
-EACH = Kernel("dmlpy.devices.cpu.sharing:each_of", 5)
-"""What runs walks at the same time, each on one thread."""
+CONCURRENT_LAUNCH = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_concurrent_launch", 5)
+"""The body that runs time loops at the same time, each on one thread."""
+
+_TILE = 1 << 16
+"""Multiplications of a tile, at least, unless the threads would have too few: half a microsecond or more."""
+_TILE_ROWS = 64
+"""Samples of a tile, at most."""
+_TILE_BYTES = 1 << 14
+"""Bytes of the sums of a tile, at most, unless a block has more: they stay in the first-level cache."""
+_TILES = 8
+"""Tiles of a thread, about, that are enough to share what a suspended thread leaves: each must be looked at by all."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Copy = tuple[Array, Array | float]
@@ -27,13 +43,13 @@ Copy = tuple[Array, Array | float]
 
 @dataclass(frozen=True)
 class Span:
-    """The steps of one call of a walk, and the copies around it."""
+    """The steps of one call of a time loop, and the copies around it."""
 
     before: Sequence[Copy]
     parameters: Array
     address: int
     """That of the parameters."""
-    phases: int
+    stages: int
     after: Sequence[Copy]
 
 
@@ -41,9 +57,9 @@ class Span:
 class Direction:
     """The work of a direction: what comes before the first span, the spans, and what comes after the last."""
 
-    begin: Call
+    begin: HostCall
     spans: Sequence[Span]
-    end: Call
+    end: HostCall
 
 
 def copy(copies: Sequence[Copy]) -> None:
@@ -52,21 +68,21 @@ def copy(copies: Sequence[Copy]) -> None:
         target[...] = source
 
 
-def alone(walk: int, direction: Direction, threads: int, items: int) -> list[Work]:
-    """The work of a direction by itself, each step on so many threads; a phase has `items` items at most."""
+def schedule_direction(time_loop: int, direction: Direction, threads: int, tiles: int) -> list[Work]:
+    """The work of a direction by itself, each step on so many threads; a stage has `tiles` tiles at most."""
     work: list[Work] = [direction.begin]
     for span in direction.spans:
         before: list[Work] = [partial(copy, span.before)] if span.before else []
         after: list[Work] = [partial(copy, span.after)] if span.after else []
-        work += [*before, Part(walk, span.address, span.phases, items, threads, True, span), *after]
+        work += [*before, Task(time_loop, span.address, span.stages, tiles, threads, True, span), *after]
     return [*work, direction.end]
 
 
-def both(walk: int, directions: Sequence[Direction]) -> Call:
-    """The work of two directions at once, on a thread each: they never wait for each other. `walk` is the walk's address."""
-    each, launches = EACH(), []
+def schedule_concurrently(time_loop: int, directions: Sequence[Direction]) -> HostCall:
+    """The work of two directions at once, on a thread each: they never wait for each other. `time_loop` is the time loop's address."""
+    each, launches = CONCURRENT_LAUNCH(), []
     for spans in zip(*(direction.spans for direction in directions), strict=True):
-        pairs = [number for span in spans for number in (walk, span.address)]
+        pairs = [number for span in spans for number in (time_loop, span.address)]
         launches.append((spans, np.array([0, 0, len(spans), *pairs], np.int64)))
 
     def run() -> None:
@@ -75,10 +91,41 @@ def both(walk: int, directions: Sequence[Direction]) -> Call:
         for spans, parameters in launches:
             for span in spans:
                 copy(span.before)
-            team().run(each, parameters.ctypes.data, 2, memory=(spans, parameters))
+            shared_pool().run(each, parameters.ctypes.data, 2, memory=(spans, parameters))
             for span in spans:
                 copy(span.after)
         for direction in directions:
             direction.end()
 
     return run
+
+
+def tile_groups(sizes: RecurrentGeometry, blocks: int, threads: int, isa: Isa) -> tuple[int, int]:
+    """The parts of the blocks and of the samples that tiles are for. Those of the samples do not depend on the threads."""
+    sample_groups = -(-sizes.batch_size // _TILE_ROWS)
+    if threads == 1:
+        return blocks, sample_groups
+    rows = -(-sizes.batch_size // sample_groups)
+    sums = FLOAT_BYTES * isa.lanes * sizes.gates * rows * blocks
+    enough = min(sizes.gates * sizes.hidden_size * sizes.state_size * rows // _TILE, _TILES * threads)
+    return min(blocks, max(enough, threads, -(-sums // _TILE_BYTES))), sample_groups
+
+
+def tile_size(sizes: RecurrentGeometry, blocks: int, groups: tuple[int, int]) -> int:
+    """The sums of one gate of a tile of a stage over so many blocks, at most, each of them a vector."""
+    block_groups, sample_groups = groups
+    return -(-blocks // block_groups) * -(-sizes.batch_size // sample_groups)
+
+
+def recurrence_steal_timeout(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: int, isa: Isa) -> int:
+    """The nanoseconds that a thread waits before it does again what another has begun: a few times what a tile takes.
+
+    Args:
+        sizes: those of the layer.
+        groups: what `tile_groups` gives.
+        chunk_rows: rows of an input product, whose tiles are blocks; 0 where there is none.
+        isa: the instruction set that the time loop is compiled for.
+    """
+    step = sizes.gates * sizes.hidden_size * sizes.state_size * sizes.batch_size // prod(groups)
+    product = sizes.gates * isa.lanes * sizes.input_size * chunk_rows
+    return steal_timeout_of(max(step, product) // isa.lanes)

@@ -6,63 +6,115 @@ A thread goes through a group several times while it is in a cache. Sums do not 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.lanes import function_of
-from dmlpy.devices.cpu.load_store import elements_of
-from dmlpy.devices.cpu.reduction.lanes import folded_maximum, folded_sum, lanes_up_to
-from dmlpy.devices.cpu.reduction.parameters import PARAMETERS, PIECE, PIECE_ROWS, Layout
-from dmlpy.devices.cpu.sharing import first_item, next_item, wait_for_all
-from dmlpy.devices.cpu.simd import float_at, jit, record_at, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.load_store import load_store_of
+from dmlpy.devices.cpu.reduction.plan import PARAMETERS, PIECE, PIECE_ROWS, Layout
+from dmlpy.devices.cpu.simd import INDEX, float_at, jit, lanes_below, simd_of, struct_view
+from dmlpy.devices.cpu.simd_math import function_of
+from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.thread_pool import Share
+    from collections.abc import Callable
+
+    from dmlpy.devices.cpu.thread_pool import TaskBody
+
+
+@cache
+def lanes_up_to(isa: Isa) -> Any:
+    """The kernel `chosen(count, x, other)`: the first `count` lanes of x and the others of `other`."""
+    kind = simd_of(isa).kind
+
+    @intrinsic
+    def chosen(context: Any, count: Any, x: Any, other: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            count, x, other = arguments
+            return builder.select(lanes_below(builder, count, isa.lanes), x, other)
+
+        return kind(types.int64, kind, kind), generate
+
+    return chosen
+
+
+@cache
+def folded_sum(isa: Isa) -> Any:
+    """The kernel of a vector that adds up its lanes."""
+    return _folded(isa, lambda builder, x, y: builder.fadd(x, y))
+
+
+@cache
+def folded_maximum(isa: Isa) -> Any:
+    """The kernel of a vector that gives its largest lane; a NaN may be passed over."""
+    return _folded(isa, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
+
+
+def _folded(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
+    simd, lanes = simd_of(isa), isa.lanes
+
+    @intrinsic
+    def folded(context: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            (x,), half = arguments, lanes // 2
+            while half:
+                order = ir.Constant(ir.VectorType(INDEX, lanes), [(lane + half) % lanes for lane in range(lanes)])
+                x = combine(builder, x, builder.shuffle_vector(x, x, order))
+                half //= 2
+            return builder.extract_element(x, INDEX(0))
+
+        return types.float32(simd.kind), generate
+
+    return folded
+
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
 
 
-def softmax_of(layout: Layout, registers: Registers) -> Share:
-    """A thread's share of a softmax or its logarithm, to be compiled.
+def softmax_of(layout: Layout, isa: Isa) -> TaskBody:
+    """A thread's part of a softmax or its logarithm, to be compiled.
 
     Args:
         layout: how entries lie.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    return _over_units(_softmax_row(registers) if layout == "rows" else _softmax_columns(registers))
+    return _over_units(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa))
 
 
-def normalization_of(registers: Registers) -> Share:
-    """A thread's share of a mean-variance normalization of rows, to be compiled. The argument is that of `softmax_of`."""
-    return _over_units(_normalized_row(registers))
+def normalization_of(isa: Isa) -> TaskBody:
+    """A thread's part of a mean-variance normalization of rows, to be compiled. The argument is that of `softmax_of`."""
+    return _over_units(_normalized_row(isa))
 
 
-def _over_units(unit: Any) -> Share:
+def _over_units(unit: Any) -> TaskBody:
     """Calls unit(p, group, group1, column) for each unit."""
-    parameters_at = record_at(PARAMETERS)
+    parameters_at = struct_view(PARAMETERS)
 
-    def share(parameters: Any, thread: Any, threads: Any, board: Any, met: Any) -> None:
+    def share(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         finished = 0
-        item = first_item(parameters, p.items, thread, threads, board, met)
+        item = first_tile(parameters, p.items, thread, threads, sync, epoch)
         while item < p.items:
             for number in range(p.units * item // p.items, p.units * (item + 1) // p.items):
                 group = number // p.columns
                 unit(p, group // p.group_size, group % p.group_size, number % p.columns)
             finished += 1
-            item = next_item(parameters, item, p.items, threads, met)
-        wait_for_all(parameters, finished, p.items, thread, threads)
+            item = next_tile(parameters, item, p.items, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.items, thread, threads)
 
     return share
 
 
-def _softmax_row(registers: Registers) -> Any:
-    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), function_of("exp", registers)
-    add, subtract, multiply, all_of, at_least = vectors.add, vectors.subtract, vectors.multiply, vectors.all_of, vectors.at_least
-    read, write, load, lanes = elements.read, elements.write, vectors.load, registers.lanes
-    chosen, sum_of, largest_of = lanes_up_to(registers), folded_sum(registers), folded_maximum(registers)
+def _softmax_row(isa: Isa) -> Any:
+    simd, load_store, exp = simd_of(isa), load_store_of(False, isa), function_of("exp", isa)
+    add, subtract, multiply, all_of, at_least = simd.add, simd.subtract, simd.multiply, simd.all_of, simd.at_least
+    read, write, load, lanes = load_store.load, load_store.store, simd.load, isa.lanes
+    chosen, sum_of, largest_of = lanes_up_to(isa), folded_sum(isa), folded_maximum(isa)
 
     @jit
     def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
@@ -104,10 +156,10 @@ def _softmax_row(registers: Registers) -> Any:
     return unit
 
 
-def _softmax_columns(registers: Registers) -> Any:
-    vectors, elements, exp = vectors_of(registers), elements_of(False, registers), function_of("exp", registers)
-    add, subtract, divide, all_of, at_least = vectors.add, vectors.subtract, vectors.divide, vectors.all_of, vectors.at_least
-    read, write, lanes, lane_of, with_lane = elements.read, elements.write, registers.lanes, vectors.lane, vectors.with_lane
+def _softmax_columns(isa: Isa) -> Any:
+    simd, load_store, exp = simd_of(isa), load_store_of(False, isa), function_of("exp", isa)
+    add, subtract, divide, all_of, at_least = simd.add, simd.subtract, simd.divide, simd.all_of, simd.at_least
+    read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
 
     @jit
     def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
@@ -142,11 +194,11 @@ def _softmax_columns(registers: Registers) -> Any:
     return unit
 
 
-def _normalized_row(registers: Registers) -> Any:
-    vectors, elements = vectors_of(registers), elements_of(False, registers)
-    add, subtract, multiply, all_of = vectors.add, vectors.subtract, vectors.multiply, vectors.all_of
-    multiply_add, at_least, read, write, lanes = vectors.multiply_add, vectors.at_least, elements.read, elements.write, registers.lanes
-    chosen, sum_of = lanes_up_to(registers), folded_sum(registers)
+def _normalized_row(isa: Isa) -> Any:
+    simd, load_store = simd_of(isa), load_store_of(False, isa)
+    add, subtract, multiply, all_of = simd.add, simd.subtract, simd.multiply, simd.all_of
+    multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
+    chosen, sum_of = lanes_up_to(isa), folded_sum(isa)
 
     @jit
     def moments(p: Any, x: Any, centre: Any) -> Any:

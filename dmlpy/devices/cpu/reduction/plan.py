@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_registers
-from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.records import record_of
-from dmlpy.devices.cpu.reduction.parameters import PARAMETERS, TENSORS
-from dmlpy.devices.cpu.thread_pool import Call
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
+from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 from dmlpy.operators.activation import ActivationReluDesc
@@ -23,13 +23,38 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.jit import Function
-    from dmlpy.devices.cpu.reduction.parameters import Layout
     from dmlpy.operators.activation import ActivationDesc
 
+
+Layout = Literal["rows", "columns"]
+"""What lies side by side: the entries of a group in `rows`, in `columns` neighbours of different groups."""
+
+PIECE = 1 << 12
+"""Entries of a row whose sum is taken in float32, at most; sums of these are added in float64."""
+PIECE_ROWS = 64
+"""Entries of a column that are summed before their sum is added to that of the others."""
+
+TENSORS = ("x", "y", "scale", "bias")
+_INTEGERS = (
+    *("ticket", "done", "items", "units", "columns", "inner", "group_size", "outer_size", "entry_size"),
+    *(f"{name}{part}" for name in TENSORS for part in ("", "_group", "_group1", "_outer", "_entry")),
+    *("log", "centres", "scales"),
+)
+PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("count", np.float64), ("epsilon", np.float64), ("low", np.float32)])
+"""What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
+
+The first two are the state of `thread_pool_kernels`; an item is one of `items` parts of the `units`: a unit is a group, or in columns a
+vector of them, of which `inner` groups take `columns`. Groups have two axes, the inner one of `group_size`, and tensors the distances
+`_group` and `_group1` along them. The entries of a group have two axes too, of `outer_size` and `entry_size`, with the distances `_outer`
+and `_entry`. `log`, `centres` and `scales` are whether softmax takes the logarithm, and whether a normalization subtracts the mean and
+divides by the deviation of the `count` entries. Results of a normalization below `low` become it.
+"""
+
+
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:softmax_of", 5)
-"""Softmax and its logarithm: how entries lie, and the registers."""
+"""Softmax and its logarithm: how entries lie, and the instruction set."""
 NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:normalization_of", 5)
-"""Mean-variance normalization: the registers."""
+"""Mean-variance normalization: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
@@ -94,7 +119,7 @@ class _GroupsPlan(PlanWithoutConstants):
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
-        self._columns = ceil(groups.inner.size / host_registers().lanes)
+        self._columns = ceil(groups.inner.size / host_isa().lanes)
         self._units = element_count(groups.groups) * self._columns
         self._entries = element_count(groups.entries)
         self.temporary_size = 0
@@ -133,8 +158,8 @@ class _GroupsPlan(PlanWithoutConstants):
         for part, axis in parts:
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
-        parameters = record_of(PARAMETERS, values)
-        return Call(self._kernel(), parameters.ctypes.data, self._threads, parameters)
+        parameters = make_struct(PARAMETERS, values)
+        return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
 
 class CompiledSoftmaxPlan(_GroupsPlan):
@@ -150,7 +175,7 @@ class CompiledSoftmaxPlan(_GroupsPlan):
         self._log = log
 
     def _kernel(self) -> Function:
-        return SOFTMAX(self._groups.layout, host_registers())
+        return SOFTMAX(self._groups.layout, host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {"log": self._log}
@@ -173,7 +198,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
         self._low = 0.0 if isinstance(activation, ActivationReluDesc) else -inf
 
     def _kernel(self) -> Function:
-        return NORMALIZATION(host_registers())
+        return NORMALIZATION(host_isa())
 
     def _settings(self) -> Mapping[str, Any]:
         return {**self._values, "low": self._low}

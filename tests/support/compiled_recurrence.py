@@ -12,7 +12,7 @@ import pytest
 from dmlpy.devices.cpu.recurrent import plan as layer
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.recurrent.reserve import ReserveRows, keeps_argument
+from dmlpy.devices.cpu.recurrent.reserve import ReserveRows, saves_argument
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.gradient_runs import Plans
 from tests.support.gradient_runs import backward as backward_by
@@ -21,27 +21,27 @@ from tests.support.training_runs import KeptRows
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def _kept_rows(desc: Any, array: Array) -> KeptRows:
+def _saved_rows(desc: Any, array: Array) -> KeptRows:
     rows = ReserveRows.of(desc, array)
-    return KeptRows(rows.kept, rows.hidden, rows.memory)
+    return KeptRows(rows.saved, rows.hidden, rows.memory)
 
 
-def _kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
+def _saved_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
     f, *others = desc.activations_of(d)
     for gate in range(desc.cell.kept):
         if gate == 2 and desc.cell.couple_input_forget:
             continue
         is_gate = gate < len(desc.gate_names)
         activation = others[0] if others and gate == len(desc.gate_names) - 1 else f
-        yield gate, gate, activation if is_gate and not keeps_argument(activation, desc.cell.clip is not None) else None
+        yield gate, gate, activation if is_gate and not saves_argument(activation, desc.cell.clip is not None) else None
 
 
-CPU = Plans(RecurrentPlan, GradientPlan, _kept_rows, _kept_gates)
+CPU = Plans(RecurrentPlan, GradientPlan, _saved_rows, _saved_gates)
 backward = partial(backward_by, plans=CPU)
 
 
 def share_among(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes plans share the steps of any layer among so many threads."""
-    monkeypatch.setattr(layer, "_SHARE", 1)
-    monkeypatch.setattr(layer, "_WALK", 1)
+    monkeypatch.setattr(layer, "_STEP_WORK", 1)
+    monkeypatch.setattr(layer, "_DIRECTION_WORK", 1)
     monkeypatch.setattr(layer, "available_threads", lambda: threads)

@@ -9,22 +9,22 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.calls import caller
-from dmlpy.devices.cpu.isa import FLOAT_BYTES, Registers
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, vectors_of
+from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
+from dmlpy.devices.cpu.runtime_kernels import indirect_call
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, each_count, simd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-call_product = caller(8)
-"""call_product(product, arguments) calls what `product_of` gives by its address."""
-call_gate_products = caller(9)
-"""call_gate_products(products, arguments) calls what `gate_products_of` gives by its address."""
+call_product = indirect_call(8)
+"""call_product(product, arguments) calls what `build_product` gives by its address."""
+call_gate_products = indirect_call(9)
+"""call_gate_products(products, arguments) calls what `build_gate_products` gives by its address."""
 
 
-def product_of(vectors: int, by_terms: bool, registers: Registers) -> Callable[..., None]:
-    """The product of `Vectors.product`, to be compiled."""
-    multiply = vectors_of(registers).product(vectors, by_terms=by_terms)
+def build_product(vectors: int, by_terms: bool, isa: Isa) -> Callable[..., None]:
+    """The product of `Simd.product`, to be compiled."""
+    multiply = simd_of(isa).product(vectors, by_terms=by_terms)
 
     def product(columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any) -> None:
         multiply(columns, matrix, terms, factors, row, start, start_row, sums)
@@ -32,7 +32,7 @@ def product_of(vectors: int, by_terms: bool, registers: Registers) -> Callable[.
     return product
 
 
-def gate_products_of(gates: int, together: int, registers: Registers) -> Callable[..., None]:
+def build_gate_products(gates: int, together: int, isa: Isa) -> Callable[..., None]:
     """The products of some gates with rows of factors, to be compiled.
 
     It is multiply(rows, matrix, terms, factors, row, part, start, start_row, sums): sums[row][gate] = start[row][gate] + the sum over the
@@ -42,9 +42,9 @@ def gate_products_of(gates: int, together: int, registers: Registers) -> Callabl
     Args:
         gates: the number of gates.
         together: the gates of a part, which are summed together.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
-    multiply, size, most = vectors_of(registers).product_apart(together), vectors_of(registers).size, registers.columns(together)
+    multiply, size, most = simd_of(isa).product_apart(together), simd_of(isa).size, isa.columns(together)
     row_size, of_part = gates * size, together * size
 
     def products(rows: Any, matrix: Any, terms: Any, factors: Any, row: Any, part: Any, start: Any, start_row: Any, sums: Any) -> None:
@@ -63,7 +63,7 @@ def gate_products_of(gates: int, together: int, registers: Registers) -> Callabl
 
 
 @cache
-def tile_product(filters: int, most: int, registers: Registers) -> Any:
+def tile_product(filters: int, most: int, isa: Isa) -> Any:
     """The kernel `multiply(vectors, channels, plane, taps, offsets, source, matrix, target)`.
 
     target[filter][vector] is the sum over channels and taps, in order, of matrix[channel][tap][filter] times the vector at source +
@@ -73,7 +73,7 @@ def tile_product(filters: int, most: int, registers: Registers) -> Any:
     Args:
         filters: the number of filters.
         most: vectors of positions, at most.
-        registers: the registers that it is compiled for.
+        isa: the instruction set that it is compiled for.
     """
 
     @intrinsic
@@ -84,9 +84,9 @@ def tile_product(filters: int, most: int, registers: Registers) -> Any:
             count, *others = arguments
             *factors, target = others
             for number in each_count(builder, count, most):
-                for index, total in enumerate(tile_sums(builder, filters, number, registers, factors)):
+                for index, total in enumerate(tile_sums(builder, filters, number, isa, factors)):
                     row, vector = divmod(index, number)
-                    vectors_of(registers).write(builder, total, target, (row * most + vector) * FLOAT_BYTES * registers.lanes)
+                    simd_of(isa).write(builder, total, target, (row * most + vector) * FLOAT_BYTES * isa.lanes)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 8), generate
@@ -94,11 +94,11 @@ def tile_product(filters: int, most: int, registers: Registers) -> Any:
     return multiply
 
 
-def tile_sums(builder: Any, filters: int, count: int, registers: Registers, arguments: Sequence[Any]) -> list[Any]:
+def tile_sums(builder: Any, filters: int, count: int, isa: Isa, arguments: Sequence[Any]) -> list[Any]:
     """The sums of `tile_product` for a number of vectors, [filter][vector], of its arguments from `channels` to `matrix`."""
     channels, plane, taps, offsets, source, matrix = arguments
-    vectors = vectors_of(registers)
-    zero = ir.Constant(ir.VectorType(FLOAT, registers.lanes), [0.0] * registers.lanes)
+    simd = simd_of(isa)
+    zero = ir.Constant(ir.VectorType(FLOAT, isa.lanes), [0.0] * isa.lanes)
     begin = builder.block
     outer, inner, next_channel, after = (builder.append_basic_block(name) for name in ("channel", "tap", "channel_done", "summed"))
     builder.branch(outer)
@@ -113,13 +113,13 @@ def tile_sums(builder: Any, filters: int, count: int, registers: Registers, argu
     sums = [builder.phi(zero.type) for _ in carried]
     place = builder.add(offsets, builder.shl(tap, ADDRESS(3)))
     at = builder.add(row, builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8))
-    values = [vectors.value_of(builder, at, vector * vectors.size) for vector in range(count)]
+    values = [simd.value_of(builder, at, vector * simd.size) for vector in range(count)]
     totals = list(sums)
     for number in range(filters):
-        weight = vectors.repeated_at(builder, builder.add(factor, ADDRESS(number * FLOAT_BYTES)))
+        weight = simd.repeated_at(builder, builder.add(factor, ADDRESS(number * FLOAT_BYTES)))
         for vector in range(count):
             index = number * count + vector
-            totals[index] = vectors.fused(builder, values[vector], weight, sums[index])
+            totals[index] = simd.fused(builder, values[vector], weight, sums[index])
     next_tap, next_factor = builder.add(tap, ADDRESS(1)), builder.add(factor, ADDRESS(filters * FLOAT_BYTES))
     builder.cbranch(builder.icmp_signed("<", next_tap, taps), inner, next_channel)
     for phi, first, following in zip([tap, factor, *sums], [ADDRESS(0), factors, *carried], [next_tap, next_factor, *totals], strict=True):
@@ -139,13 +139,13 @@ def tile_sums(builder: Any, filters: int, count: int, registers: Registers, argu
 
 
 @cache
-def row_products(registers: Registers) -> Any:
+def row_products(isa: Isa) -> Any:
     """The kernel `multiply(matrix, matrix_row, terms, factors)`, which gives a vector.
 
     Its lane n is the sum over the terms of matrix[n][term] * factors[term]. The matrix has as many rows as a vector has lanes, `matrix_row`
     bytes apart. Factors go on with zeros up to a whole vector; of the matrix nothing beyond the terms is read.
     """
-    vectors, lanes = vectors_of(registers), registers.lanes
+    simd, lanes = simd_of(isa), isa.lanes
     zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
     even, odd = (ir.Constant(ir.VectorType(INDEX, lanes), [2 * lane + first for lane in range(lanes)]) for first in (0, 1))
 
@@ -167,10 +167,10 @@ def row_products(registers: Registers) -> Any:
             builder.cbranch(builder.icmp_signed("<", offset, end), body, tail)
 
             builder.position_at_end(body)
-            factor = vectors.value_of(builder, builder.add(factors, offset))
-            values = [vectors.value_of(builder, builder.add(row, offset)) for row in rows]
-            added = [vectors.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
-            following = builder.add(offset, ADDRESS(vectors.size))
+            factor = simd.value_of(builder, builder.add(factors, offset))
+            values = [simd.value_of(builder, builder.add(row, offset)) for row in rows]
+            added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+            following = builder.add(offset, ADDRESS(simd.size))
             builder.branch(head)
             for phi, first, next_value in zip([offset, *sums], [ADDRESS(0), *[zero] * lanes], [following, *added], strict=True):
                 phi.add_incoming(first, before)
@@ -180,9 +180,9 @@ def row_products(registers: Registers) -> Any:
             builder.cbranch(builder.icmp_signed(">", left, ADDRESS(0)), last, after)
 
             builder.position_at_end(last)
-            factor = vectors.value_of(builder, builder.add(factors, end))
-            values = [vectors.first_of(builder, builder.add(row, end), left) for row in rows]
-            added = [vectors.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
+            factor = simd.value_of(builder, builder.add(factors, end))
+            values = [simd.first_of(builder, builder.add(row, end), left) for row in rows]
+            added = [simd.fused(builder, value, factor, total) for value, total in zip(values, sums, strict=True)]
             builder.branch(after)
 
             builder.position_at_end(after)
@@ -198,6 +198,6 @@ def row_products(registers: Registers) -> Any:
                 totals = [builder.fadd(builder.shuffle_vector(*pair, even), builder.shuffle_vector(*pair, odd)) for pair in pairs]
             return totals[0]
 
-        return vectors.kind(*[types.int64] * 4), generate
+        return simd.kind(*[types.int64] * 4), generate
 
     return multiply

@@ -1,4 +1,4 @@
-"""Runs of compiled launches as one call: the same results, on any number of threads, with other memory, and where a thread comes late."""
+"""Batched launches: the same results, on any number of threads, with other memory, and where a thread comes late."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dmlpy.graphs import Graph
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
+from dmlpy.devices.cpu.launches import BatchedLaunch, BatchedLaunches
 from dmlpy.devices.cpu.matrix import plan as products
-from dmlpy.devices.cpu.recurrent.schedule import EACH
+from dmlpy.devices.cpu.recurrent.schedule import CONCURRENT_LAUNCH
 from dmlpy.devices.cpu.reduction import plan as reductions
-from dmlpy.devices.cpu.runs import JoinedRuns, Run
-from dmlpy.devices.cpu.thread_pool import Call, Team
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, ThreadPool
 from dmlpy.devices.plan import in_order
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -69,13 +69,13 @@ def bound(graph: Graph, given: dict[str, Array], outputs: dict[str, Array]) -> A
     return dml.compile(graph, "cpu").bind(given, outputs)
 
 
-def test_a_graph_is_two_runs_around_what_numpy_runs(threads: int) -> None:
+def test_a_graph_is_two_batches_around_what_numpy_runs(threads: int) -> None:
     graph = network()
     given = inputs(graph, 1)
     outputs = outputs_of(graph)
     dispatch = bound(graph, given, outputs)
     parts = dispatch._launches.parts
-    assert [type(part) is Run for part, _ in parts] == [True, False, True]
+    assert [type(part) is BatchedLaunch for part, _ in parts] == [True, False, True]
     assert sum(count for _, count in parts) == len(dispatch._program.steps)
     for _ in range(20):
         for output in outputs.values():
@@ -110,13 +110,13 @@ def test_other_memory_changes_the_entries_that_it_concerns(threads: int) -> None
     first, second = inputs(graph, 3), inputs(graph, 4)
     outputs = outputs_of(graph)
     dispatch = bound(graph, first, outputs)
-    runs = [part for part, _ in dispatch._launches.parts if isinstance(part, Run)]
+    launches = [part for part, _ in dispatch._launches.parts if isinstance(part, BatchedLaunch)]
     for changed in (["a"], ["e", "y"], ["a", "b", "c", "d", "e", "y", "z"]):
         mixed = {**first, **{name: second[name] for name in changed if name in second}}
         moved = {name: np.full_like(outputs[name], np.nan) if name in changed else outputs[name] for name in outputs}
         dispatch.rebind(**{name: mixed.get(name, moved.get(name)) for name in changed})
         dispatch()
-        assert [part for part, _ in dispatch._launches.parts if isinstance(part, Run)] == runs, "the runs stay"
+        assert [part for part, _ in dispatch._launches.parts if isinstance(part, BatchedLaunch)] == launches, "the batches stay"
         for name, expected in by_numpy(graph, mixed).items():
             np.testing.assert_allclose(moved[name], expected, rtol=2e-5, atol=1e-6, err_msg=f"{changed}: {name}")
         first, outputs = mixed, moved
@@ -126,9 +126,9 @@ def test_other_memory_changes_the_entries_that_it_concerns(threads: int) -> None
 def test_a_thread_that_comes_late(delay: float, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It joins the launch that is under way, or finds all of them over and touches nothing."""
     late: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Helper.avoid", lambda self, processor: True)
-    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._team", Team())
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker.__init__", lambda self: setattr(self, "begin", lambda *work: late.put(work)))
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._Worker.avoid", lambda self, processor: True)
+    monkeypatch.setattr("dmlpy.devices.cpu.thread_pool._pool", ThreadPool())
     graph = network()
     given = inputs(graph, 5)
     outputs = outputs_of(graph)
@@ -136,46 +136,46 @@ def test_a_thread_that_comes_late(delay: float, threads: int, monkeypatch: pytes
     with ThreadPoolExecutor(4) as pool:
         launched = pool.submit(dispatch)
         time.sleep(delay)
-        helpers = [late.get(timeout=60) for _ in range(2 * (threads - 1))] if delay else []
-        for share, *arguments in helpers:
-            pool.submit(share, *arguments).result(timeout=60)
+        workers = [late.get(timeout=60) for _ in range(2 * (threads - 1))] if delay else []
+        for body, *arguments in workers:
+            pool.submit(body, *arguments).result(timeout=60)
         launched.result(timeout=60)
     for name, expected in by_numpy(graph, given).items():
         np.testing.assert_allclose(outputs[name], expected, rtol=2e-5, atol=1e-6, err_msg=name)
     before = {name: output.copy() for name, output in outputs.items()}
     while not late.empty():
-        share, *arguments = late.get()
-        share(*arguments)
+        body, *arguments = late.get()
+        body(*arguments)
     for name, output in outputs.items():
         np.testing.assert_array_equal(output, before[name])
 
 
-def test_a_helper_takes_part_in_each_launch() -> None:
-    """Each launch has two items, which wait for each other: one thread alone cannot do both."""
+def test_a_worker_takes_part_in_each_launch() -> None:
+    """Each launch has two tiles, which wait for each other: one thread alone cannot do both."""
     together, seen = Barrier(2, timeout=60), list[int]()
 
-    def item(result: Any, error: Any, parameters: int, thread: int, threads: int, board: int, met: int) -> int:
+    def body(result: Any, error: Any, parameters: int, thread: int, threads: int, sync: int, epoch: int) -> int:
         together.wait()
         seen.append(get_ident())
         return 0
 
-    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(item)
+    function = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * 5)(body)
     address: Any = cast(function, c_void_p).value
     parameters = [np.array([0, 0, 2, *[address, 0] * 2], np.int64) for _ in range(3)]
     alone = np.array([0, 0, 0], np.int64)
-    calls = [Call(EACH(), own.ctypes.data, 2, own) for own in parameters]
-    [(run, _)] = JoinedRuns([calls[0], Call(EACH(), alone.ctypes.data, 1, alone), *calls[1:]]).parts
+    calls = [TaskLaunch(CONCURRENT_LAUNCH(), own.ctypes.data, 2, own) for own in parameters]
+    [(run, _)] = BatchedLaunches([calls[0], TaskLaunch(CONCURRENT_LAUNCH(), alone.ctypes.data, 1, alone), *calls[1:]]).parts
     for _ in range(3):
         run(0)
     assert len(seen) == 18
     assert len(set(seen)) == 2
 
 
-def test_launches_of_several_calls_are_part_of_a_run() -> None:
-    def call(number: int) -> Call:
+def test_launches_of_several_task_launches_are_part_of_a_batch() -> None:
+    def call(number: int) -> TaskLaunch:
         plan = dml.compile(dml.ActivationReluDesc(input_tensor=TENSOR, output_tensor=TENSOR), "cpu")._plan
         launch = plan.bind({"input_tensor": memory[number].ctypes.data, "output_tensor": memory[number + 1].ctypes.data}, room, None)
-        assert isinstance(launch, Call)
+        assert isinstance(launch, TaskLaunch)
         return launch
 
     memory, scratch = np.zeros((6, 8), np.float32), np.zeros(1 << 16, np.uint8)
@@ -183,8 +183,8 @@ def test_launches_of_several_calls_are_part_of_a_run() -> None:
     seen = list[int]()
     python = seen.append
     memory[0] = 7
-    joined = JoinedRuns([call(0), in_order([call(1), in_order([call(2), call(3)])]), python, in_order([call(4), python])])
-    assert [(type(part) is Run, count) for part, count in joined.parts] == [(True, 2), (False, 1), (False, 1)]
+    joined = BatchedLaunches([call(0), in_order([call(1), in_order([call(2), call(3)])]), python, in_order([call(4), python])])
+    assert [(type(part) is BatchedLaunch, count) for part, count in joined.parts] == [(True, 2), (False, 1), (False, 1)]
     for part, _ in joined.parts:
         part(9)
     assert (memory == 7).all()

@@ -1,9 +1,13 @@
-"""How a thread waits for another one in compiled code: it polls for a moment, then yields its processor, then sleeps."""
+"""What compiled code needs beside arithmetic: atomic integers, indirect calls, and waits for another thread.
+
+A thread that waits polls for a moment, then yields its processor, then sleeps.
+"""
 
 from __future__ import annotations
 
 import platform
 import time
+from functools import cache
 from typing import Any
 
 from llvmlite import ir
@@ -22,6 +26,48 @@ _NAP_US = 20
 """The first sleep, and how much longer each is than the one before: so a wait lasts little longer than what is waited for."""
 _LONGEST_NAPS = 25
 """After so many sleeps they grow no longer: half a millisecond."""
+
+
+@intrinsic
+def exchange_integer(context: Any, address: Any, expected: Any, value: Any) -> Any:
+    """Replaces the integer at an address if it is as expected; returns what was there."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], ADDRESS.as_pointer())
+        found = builder.cmpxchg(place, arguments[1], arguments[2], "acq_rel", "acquire")
+        return builder.extract_value(found, 0)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def add_integer(context: Any, address: Any, value: Any) -> Any:
+    """Adds to the integer at an address; returns what was there."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw("add", builder.inttoptr(arguments[0], ADDRESS.as_pointer()), arguments[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@cache
+def indirect_call(count: int) -> Any:
+    """The kernel `call(function, arguments)`, which calls what `Kernel.address` gives with a tuple of integers and returns its result."""
+
+    @intrinsic
+    def call(context: Any, function: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            function, given = arguments
+            # Numba's convention: the results' addresses come first, that of an error behind that of the result.
+            result, error = (cgutils.alloca_once(builder, ADDRESS) for _ in range(2))
+            kind = ir.FunctionType(INDEX, [result.type] * 2 + [ADDRESS] * count)
+            values = [builder.extract_value(given, place) for place in range(count)]
+            builder.call(builder.inttoptr(function, kind.as_pointer()), [result, error, *values])
+            return builder.load(result)
+
+        return types.int64(types.int64, types.UniTuple(types.int64, count)), generate
+
+    return call
 
 
 @intrinsic

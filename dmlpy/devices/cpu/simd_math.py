@@ -14,14 +14,14 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.simd import FLOAT, INDEX, vectors_of
+from dmlpy.devices.cpu.simd import FLOAT, INDEX, simd_of
 from dmlpy.devices.numpy.activation.formulas import HALF_TAIL, HALF_TAIL_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.devices.cpu.isa import Registers
-    from dmlpy.devices.cpu.simd import Vectors
+    from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.simd import Simd
 
 _LARGEST = float(np.finfo(np.float32).max)
 _ROUNDING = 1.5 * 2.0**23
@@ -50,7 +50,7 @@ _TANH_BELOW = (0.0002448660933, 0.024222764, 0.4635583851, 1.0)
 """tanh(x) is x times the quotient of these polynomials in x squared, the highest power first. Near 0 they are 1: x keeps its digits."""
 
 
-class Lanes:
+class SimdMath:
     """Arithmetic on vectors, added to a block of code.
 
     Args:
@@ -58,8 +58,8 @@ class Lanes:
         vectors: the operations.
     """
 
-    def __init__(self, builder: Any, vectors: Vectors) -> None:
-        self._builder, self._vectors = builder, vectors
+    def __init__(self, builder: Any, simd: Simd) -> None:
+        self._builder, self._simd = builder, simd
         self.add, self.subtract, self.multiply, self.divide = builder.fadd, builder.fsub, builder.fmul, builder.fdiv
         self.select = builder.select
 
@@ -67,11 +67,11 @@ class Lanes:
         return self._builder.fcmp_ordered("<", x, y)
 
     def constant(self, value: Any) -> Any:
-        kind = ir.VectorType(FLOAT, self._vectors.lanes)
-        return ir.Constant(kind, [float(np.float32(value))] * self._vectors.lanes)
+        kind = ir.VectorType(FLOAT, self._simd.lanes)
+        return ir.Constant(kind, [float(np.float32(value))] * self._simd.lanes)
 
     def fused(self, x: Any, y: Any, z: Any) -> Any:
-        return self._vectors.fused(self._builder, x, y, z)
+        return self._simd.fused(self._builder, x, y, z)
 
     def polynomial(self, x: Any, coefficients: Sequence[Any]) -> Any:
         """The highest power comes first."""
@@ -83,7 +83,7 @@ class Lanes:
     def built_in(self, name: str, *values: Any) -> Any:
         """A function of LLVM's that is an instruction of the processor, or a few."""
         kind = ir.FunctionType(values[0].type, [value.type for value in values])
-        function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.{name}.v{self._vectors.lanes}f32")
+        function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.{name}.v{self._simd.lanes}f32")
         return self._builder.call(function, values)
 
     def magnitude(self, x: Any) -> Any:
@@ -108,13 +108,13 @@ class Lanes:
     def _power_of_two(self, exponent: Any) -> Any:
         """2 to the power of integers from -126 to 127."""
         whole = exponent.type
-        lanes = self._vectors.lanes
+        lanes = self._simd.lanes
         biased = self._builder.add(exponent, ir.Constant(whole, [127] * lanes))
         return self._builder.bitcast(self._builder.shl(biased, ir.Constant(whole, [23] * lanes)), ir.VectorType(FLOAT, lanes))
 
     def _reduced(self, x: Any) -> tuple[Any, Any, Any]:
         """exp(x) = (1 + p) * s * t: p, and the powers of two s and t, for x from -104 to 89."""
-        builder, lanes = self._builder, self._vectors.lanes
+        builder, lanes = self._builder, self._simd.lanes
         x = self.at_most(self.at_least(x, self.constant(-104.0)), self.constant(89.0))
         shifted = self.fused(x, self.constant(_LOG2_OF_E), self.constant(_ROUNDING))
         whole = self.subtract(shifted, self.constant(_ROUNDING))
@@ -152,7 +152,7 @@ class Lanes:
 
     def sigmoid(self, x: Any) -> Any:
         """1 / (1 + exp(-x)) as s / (s + s exp(-x)) for a small power of two: one division rounds the result, also if it is subnormal."""
-        builder, lanes = self._builder, self._vectors.lanes
+        builder, lanes = self._builder, self._simd.lanes
         low, high = _SIGMOID_BOUNDS
         x = self.at_least(self.at_most(x, self.constant(high)), self.constant(low))
         # The lowest bits of a sum of this size are an integer, here the biased exponent of a power of two.
@@ -205,12 +205,12 @@ class Lanes:
 
 
 @cache
-def function_of(name: str, registers: Registers) -> Any:
-    """The intrinsic of one vector that is the method of this name of `Lanes`."""
-    vectors = vectors_of(registers)
+def function_of(name: str, isa: Isa) -> Any:
+    """The intrinsic of one vector that is the method of this name of `SimdMath`."""
+    simd = simd_of(isa)
 
     @intrinsic
     def function(context: Any, x: Any) -> Any:
-        return vectors.kind(vectors.kind), lambda context, builder, signature, arguments: getattr(Lanes(builder, vectors), name)(*arguments)
+        return simd.kind(simd.kind), lambda context, builder, signature, arguments: getattr(SimdMath(builder, simd), name)(*arguments)
 
     return function

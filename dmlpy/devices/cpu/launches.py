@@ -1,0 +1,185 @@
+"""Launches that are put together: stages of several tasks as one fused launch, and launches that follow each other as one batched launch.
+
+A fused launch (see `thread_pool_kernels`) has one wait for all threads, at its end. The launches of a batch keep their epochs in the
+synchronization state, so a worker that comes late to one finds it over and goes on to the next without returning to Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ctypes import c_void_p, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.thread_pool import TaskLaunch, shared_pool
+from dmlpy.devices.plan import InOrder, Joined, Launch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FUSED_LAUNCH = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_fused_launch", 5)
+"""The body of a fused launch."""
+BATCHED_LAUNCH = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_batched_launch", 5)
+"""The body of a batched launch."""
+_LEAST_STEAL_TIMEOUT_NS = 10_000
+
+HostCall = Callable[[], object]
+
+
+class Task(NamedTuple):
+    """A compiled task of a fused launch.
+
+    Attributes:
+        function: the address of its function.
+        parameters: that of the function's parameters.
+        stages: how many stages it has.
+        tiles: the tiles of a stage, at most.
+        threads: the threads that it has work for.
+        exact: whether it runs on no more threads than that: its steps are too short to be shared by others. Other tasks share
+            launches of more threads, which are awake by then.
+        memory: what holds the parameters and what they refer to.
+    """
+
+    function: int
+    parameters: int
+    stages: int
+    tiles: int
+    threads: int
+    exact: bool
+    memory: object
+
+
+Work = HostCall | Task
+
+
+def steal_timeout_of(tile_ns: int) -> int:
+    """The nanoseconds that a thread waits before it computes a tile again that another has begun.
+
+    Args:
+        tile_ns: what a tile takes, with room for a slow machine.
+    """
+    return _LEAST_STEAL_TIMEOUT_NS + tile_ns
+
+
+def fuse_launches(work: Sequence[Work]) -> list[HostCall]:
+    """Work in its order, in which tasks that follow each other are one launch where they run on as many threads."""
+    found: list[HostCall] = []
+    waiting: list[Task] = []
+
+    def end() -> None:
+        if waiting:
+            found.append(_FusedLaunch(tuple(waiting), _threads_of(waiting)))
+            waiting.clear()
+
+    for each in work:
+        if not isinstance(each, Task):
+            end()
+            found.append(each)
+        else:
+            if any(task.exact and task.threads < _threads_of([*waiting, each]) for task in (*waiting, each)):
+                end()
+            waiting.append(each)
+    end()
+    return found
+
+
+def _threads_of(tasks: Sequence[Task]) -> int:
+    return max(task.threads for task in tasks)
+
+
+class _FusedLaunch:
+    """A launch of tasks."""
+
+    def __init__(self, tasks: Sequence[Task], threads: int) -> None:
+        self._tasks, self._threads = tasks, threads
+        self._entries = np.array([(task.function, task.parameters) for task in tasks], np.int64)
+        self._parameters = np.array([len(tasks), self._entries.ctypes.data], np.int64)
+        self._stages, self._tiles = sum(task.stages for task in tasks), max(task.tiles for task in tasks)
+        self._body, self._address = FUSED_LAUNCH(), self._parameters.ctypes.data
+
+    def __call__(self) -> None:
+        shared_pool().run(self._body, self._address, self._threads, self._stages, self._tiles, self)
+
+
+class BatchedLaunch:
+    """Task launches as one."""
+
+    def __init__(self, launches: Sequence[TaskLaunch]) -> None:
+        self._launches = list(launches)
+        self._threads = max(launch.threads for launch in launches)
+        self._entries = np.array([_entry(launch) for launch in launches], np.int64)
+        self._parameters = np.array([len(launches), self._entries.ctypes.data], np.int64)
+        self._body, self._address = BATCHED_LAUNCH(), self._parameters.ctypes.data
+
+    def __call__(self, stream: int) -> None:
+        if self._threads == 1:
+            self._body(self._address, 0, 1, 0, 0)
+        else:
+            memory = (self._parameters, self._entries, *self._launches)
+            shared_pool().run(self._body, self._address, self._threads, len(self._launches), memory=memory)
+
+    def replace(self, at: int, launch: TaskLaunch) -> None:
+        """Makes another launch one of these; it uses as many threads."""
+        self._launches[at], self._entries[at] = launch, _entry(launch)
+
+
+class BatchedLaunches(Joined):
+    """Launches, of which those that follow each other and are compiled are one."""
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self._places: list[tuple[BatchedLaunch | None, int]] = []
+        """For each launch the batch that it belongs to and its first task launch there, or no batch and its part."""
+        parts: list[tuple[Launch, int]] = []
+        waiting: list[list[TaskLaunch]] = []
+
+        def end() -> None:
+            if waiting:
+                batch, first = BatchedLaunch([launch for own in waiting for launch in own]), 0
+                for own in waiting:
+                    self._places.append((batch, first))
+                    first += len(own)
+                parts.append((batch, len(waiting)))
+                waiting.clear()
+
+        for launch in launches:
+            found = _task_launches(launch)
+            if found is None:
+                end()
+                self._places.append((None, len(parts)))
+                parts.append((launch, 1))
+            else:
+                waiting.append(found)
+        end()
+        super().__init__(parts)
+
+    def changed(self, launches: Mapping[int, Launch]) -> Joined:
+        for at, launch in launches.items():
+            batch, first = self._places[at]
+            if batch is None:
+                self.parts[first] = launch, 1
+            else:
+                for place, task_launch in enumerate(_task_launches(launch) or (), first):
+                    batch.replace(place, task_launch)
+        return self
+
+
+def _task_launches(launch: Launch) -> list[TaskLaunch] | None:
+    """The task launches that a launch consists of, None if it has other parts."""
+    if isinstance(launch, TaskLaunch):
+        return [launch]
+    if not isinstance(launch, InOrder):
+        return None
+    found: list[TaskLaunch] = []
+    for part in launch.work:
+        launches = _task_launches(part)
+        if launches is None:
+            return None
+        found += launches
+    return found
+
+
+def _entry(launch: TaskLaunch) -> tuple[int, int, int]:
+    function: Any = launch.body
+    return cast(function.func, c_void_p).value or 0, launch.parameters, launch.threads
