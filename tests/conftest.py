@@ -6,12 +6,13 @@ import gc
 import os
 from collections.abc import Generator, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import dmlpy as dml
-from tests.support import pairwise
+from tests.support import pairwise, selection
 from tests.support.cuda import stand_in
 from tests.support.tools import require
 
@@ -22,7 +23,17 @@ CONTEXT_DIED = pytest.StashKey[str]()
 """Of the session: after which test the CUDA context answered nothing any more."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        metavar="NAMES",
+        help=f"take tests of these devices and of none in particular; separated by commas: {', '.join(selection.DEVICES)}",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if given := config.getoption("--device"):
+        selection.device_names(given)  # a wrong name is told at once
     stand_in.install()
     os.environ.setdefault("DMLPY_TIMEOUT_S", "60")  # on a busy machine blocks that the CPU runs come late
     if workers := getattr(config.option, "numprocesses", None):  # pytest-xdist's; it starts them later, with this environment
@@ -41,11 +52,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that have no quick test are not read for `-m quick`: reading takes longer than the quick tests do."""
+    return True if config.option.markexpr == "quick" and not selection.may_be_quick(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before the items are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     pairwise.mark_slow(items)
+    if given := config.getoption("--device"):
+        items[:], left = selection.of_devices(items, selection.device_names(given))
+        config.hook.pytest_deselected(items=left)
     if not gpu_answers():
         keep_one_gpu_row(config, items)
+    selection.mark_quick(items)
 
 
 def keep_one_gpu_row(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -153,7 +173,7 @@ def cuda_on_cpu(*, strategy: str | None = None, **options: Any) -> dml.Device:
     return CudaDevice(CpuSeam(**options), strategy=strategy)
 
 
-CUDA_DEVICES = ["cuda on the CPU", pytest.param("cuda", marks=pytest.mark.gpu)]
+CUDA_DEVICES = ["cuda-emulated", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
 @pytest.fixture(params=["numpy", *CUDA_DEVICES])
@@ -175,7 +195,7 @@ def cuda_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
 
 
 def _device(name: str) -> Iterator[dml.Device]:
-    if name != "cuda on the CPU":
+    if name != "cuda-emulated":
         yield dml.device(name)
         return
     device = cuda_on_cpu()

@@ -21,9 +21,6 @@ from tests.support.folders import EXAMPLES, ROOT
 from tests.support.pages import PAGES, comparable, name_of
 from tests.support.tools import require
 
-NEEDED = {"dmlpy/dask/README.md": "dask", "dmlpy/torch/README.md": "torch"}
-"""The tools that a page's code needs."""
-
 ALL = sorted({*PAGES, *ROOT.glob("*/README.md"), *ROOT.glob("tests/**/*.md")})
 """All Markdown files of the project."""
 
@@ -35,7 +32,7 @@ def with_code(language: str) -> list[Path]:
 @pytest.mark.parametrize("page", sorted({*with_code("python"), *with_code("console")}), ids=name_of)
 def test_code_prints_what_the_page_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only the output has changed, and rightly: `python -m tests.support.pages PAGE`."""
-    if tool := NEEDED.get(name_of(page)):
+    if tool := pages.NEEDED.get(name_of(page)):
         require(tool)
     monkeypatch.chdir(tmp_path)
     for output in pages.executed(page.read_text("utf-8"), name_of(page), tmp_path):

@@ -58,7 +58,7 @@ def test_any_rows(seed: int) -> None:
 TEST = """
 import pytest
 
-@pytest.fixture(params=["one", "other"])
+@pytest.fixture(params=["numpy", "cpu"])
 def any_device(request): return request.param
 
 @pytest.mark.pairwise
@@ -88,14 +88,21 @@ def outcomes(folder: Path, *runs: list[str]) -> list[str]:
 def test_the_mark_keeps_the_same_rows_for_each_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     unnamed = ["test_these.py"]
-    named = [[f"test_these.py::test_product[one-{d}-{b}-{b}-{a}]"] for a, b, d in product("012", repeat=3)]
-    told, slow, *by_name = outcomes(tmp_path, unnamed, [*unnamed, "-m", "slow"], *named[:13])
+    named = [[f"test_these.py::test_product[numpy-{d}-{b}-{b}-{a}]"] for a, b, d in product("012", repeat=3)]
+    more = [[*unnamed, "-m", "quick"], [*unnamed, "--device", "cpu"], [*unnamed, "-m", "quick", "--device", "cpu,cuda"]]
+    told, slow, quick, cpu, both, *by_name = outcomes(tmp_path, unnamed, [*unnamed, "-m", "slow"], *more, *named[:13])
     ran = [tuple(row.split()) for row in re.findall("<(.+?)>", told)]
-    rows = {device: {row[1:] for row in ran if row[0] == device} for device in ("one", "other")}
-    assert rows["one"] == rows["other"]
-    assert {(a, b) for a, b, _, _ in rows["one"]} == {(b, d) for _, b, _, d in rows["one"]} == set(product("012", repeat=2))
-    assert f"{27 + 2 * len(rows['one'])} passed, {2 * (27 - len(rows['one']))} deselected" in told
-    assert 9 <= len(rows["one"]) <= 12
-    assert f"{2 * 27 - 2 * len(rows['one'])} passed" in slow
+    rows = {device: {row[1:] for row in ran if row[0] == device} for device in ("numpy", "cpu")}
+    assert rows["numpy"] == rows["cpu"]
+    assert {(a, b) for a, b, _, _ in rows["numpy"]} == {(b, d) for _, b, _, d in rows["numpy"]} == set(product("012", repeat=2))
+    assert f"{27 + 2 * len(rows['numpy'])} passed, {2 * (27 - len(rows['numpy']))} deselected" in told
+    assert 9 <= len(rows["numpy"]) <= 12
+    assert f"{2 * 27 - 2 * len(rows['numpy'])} passed" in slow
+    # The first row of each test is quick; of the devices one is taken.
+    assert re.findall(r"<(\w+) ", quick) == ["numpy"]
+    assert "2 passed" in quick
+    assert {*re.findall(r"<(\w+) ", cpu)} == {*re.findall(r"<(\w+) ", both)} == {"cpu"}
+    assert f"{27 + len(rows['cpu'])} passed" in cpu
+    assert "2 passed" in both
     # An item that is named alone is run: at least one of 13 is left out otherwise.
     assert all("1 passed" in text for text in by_name)

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -26,6 +27,7 @@ TEST_EXTRA: list[str] = PYPROJECT["project"]["optional-dependencies"]["test"]
 PINNED = dict(re.sub(r"\[.*?\]", "", requirement).split("==") for requirement in TEST_EXTRA if "==" in requirement)
 """Versions by name, without extras."""
 WORKFLOW: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
+NIGHTLY: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text("utf-8"))
 HOOKS: list[dict[str, Any]] = [
     hook for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))["repos"] for hook in repo["hooks"]
 ]
@@ -63,8 +65,41 @@ def commands(job: str) -> list[str]:
 def test_the_workflow_runs_the_readmes_test_command() -> None:
     readme = pages.code((ROOT / "README.md").read_text("utf-8"), "sh")[1].strip().split(" && ")
     assert commands("tests") == readme[2:]
-    assert commands("full") == [".ci/run"]
     assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def stages_of(job: dict[str, Any], key: str) -> list[str]:
+    """The stages of .ci/run that the rows of a job's matrix name, without pytest's arguments."""
+    matrix = job["strategy"]["matrix"]
+    rows = matrix[key] if key in matrix else [row[key] for row in matrix["include"]]
+    return [stage for row in rows for stage in row.partition(" -- ")[0].split()]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the check is a program for bash")
+def test_the_workflows_run_every_stage_of_the_check() -> None:
+    listed = subprocess.run([ROOT / ".ci/run", "--list"], capture_output=True, text=True, check=True).stdout.split()
+    jobs = WORKFLOW["jobs"]
+    assert commands("check") == commands("changed") == [".ci/run ${{ matrix.stages }}"]
+    assert {*stages_of(jobs["check"], "stages"), *stages_of(jobs["changed"], "stages")} == {*listed} - {"slow"}
+    nightly = NIGHTLY["jobs"]["slow"]
+    assert nightly["steps"][-1]["run"] == ".ci/run slow -- ${{ matrix.part }}"
+    named = {path for part in nightly["strategy"]["matrix"]["part"] for path in part.split() if path.startswith("tests")}
+    assert all((ROOT / path).is_dir() for path in named)
+    refused = subprocess.run([ROOT / ".ci/run", "no-stage"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("'no-stage' is no stage; there are: lint ")
+
+
+def test_stages_run_where_their_inputs_changed_and_all_of_them_at_night() -> None:
+    filters: dict[str, list[str]] = yaml.safe_load(WORKFLOW["jobs"]["changes"]["steps"][-1]["with"]["filters"])
+    job = WORKFLOW["jobs"]["changed"]
+    assert {row["of"] for row in job["strategy"]["matrix"]["include"]} == filters.keys() == WORKFLOW["jobs"]["changes"]["outputs"].keys()
+    assert {step["if"] for step in job["steps"]} == {"inputs.all || needs.changes.outputs[matrix.of] == 'true'"}
+    assert [pattern for listed in filters.values() for pattern in listed if not any(ROOT.glob(pattern))] == [], "what is named exists"
+    assert all(".ci/run" in listed or ".ci/**" in listed for listed in filters.values())
+    assert WORKFLOW[True]["workflow_call"]["inputs"]["all"]["type"] == "boolean"
+    nightly = NIGHTLY["jobs"]["ci"]
+    assert (nightly["uses"], nightly["with"]) == ("./.github/workflows/ci.yml", {"all": True})
 
 
 def test_the_workflow_covers_the_systems_and_pythons() -> None:
@@ -73,13 +108,14 @@ def test_the_workflow_covers_the_systems_and_pythons() -> None:
     pythons = [found[1] for text in classifiers if (found := re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", text))]
     assert matrix["python"] == pythons
     assert matrix["os"] == ["ubuntu-latest", "windows-latest", "macos-latest"]
-    assert WORKFLOW[True] == {"push": {"branches": ["main"]}, "pull_request": None}  # YAML 1.1 reads the key `on` as a truth value
+    triggers = WORKFLOW[True]  # YAML 1.1 reads the key `on` as a truth value
+    assert triggers["push"] == {"branches": ["main"]}
+    assert triggers["pull_request"] is None
 
 
 def test_the_nightly_workflow_attacks_every_promise_with_another_seed_each_night() -> None:
-    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text("utf-8"))
-    job = nightly["jobs"]["attacks"]
-    assert nightly[True]["schedule"]
+    job = NIGHTLY["jobs"]["attacks"]
+    assert NIGHTLY[True]["schedule"]
     assert job["steps"][-1]["run"] == "python -m tests.attacks.${{ matrix.attack }} --seed ${{ github.run_number }}"
     attacks = [shlex.split(text) for text in job["strategy"]["matrix"]["attack"]]
     promised = re.findall(r"python -m tests\.attacks\.(\w+)", (ROOT / "dmlpy/PROMISES.md").read_text("utf-8"))

@@ -33,7 +33,7 @@ FEW = {
 def devices(name: str) -> Sequence[dml.Device]:
     if name == "cpu":
         pytest.importorskip("numba")
-    return [cuda_on_cpu() if name == "cuda on the CPU" else dml.device(name)]
+    return [cuda_on_cpu() if name == "cuda-emulated" else dml.device(name)]
 
 
 @posix
@@ -43,13 +43,13 @@ def test_a_few_tries_break_no_promise(name: str, capsys: pytest.CaptureFixture[s
     assert ", 0 broken promises" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("device", ["numpy", "cuda on the CPU"])
+@pytest.mark.parametrize("device", ["numpy", "cuda-emulated"])
 def test_a_few_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     (used,) = devices(device)
-    tries = {"numpy": 150, "cuda on the CPU": 20}[device]
+    tries = {"numpy": 150, "cuda-emulated": 20}[device]
     assert bindings.main(["--tries", str(tries)], [used]) == 0, capsys.readouterr().out
     assert f"{2 * tries} tries, 0 broken promises" in capsys.readouterr().out
-    if device == "cuda on the CPU":
+    if device == "cuda-emulated":
         used.seam.check_guards()  # type: ignore[attr-defined]
 
 
@@ -61,7 +61,7 @@ def test_many_tries_break_no_promise(name: str, seed: int, capsys: pytest.Captur
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("device", ["cpu", "cuda on the CPU"])
+@pytest.mark.parametrize("device", ["cpu", "cuda-emulated"])
 def test_many_bindings_break_no_promise(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert bindings.main(["--seconds", "120", "--seed", "1"], devices(device)) == 0, capsys.readouterr().out
 

@@ -21,18 +21,18 @@ KINDS = list(files.TRIES)
 
 @pytest.mark.parametrize("kinds", [KINDS[0::2], KINDS[1::2]], ids=" ".join)
 def test_mutants_break_no_promise(kinds: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert files.main(["--tries", "40", "--kinds", *kinds]) == 0, capsys.readouterr().out
+    assert files.main(["--tries", "20", "--kinds", *kinds]) == 0, capsys.readouterr().out
     told = capsys.readouterr().out
-    assert f"{40 * len(kinds)} tries, 0 broken promises" in told
+    assert f"{20 * len(kinds)} tries, 0 broken promises" in told
     assert "accepted" in told
 
 
 def test_models_of_all_operators_break_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    assert files.main(["--tries", "150", "--seed", "3", "--kinds", *files.GENERATED]) == 0, capsys.readouterr().out
+    assert files.main(["--tries", "60", "--seed", "3", "--kinds", *files.GENERATED]) == 0, capsys.readouterr().out
     told = capsys.readouterr().out
-    assert "450 tries, 0 broken promises" in told
+    assert "180 tries, 0 broken promises" in told
     accepted = {kind: int(count) for count, kind in re.findall(r"(\d+) (generated.*?) accepted", told)}
-    assert {kind: count > 40 for kind, count in accepted.items()} == dict.fromkeys(files.GENERATED, True)  # behind the first checks
+    assert {kind: count > 15 for kind, count in accepted.items()} == dict.fromkeys(files.GENERATED, True)  # behind the first checks
 
 
 def test_models_are_made_of_every_operator() -> None:

@@ -128,9 +128,14 @@ LARGE: list[tuple[tuple[int, ...], int, Any]] = [
 """Of odd sizes and of sizes that allow accesses of several elements; a GPU shares each group out to several blocks."""
 
 
-@pytest.mark.pairwise
-@pytest.mark.parametrize(("sizes", "channels", "dtype"), LARGE)
-@MODE
+@pytest.mark.parametrize(
+    ("mode", "sizes", "channels", "dtype"),
+    [
+        pytest.param(mode, *large, marks=[pytest.mark.slow] * ((number + place) % 2))
+        for number, mode in enumerate(MODES)
+        for place, large in enumerate(LARGE)
+    ],
+)
 def test_few_large_groups(any_device: dml.Device, mode: str, sizes: tuple[int, ...], channels: int, dtype: Any) -> None:
     rng = np.random.default_rng([*sizes, channels])
     members = {"exponential_avg_factor": 0.25} if mode == "FUSED_BATCH_NORM_V3 training" else {}

@@ -60,7 +60,7 @@ VARIANTS = [(operator, own) for operator in (*MEAN_VARIANCE, "LP_NORMALIZATION")
 def on_devices(count: int, every: int) -> list[Any]:
     """Each device with each of so many cases. On CUDA each case has kernels to compile: all but some are slow."""
     numpy = [("numpy", number) for number in range(count)]
-    stand_in = [pytest.param("cuda on the CPU", number, marks=[pytest.mark.slow] * bool(number % every)) for number in range(count)]
+    stand_in = [pytest.param("cuda-emulated", number, marks=[pytest.mark.slow] * bool(number % every)) for number in range(count)]
     return [*numpy, *stand_in, *(pytest.param("cuda", number, marks=pytest.mark.gpu) for number in range(count))]
 
 
@@ -243,7 +243,7 @@ LARGE = [
     [
         pytest.param(device, kind, id=f"{device}, {kind}", marks=marks)
         for number, kind in enumerate(("mean and variance", "root mean square", "2-norm", "1-norm"))
-        for device, marks in [("numpy", []), ("cuda on the CPU", [pytest.mark.slow] * (number % 2)), ("cuda", [pytest.mark.gpu])]
+        for device, marks in [("numpy", []), ("cuda-emulated", [pytest.mark.slow] * (number % 2)), ("cuda", [pytest.mark.gpu])]
     ],
     indirect=["any_device"],
 )

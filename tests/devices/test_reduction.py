@@ -80,7 +80,7 @@ def expected(x: Array, axes: tuple[int, ...], function: Callable[[list[Any]], An
     return found
 
 
-CUDA_SLOW = [pytest.param("cuda on the CPU", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)]
+CUDA_SLOW = [pytest.param("cuda-emulated", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)]
 FEW_SORTED = ("float16", "uint8", "int64")
 EACH = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in types]
 """Every function with every type that it takes."""
@@ -88,7 +88,7 @@ FEW = [(name, types[number % len(types)]) for number, (name, (_, types)) in enum
 """Every function with one type. On CUDA each pair is a kernel, which takes time to compile."""
 
 
-@pytest.mark.parametrize("any_device", ["cuda on the CPU"], indirect=True)
+@pytest.mark.parametrize("any_device", ["cuda-emulated"], indirect=True)
 @pytest.mark.parametrize(("name", "dtype"), FEW)
 def test_functions_with_a_type_each(any_device: dml.Device, name: str, dtype: str) -> None:
     check_function(any_device, name, dtype)
@@ -148,7 +148,7 @@ def test_reductions_do_not_overflow_on_the_way_and_keep_what_is_not_finite(any_d
     [
         *(("numpy", dtype) for dtype in FLOATS + INTEGERS),
         *(
-            pytest.param("cuda on the CPU", dtype, marks=[] if dtype in ("float32", "uint64") else pytest.mark.slow)
+            pytest.param("cuda-emulated", dtype, marks=[] if dtype in ("float32", "uint64") else pytest.mark.slow)
             for dtype in FLOATS + INTEGERS
         ),
         *(pytest.param("cuda", dtype, marks=pytest.mark.gpu) for dtype in FLOATS + INTEGERS),
@@ -234,7 +234,7 @@ OF_LARGE = [("SUM", "float32"), ("LOG_SUM_EXP", "float32"), ("ARGMIN", "int16"),
     ("any_device", "name", "dtype"),
     [
         *(("numpy", *row) for row in OF_LARGE),
-        *(pytest.param("cuda on the CPU", *row, marks=[pytest.mark.slow] * (row in OF_LARGE[3:])) for row in OF_LARGE),
+        *(pytest.param("cuda-emulated", *row, marks=[pytest.mark.slow] * (row in OF_LARGE[3:])) for row in OF_LARGE),
         *(pytest.param("cuda", *row, marks=pytest.mark.gpu) for row in OF_LARGE),
     ],
     indirect=["any_device"],
@@ -260,10 +260,7 @@ def test_large_groups(any_device: dml.Device, name: str, dtype: str) -> None:
     ("any_device", "dtype"),
     [
         *(("numpy", dtype) for dtype in FLOATS + WIDE),
-        *(
-            pytest.param("cuda on the CPU", dtype, marks=[] if dtype in ("float16", "int64") else pytest.mark.slow)
-            for dtype in FLOATS + WIDE
-        ),
+        *(pytest.param("cuda-emulated", dtype, marks=[] if dtype in ("float16", "int64") else pytest.mark.slow) for dtype in FLOATS + WIDE),
         *(pytest.param("cuda", dtype, marks=pytest.mark.gpu) for dtype in FLOATS + WIDE),
     ],
     indirect=["any_device"],
@@ -387,7 +384,7 @@ def test_running_sums_in_place(any_device: dml.Device, sizes: tuple[int, ...], a
     ("any_device", "dtype"),
     [
         *(("numpy", dtype) for dtype in FLOATS + INTEGERS),
-        *(pytest.param("cuda on the CPU", dtype, marks=[] if dtype in FEW_SORTED else pytest.mark.slow) for dtype in FLOATS + INTEGERS),
+        *(pytest.param("cuda-emulated", dtype, marks=[] if dtype in FEW_SORTED else pytest.mark.slow) for dtype in FLOATS + INTEGERS),
         *(pytest.param("cuda", dtype, marks=pytest.mark.gpu) for dtype in FLOATS + INTEGERS),
     ],
     indirect=["any_device"],

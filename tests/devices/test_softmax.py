@@ -93,7 +93,7 @@ SIZES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
         # On CUDA each row has kernels to compile.
         for device, marks in [
             ("numpy", []),
-            ("cuda on the CPU", [pytest.mark.slow] * (number % 2 != place)),
+            ("cuda-emulated", [pytest.mark.slow] * (number % 2 != place)),
             ("cuda", [pytest.mark.gpu]),
         ]
     ],

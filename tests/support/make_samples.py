@@ -1,10 +1,12 @@
 """Writes `dmlpy/inspection/samples.json`, the desc of each operator that `dmlpy explain` shows: `python -m tests.support.make_samples`.
 
+With `--check` nothing is written: the exit status tells whether the file is current.
 DirectML's operators have the first of the valid descs in `facts/relations` that the NumPy device runs, dmlpy's own those of `own_descs`.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,16 @@ def samples() -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> int:
+    """Writes the file, or with `--check` reports whether it is out of date; returns the exit status."""
     assert set(samples()) == set(OPERATORS)
-    stored_data.write(FILE, samples())
+    current = FILE.read_text(encoding="utf-8") == stored_data.text(FILE, samples())
+    if not current and "--check" not in arguments:
+        stored_data.write(FILE, samples())
+    elif not current:
+        print(f"{FILE.name} is not current: run python -m tests.support.make_samples")
+    return int(not current and "--check" in arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -4,8 +4,9 @@ The Python blocks of a page are one program. Each prints the `text` block right 
 each after `$ `, with what they print; `sh` and `py` blocks are not run here. A table between `<!-- generated: NAME -->` and `<!-- end -->`
 is made by `tests.support.page_tables`.
 
-`python -m tests.support.pages [PAGE ...]` writes what code prints and what tables hold into the pages, all of them by default. Read the
-difference before you commit it: the pages promise what they show.
+`python -m tests.support.pages [--check] [PAGE ...]` writes what code prints and what tables hold into the pages, all of them by default.
+Read the difference before you commit it: the pages promise what they show. With `--check` nothing is written: the exit status tells whether
+all are current. A page that needs a library that is not installed stays as it is.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from tests.support.tools import missing
 
 PAGES = sorted([ROOT / "README.md", *ROOT.glob(".github/*.md"), *ROOT.glob("dmlpy/**/*.md")])
 """The pages whose code runs."""
+
+NEEDED = {"dmlpy/dask/README.md": "dask", "dmlpy/torch/README.md": "torch"}
+"""The tools that a page's code needs."""
 
 _BLOCK = re.compile(r"^```(?P<language>.*)\n(?P<text>(?:.*\n)*?)^```$(?:\n+```text\n(?P<shown>(?:.*\n)*?)^```$)?", re.MULTILINE)
 _GENERATED = re.compile(r"^(?P<start><!-- generated: (?P<name>[a-z-]+) -->)\n(?P<text>.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
@@ -127,14 +131,23 @@ def rewritten(page: Path) -> str:
     return with_tables(text)
 
 
-def main(arguments: list[str]) -> None:
-    """Rewrites the pages that are named, or all of them."""
-    for page in [Path(argument).resolve() for argument in arguments] or PAGES:
+def main(arguments: list[str]) -> int:
+    """Rewrites the pages that are named, or all of them, or with `--check` reports what is not current; returns the exit status."""
+    check, stale = "--check" in arguments, False
+    named = [Path(argument).resolve() for argument in arguments if argument != "--check"]
+    for page in named or PAGES:
+        tool = NEEDED.get(name_of(page))
+        if tool and (reason := missing(tool)):
+            print(f"{name_of(page)} stays as it is: {reason}")
+            continue
         text = rewritten(page)
         if text != page.read_text("utf-8"):
-            page.write_text(text, "utf-8", newline="\n")
-            print(f"{name_of(page)} is rewritten")
+            stale = True
+            if not check:
+                page.write_text(text, "utf-8", newline="\n")
+            print(f"{name_of(page)} is {'not current: run python -m tests.support.pages' if check else 'rewritten'}")
+    return int(check and stale)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -131,8 +131,11 @@ class Row:
 LOOK_AGAIN = Statement("common/exchange.cuh", "__device__ __forceinline__ bool look_again")
 """What a wait does after a look that has not found all there; it is usual nowhere."""
 
-SLOW = ("convolution, float32", "convolution, uint8", "product, floats")
-"""Rows whose kernels take long to compile."""
+SLOW = (
+    *("convolution, float32", "convolution, uint8", "product, floats", "product, bytes"),
+    *("walk of an LSTM, float32", "LSTM 128, 1 sample, FLOAT32", "LSTM 512", "LSTM 1024", "RNN 1760"),
+)
+"""How the names of rows begin whose kernels take long to compile, or are other instances of a template that another row has."""
 
 # recurrent layers: a step of all passes
 

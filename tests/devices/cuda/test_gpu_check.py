@@ -64,6 +64,7 @@ SLICE = ("--cases", "lstm-64-b1-t100 FLOAT32 forward", "--operators", "TOP_K", "
 TESTS = ("--tests", "tests/devices/cuda/test_gpu.py", "-k", "timer", "--workers", "0")
 
 
+@pytest.mark.slow
 def test_the_first_call_in_small(tmp_path: Path) -> None:
     """All of its parts, one after the other, with the packages that it needs and no others; each leaves a record."""
     with call("check", "--out", tmp_path, *TESTS, *SLICE, over="null", **ONLY_NEEDED) as started:

@@ -151,7 +151,7 @@ def in_a_turn(
 
 
 @pytest.mark.parametrize("version", PROMISED)
-@pytest.mark.parametrize("steps", [3, 11])
+@pytest.mark.parametrize("steps", [3, pytest.param(11, marks=pytest.mark.slow)])
 def test_a_turn_executes_what_the_loop_says(steps: int, version: str) -> None:
     """So many multiplications, and a counter, a comparison and a branch."""
     require("nvrtc" if version == NEWEST else f"nvrtc {version}")
@@ -159,7 +159,7 @@ def test_a_turn_executes_what_the_loop_says(steps: int, version: str) -> None:
     assert in_a_turn(made_up(f"counted<{steps}>", version), loop) == {"float": steps, "integer": 2, "control": 1}
 
 
-@pytest.mark.parametrize("architecture", [75, 80, 90, 100, 120])
+@pytest.mark.parametrize("architecture", [75, pytest.param(80, marks=pytest.mark.slow), 90, 100, pytest.param(120, marks=pytest.mark.slow)])
 def test_a_prefetched_load_is_told_from_one_that_is_waited_for(architecture: int) -> None:
     ahead, at_once = (made_up(f"piecewise<{flag}>", architecture=architecture) for flag in ("true", "false"))
     (prefetched,) = UsualWays(ahead).loads(*PIECES.loops(ahead))
