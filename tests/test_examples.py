@@ -142,8 +142,8 @@ def test_engine(any_device: dml.Device) -> None:
 
 
 def test_engine_where_each_step_is_launched() -> None:
-    """In strategy `step` an operator by itself replays a CUDA graph of its own; as a node of a graph it must issue its launches instead."""
-    device = cuda_on_cpu(strategy="step")
+    """In `per_step` an operator by itself replays a CUDA graph of its own; as a node of a graph it must issue its launches instead."""
+    device = cuda_on_cpu(strategy="per_step")
     assert engine.demonstrate(device, SeamMachine(device), runs=2) < 1e-5
 
 

@@ -72,10 +72,10 @@ class Attachments(Generic[T]):
         if family is None or family in self._imported:
             return
         name = f"{self._package}.{family}"
-        if find_spec(name) is not None:
+        if (found := find_spec(name)) is not None:
             if self._module is None:
                 import_with_modules(name)
-            elif find_spec(f"{name}.{self._module}") is not None:
+            elif found.submodule_search_locations and find_spec(f"{name}.{self._module}") is not None:
                 import_module(f"{name}.{self._module}")
         # Done last, so that a thread that comes during another one's imports waits for its modules.
         self._imported.add(family)

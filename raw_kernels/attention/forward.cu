@@ -6,10 +6,10 @@
 // float. Sizes: B batch entries, S queries of H heads, keys and values of G heads, P of them earlier and L new, D elements of a head of
 // queries and keys, E of values. In a batch entry `valid` of the P earlier ones count, and the new ones follow these.
 //
-// A block of `attend` takes a tile of the queries of one head and a tile of the values' elements. It walks over the keys, a tile at a time,
-// and keeps for each query the maximum of the scores so far, the sum of their powers, and the weighted sum of the values, both relative to
-// that maximum: where a tile raises it, they are scaled. The 256 threads are 16 x 16: a thread owns `rows` neighbouring queries, every 16th
-// key of a tile and every 16th element of a value. Sums run over the keys in their order.
+// A block of `attend` takes a tile of the queries of one head and a tile of the values' elements. It iterates over the keys, a tile at a
+// time, and keeps for each query the maximum of the scores so far, the sum of their powers, and the weighted sum of the values, both
+// relative to that maximum: where a tile raises it, they are scaled. The 256 threads are 16 x 16: a thread owns `rows` neighbouring
+// queries, every 16th key of a tile and every 16th element of a value. Sums run over the keys in their order.
 //
 // What a mask adds counts from the most that it adds to any key of the query (`offset`), so that a query all of whose keys are filtered
 // keeps the precision of its scores. Outputs overlap nothing else.

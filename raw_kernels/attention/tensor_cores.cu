@@ -1,10 +1,10 @@
 // Attention of halves whose products are formed by tensor cores: the same as `attend` of attention/forward.cu, for many queries.
 //
-// A block of 4 warps takes 64 queries of one head and `columns` of the values' elements; a warp owns 16 of the queries. It walks over the
-// keys, `keys` at a time. Scores stay in the registers that tensor cores leave them in, where four lanes side by side have a query's; as weights
-// they are rounded to halves, and so become factors of the values without moving. Queries, keys and values pass through shared memory in
-// words as common/tile_products.cuh has them. Products are halves: a query, key or value to which a bias was added is rounded to one. Sums,
-// the sum of the weights among them, are float.
+// A block of 4 warps takes 64 queries of one head and `columns` of the values' elements; a warp owns 16 of the queries. It iterates over
+// the keys, `keys` at a time. Scores stay in the registers that tensor cores leave them in, where four lanes side by side have a query's;
+// as weights they are rounded to halves, and so become factors of the values without moving. Queries, keys and values pass through shared
+// memory in words as common/tile_products.cuh has them. Products are halves: a query, key or value to which a bias was added is rounded to
+// one. Sums, the sum of the weights among them, are float.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/strided.cuh"

@@ -6,8 +6,8 @@
 // operator's attributes, are a part of the kernel's parameters.
 //
 // One thread owns packs of `width` elements that lie side by side in the output, and in each input do so too or are one and the same
-// element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a pack whole before it writes it,
-// so the output may be an input.
+// element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a pack whole before it writes
+// it, so the output may be an input.
 //
 // An input whose fastest axis is another one than the output's is crossed: `crossed_elements` reads it by tiles, along its own axis, into
 // shared memory, and writes them along the output's.
@@ -126,8 +126,8 @@ struct Loaded<Absent, width> {
 /// One pack of every input.
 template <int width, class... In>
 struct Operands {
-    template <class Parameters, class Walk>
-    __device__ void load(Parameters const&, Walk const&, int = 0) {}
+    template <class Parameters, class Places>
+    __device__ void load(Parameters const&, Places const&, int = 0) {}
 
     template <class Out, class Functor, class... Numbers>
     __device__ auto result(Functor const& functor, int, Numbers... numbers) const {
@@ -144,8 +144,8 @@ struct Operands<width, First, Rest...> {
     Loaded<First, width> first;
     Operands<width, Rest...> rest;
 
-    template <class Parameters, class Walk>
-    __device__ void load(Parameters const& parameters, Walk const& places, int input = 0) {
+    template <class Parameters, class Places>
+    __device__ void load(Parameters const& parameters, Places const& places, int input = 0) {
         first.load(parameters.inputs[input], places.of[1 + input], parameters.repeats[input] != 0);
         rest.load(parameters, places, input + 1);
     }
@@ -280,8 +280,8 @@ struct TypeAt<0, First, Rest...> {
     using type = First;
 };
 
-/// The same for an input that lies across the output. A block takes one tile after the other; its warps have rows of it, of the input and then
-/// of the output. A row of the tile has an element more, and elements of less than 4 bytes a word each, so that banks do not meet.
+/// The same for an input that lies across the output. A block takes one tile after the other; its warps have rows of it, of the input and
+/// then of the output. A row of the tile has an element more, and elements of less than 4 bytes a word each, so that banks do not meet.
 template <class Functor, int crossed, class Offset, int most, class Out, class... In>
 __global__ void __launch_bounds__(crossing_threads) crossed_elements(const __grid_constant__ CrossedParameters<Functor, Offset, most, Out, In...> parameters) {
     using Crossed = typename TypeAt<crossed, In...>::type;

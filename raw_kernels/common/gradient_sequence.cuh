@@ -26,7 +26,7 @@ struct Steps {
         return (time < length(sample)) & !masked;
     }
 
-    /// Whether the walk has come to its first unmasked step.
+    /// Whether the recurrence has come to its first unmasked step.
     __device__ bool has_begun(int time, int sample, bool backward) const {
         if (unmasked == nullptr) {
             return true;
@@ -35,14 +35,14 @@ struct Steps {
         return backward ? time <= first : time >= first;
     }
 
-    /// Whether the output of a step is a state of the walk: not past the end, nor before the walk's first unmasked step.
+    /// Whether the output of a step is a state of the recurrence: not past the end, nor before its first unmasked step.
     __device__ bool shows(int time, int sample, bool backward) const {
         bool const begun = has_begun(time, sample, backward);
         return begun & (time < length(sample));
     }
 };
 
-/// What the kernels read of the operator, and the gradients of sums that a walk leaves. Absent tensors have no address.
+/// What the kernels read of the operator, and the gradients of sums that a recurrence leaves. Absent tensors have no address.
 template <class T>
 struct Sequence : Layer {
     Steps steps;

@@ -3,8 +3,8 @@
 // Letters: T steps, D directions, N batch groups.
 #pragma once
 
-/// What the blocks of a group hand each other. `grid` keeps it in shared memory where a block is alone. With Protocol::flags all of it is
-/// zero at first, with Protocol::data all words are `not_yet`, and `turns` is T.
+/// What the blocks of a group hand each other. `persistent_grid` keeps it in shared memory where a block is alone. With Protocol::flags all
+/// of it is zero at first, with Protocol::data all words are `not_yet`, and `turns` is T.
 template <class T>
 struct Handed {
     Quad<unsigned> const* arranged;  // what `arrange` makes of the product's gates
@@ -144,7 +144,7 @@ struct Pairs {
     }
 };
 
-/// A product of `grid`, and the gradients that it is of: those of `count` of the sums of each unit, from number `first_sum` on.
+/// A product of `persistent_grid`, and the gradients that it is of: those of `count` of the sums of each unit, from number `first_sum` on.
 ///
 /// `whole_parts`: no warp's run of depth begins or ends within the sums of one block; counts for halves.
 template <class T, class Product, Protocol protocol, int first_sum, int count, bool whole_parts>
@@ -193,8 +193,8 @@ class Hand {
         inverses_.advance();
     }
 
-    /// Puts the gradients of the present step, those of the pairs that exist, where the group finds them after the next publication; `there`:
-    /// how many samples there are from the pass's first on. All threads have to call it.
+    /// Puts the gradients of the present step, those of the pairs that exist, where the group finds them after the next publication;
+    /// `there`: how many samples there are from the pass's first on. All threads have to call it.
     ///
     /// With Protocol::data, which waits for every word, also zeros for units beyond the last one, and scales for samples beyond it.
     template <int rows>

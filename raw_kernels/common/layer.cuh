@@ -3,9 +3,9 @@
 // Letters: T steps, B samples, D directions (1 or 2), H hidden units.
 #pragma once
 
-/// The most threads of a block of `walk`, so the most hidden units. It leaves a thread 168 registers, as long as the launch bounds ask
-/// for one block a multiprocessor: without that the compiler spills some for an occupancy that nobody needs.
-inline constexpr int most_walk_threads = 384;
+/// The most threads of a block of `persistent_block`, so the most hidden units. It leaves a thread 168 registers, as long as the launch
+/// bounds ask for one block a multiprocessor: without that the compiler spills some for an occupancy that nobody needs.
+inline constexpr int most_persistent_block_threads = 384;
 
 /// Sizes, directions and attributes of a layer.
 struct Layer {

@@ -1,8 +1,8 @@
-// Where a thread that walks over a sequence reads and writes the arrays of the operator.
+// Where a thread that runs the steps of a sequence reads and writes the arrays of the operator.
 #pragma once
 
-/// Where the pairs of a thread are in an array that the walk reads or writes step by step: the address of a few pairs moves on by the same
-/// distance at each step. Of more it would take registers that R could have, and it is computed anew.
+/// Where the pairs of a thread are in an array that the recurrence reads or writes step by step: the address of a few pairs moves on by the
+/// same distance at each step. Of more it would take registers that R could have, and it is computed anew.
 template <class E, int pairs, int pass_samples, bool one_pass>
 class Trail {
     static constexpr bool moves = pairs <= 2;
@@ -56,7 +56,7 @@ class Trail {
     E* of_block_;
     E* of_pair_[moves ? pairs : 1];
     long long step_;
-    long long length_;  // backward a sample's walk begins at its last time
+    long long length_;  // backward a sample begins at its last time
     long long sample_;
     long long unit_;
 };

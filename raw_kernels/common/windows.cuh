@@ -1,10 +1,11 @@
 // Windows that slide over the spatial dimensions of tensors: the elements of a position, and the positions that have an element.
 //
-// Either is a grid of entries: so many along each dimension, at equal distances in every tensor. Kernels find its first entry and walk.
+// Either is a grid of entries: so many along each dimension, at equal distances in every tensor. Kernels find its first entry and go on
+// from there.
 #pragma once
 
-/// A window along one dimension. At position p it has the elements p * stride + k * dilation - start for k = 0 to length - 1, its taps; what
-/// is no element of the dimension is padding. All numbers are below 2^32.
+/// A window along one dimension. At position p it has the elements p * stride + k * dilation - start for k = 0 to length - 1, its taps;
+/// what is no element of the dimension is padding. All numbers are below 2^32.
 struct Window {
     long long size;        // of the dimension
     long long start;       // padding before the first element

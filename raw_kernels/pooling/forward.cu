@@ -5,9 +5,9 @@
 //   largest     y = the largest x and its index  the lowest of equal ones; a NaN is the largest
 //   quantized_average    y = clamp(round(sum(x - zero_point) / divisor * scale / output_scale) + output_zero_point)
 //
-// Windows have 3 spatial dimensions; an image has a first one of size 1. One thread owns an element of the output: it walks over the taps
-// that are elements of the input, in the order of their indices. The grid is one-dimensional, of any size. No block shares anything with
-// another. Arithmetic on floats and halves is float, that of quantized_average exact sums and double. Outputs overlap nothing.
+// Windows have 3 spatial dimensions; an image has a first one of size 1. One thread owns an element of the output: it iterates over the
+// taps that are elements of the input, in the order of their indices. The grid is one-dimensional, of any size. No block shares anything
+// with another. Arithmetic on floats and halves is float, that of quantized_average exact sums and double. Outputs overlap nothing.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

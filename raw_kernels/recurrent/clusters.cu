@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM over a sequence in one launch, with R spread over the blocks of a cluster: `grid` of recurrent/grid.cu, which arranges R
-// for both, where the blocks of a group form a cluster. Compute capability 9.0 on.
+// RNN, GRU and LSTM over a sequence in one launch, with R spread over the blocks of a cluster: `persistent_grid` of
+// recurrent/persistent_grid.cu, which arranges R for both, where the blocks of a group form a cluster. Compute capability 9.0 on.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/elements.cuh"
@@ -13,15 +13,16 @@
 #include "common/trail.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
-#include "common/grid_direction.cuh"
+#include "common/persistent_grid.cuh"
 
-/// `GridParameters` of a kernel whose blocks form clusters of so many.
+/// `PersistentGridParameters` of a kernel whose blocks form clusters of so many.
 template <class T, int blocks>
-struct ClusterParameters : GridParameters<T> {
+struct ClusterParameters : PersistentGridParameters<T> {
     static constexpr int cluster_blocks = blocks;
 };
 
-/// The same with a cluster for each group, and so many blocks along x. Only those have to run at the same time, and the device sees to that.
+/// The same with a cluster for each group, and so many blocks along x. Only those have to run at the same time, and the device sees to
+/// that.
 template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell,
           class ForwardActivations, class BackwardActivations>
 __global__ void __cluster_dims__(static_cast<int>(protocol), 1, 1) __launch_bounds__(product_threads, 1)

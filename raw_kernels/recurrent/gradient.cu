@@ -1,16 +1,17 @@
 // The gradients of RNN, GRU and LSTM; the cells' equations are in common/cell_gradients.cuh.
 //
-// The gradient walks against the direction that the forward operator walked. At each step it needs
+// The gradient runs against the forward operator's direction. At each step it needs
 //
 //   d_H[t]   = upstream[t] + what the step after it gave
 //   d_sums   = pointwise in d_H[t], d_C[t] and what the step kept        -> `gate_gradients`, for all steps
 //   d_H[t-1] = d_sums R + what the cell passes on beside that product
 //
-// and that loop comes in strategies, which leave the same; these two, and `grid` of recurrent/grid_gradient.cu:
+// and that loop comes in strategies, which leave the same; these two, and `persistent_grid` of recurrent/persistent_grid_gradient.cu:
 //
-//   walk   One launch for the whole sequence. A block owns a slice of the batch in one direction, with R in shared memory.
-//   step   For each step one launch and a matrix product. A Gru that resets before the product has `reset` and a second product in
-//          between; a projection has `collect` and its own product first. Where T is half the left matrices are rounded to TF32.
+//   persistent_block   One launch for the whole sequence. A block owns a slice of the batch in one direction, with R in shared memory.
+//   per_step           For each step one launch of `step` and a matrix product. A Gru that resets before the product has `reset` and a
+//                      second product in between; a projection has `collect` and its own product first. Where T is half the left
+//                      matrices are rounded to TF32.
 //
 // Everything else is one product over all steps, or a sum: recurrent/gradient_results.cu.
 //
@@ -54,10 +55,10 @@ __global__ void find_unmasked(Steps steps) {
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- walk
+// ---------------------------------------------------------------------------------------------------------------- persistent_block
 
 template <class T>
-struct WalkParameters {
+struct PersistentBlockParameters {
     Sequence<T> sequence;
     Quad<unsigned> const* recurrence;       // [D], each in whole words: T [G][ceil(H / 4)][H][4], rows past H of a gate zero
     Strided<T> hidden_init_gradient;        // [1][D][B][H]
@@ -96,9 +97,9 @@ __device__ void multiply(Quad<T> const* recurrence,    // [gates][ceil(H / 4)][H
     }
 }
 
-/// One direction of `walk`: see there.
+/// One direction of `persistent_block`: see there.
 template <class T, int slice, class Cell, class Activations>
-__device__ void walk_direction(WalkParameters<T> const& parameters, int direction) {
+__device__ void persistent_block_direction(PersistentBlockParameters<T> const& parameters, int direction) {
     using Gradient = CellGradient<Cell>;
     constexpr int gates = Cell::gates;
     Sequence<T> const& sequence = parameters.sequence;
@@ -223,13 +224,13 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
 /// whole warps; a thread owns its unit in all samples of the slice. Dynamic shared memory, with P = H rounded up to a multiple of 4:
 /// float [2][slice][G][P] and T [G][P][H] in whole words of 16 bytes.
 template <class T, int slice, class Cell, class ForwardActivations, class BackwardActivations>
-__global__ void __launch_bounds__(most_walk_threads, 1) walk(WalkParameters<T> parameters) {
+__global__ void __launch_bounds__(most_persistent_block_threads, 1) persistent_block(PersistentBlockParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        walk_direction<T, slice, Cell, ForwardActivations>(parameters, blockIdx.y);
+        persistent_block_direction<T, slice, Cell, ForwardActivations>(parameters, blockIdx.y);
     } else if (blockIdx.y == 0) {
-        walk_direction<T, slice, Cell, ForwardActivations>(parameters, 0);
+        persistent_block_direction<T, slice, Cell, ForwardActivations>(parameters, 0);
     } else {
-        walk_direction<T, slice, Cell, BackwardActivations>(parameters, 1);
+        persistent_block_direction<T, slice, Cell, BackwardActivations>(parameters, 1);
     }
 }
 

@@ -1,13 +1,15 @@
 // RNN, GRU and LSTM over a sequence, forward in time, backward or both; the cells' equations are in common/cells.cuh.
 //
 // The products of the steps with the input, X W^T, are formed beforehand: of all steps, or for `step` of some at a time. What remains is
-// sequential, and comes in strategies, of which this file has two; the third, `grid`, with R resident in many blocks, has a file of its own.
+// sequential, and comes in strategies, of which this file has two; the third, persistent_grid, with R resident in many blocks, has a file
+// of its own.
 //
-//   walk   One launch for the whole sequence. A block owns a slice of the batch in one direction and walks over time with
-//          R in shared memory; blocks do not depend on each other.
-//   step   Two launches for each step: H[t-1] R^T by a matrix product, then this kernel for all that follows. A Gru that resets
-//          before the product needs four: `reset` puts r . H[t-1] in the place of H[t-1] for the product of its last gate. So does
-//          an Lstm with a projection: a second product makes H[t] of what `step` leaves, and `project` takes it from there.
+//   persistent_block   One launch for the whole sequence. A block owns a slice of the batch in one direction and runs all steps with
+//                      R in shared memory; blocks do not depend on each other.
+//   per_step           Two launches for each step: H[t-1] R^T by a matrix product, then the kernel `step` for all that follows. A Gru
+//                      that resets before the product needs four: `reset` stores r . H[t-1] in the place of H[t-1] for the product of
+//                      its last gate. So does an Lstm with a projection: a second product makes H[t] of what `step` leaves, and
+//                      `project` takes it from there.
 //
 // Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units, S entries of H[t]: those of the projection, or H. The
 // element type of the caller's tensors is the template argument T; arithmetic, sums, gates, H[t] and C[t] are float throughout, but
@@ -17,7 +19,7 @@
 // final state is that after its last step, or the initial state if it has none. A length beyond T counts as T.
 //
 // The template argument Pass is Inference or Training. In training a sample may skip steps, by a mask: its states stay as they are,
-// and the output is the walk's previous one, or zero where there is none. And a reserve may be asked for, for the gradient: what the
+// and the output is that of the step before, or zero where there is none. And a reserve may be asked for, for the gradient: what the
 // cell keeps of each step, and in slots the states around it.
 //
 // Outputs overlap nothing else, but for `input_product` and `reserve.kept`, which may be one: a thread reads a step's gates of its
@@ -32,10 +34,10 @@
 #include "common/sequence.cuh"
 #include "common/words.cuh"
 
-// ---------------------------------------------------------------------------------------------------------------- walk
+// ---------------------------------------------------------------------------------------------------------------- persistent_block
 
 template <class T>
-struct WalkParameters {
+struct PersistentBlockParameters {
     Sequence<T> sequence;
     Quad<unsigned> const* recurrence;  // [D], each in whole words: T [ceil(H / 4)][G H][4], columns past H zero
 };
@@ -67,8 +69,8 @@ __device__ void multiply(Quad<T> const* recurrence,    // [ceil(H / 4)][gates][H
     }
 }
 
-/// A value of a thread's array whose number is not known when it is compiled, so that one piece of code serves all samples of a slice: where
-/// time does not count, before the steps and after them. The array stays in registers.
+/// A value of a thread's array whose number is not known when it is compiled, so that one piece of code serves all samples of a slice:
+/// where time does not count, before the steps and after them. The array stays in registers.
 template <class Value, int count>
 __device__ Value pick(Value const (&values)[count], int number) {
     Value picked = values[0];
@@ -79,9 +81,9 @@ __device__ Value pick(Value const (&values)[count], int number) {
     return picked;
 }
 
-/// One direction of `walk`: see there.
+/// One direction of `persistent_block`: see there.
 template <class T, int slice, class Pass, class Cell, class Activations>
-__device__ void walk_direction(WalkParameters<T> const& parameters, int direction) {
+__device__ void persistent_block_direction(PersistentBlockParameters<T> const& parameters, int direction) {
     constexpr int gates = Cell::gates;
     constexpr bool training = is_same<Pass, Training>;
     Sequence<T> const& sequence = parameters.sequence;
@@ -236,13 +238,13 @@ __device__ void walk_direction(WalkParameters<T> const& parameters, int directio
 /// memory, with P = H rounded up to a multiple of 4: float [2][slice][P] (3 in place of 2 if the cell resets before the product)
 /// and T [G H][P] in whole words of 16 bytes.
 template <class T, int slice, class Pass, class Cell, class ForwardActivations, class BackwardActivations>
-__global__ void __launch_bounds__(most_walk_threads, 1) walk(WalkParameters<T> parameters) {
+__global__ void __launch_bounds__(most_persistent_block_threads, 1) persistent_block(PersistentBlockParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        walk_direction<T, slice, Pass, Cell, ForwardActivations>(parameters, blockIdx.y);
+        persistent_block_direction<T, slice, Pass, Cell, ForwardActivations>(parameters, blockIdx.y);
     } else if (blockIdx.y == 0) {
-        walk_direction<T, slice, Pass, Cell, ForwardActivations>(parameters, 0);
+        persistent_block_direction<T, slice, Pass, Cell, ForwardActivations>(parameters, 0);
     } else {
-        walk_direction<T, slice, Pass, Cell, BackwardActivations>(parameters, 1);
+        persistent_block_direction<T, slice, Pass, Cell, BackwardActivations>(parameters, 1);
     }
 }
 
@@ -256,7 +258,7 @@ struct StepParameters {
     float const* projected;          // [D][B][S]: H[t] of the samples that take the step; null without a projection
     float* hidden;                   // [D][B][S]: H[t-1], then H[t]; not read in the first step
     float* memory;                   // [D][B][H]: C[t-1], then C[t]; not read in the first step
-    float* shown;                    // [D][B][S]: the walk's last output; null without a step mask
+    float* shown;                    // [D][B][S]: the previous output; null without a step mask
     T* operand;                      // [D][B][S]: H[t] for the next product; for float it is `hidden`.
                                      // With state_dropout [D][operands][B][S]: a multiple of H[t] for each gate
     T* late_operand;                 // [D][B][H]: r . H[t-1], or o . h(C[t]) for the projection
@@ -296,8 +298,8 @@ struct StepEntry : StateEntry {
         return parameters.step + 1 == length || (length == 0 && parameters.step == 0);
     }
 
-    /// Fills the slots of a state that belong to this step: the one after it, and in the first step that before the walk. Past the
-    /// end a forward walk's slots hold its last state, a backward walk's its first.
+    /// Fills the slots of a state that belong to this step: the one after it, and in the first step that before it. Past the
+    /// end the slots of a forward direction hold its last state, those of a backward one its first.
     template <class T>
     __device__ void keep(StepParameters<T> const& parameters, float* states, int size, Strided<T const> const& initial,
                          float value) const {
@@ -321,7 +323,7 @@ __device__ float hidden_before(StepParameters<T> const& parameters, StepEntry<Pa
                                 : parameters.hidden[at.state];
 }
 
-/// The walk's last output before the step; 0 before any, and without a step mask.
+/// The output before the step; 0 before any, and without a step mask.
 template <class T, class Pass>
 __device__ float shown_before(StepParameters<T> const& parameters, StepEntry<Pass> const& at) {
     if constexpr (is_same<Pass, Training>) {

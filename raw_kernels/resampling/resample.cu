@@ -5,7 +5,7 @@
 //   gradient       dx[i] = sum of weights * dy[o] over the elements o that read i
 //   scale_values   y = x * scale + bias of the channel
 //
-// One thread owns an element of the output. It reads the tables of up to 4 axes along which something changes; other axes are walked as they
+// One thread owns an element of the output. It reads the tables of up to 4 axes along which something changes; other axes are read as they
 // are. Sums are float, of integers rounded at each step and the result to the nearest, halves to even. Words that are picked are moved as
 // they are. The grid is one-dimensional, of any size. No block shares anything with another. Outputs overlap nothing else.
 #include "common/machine.cuh"

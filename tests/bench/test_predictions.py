@@ -43,7 +43,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def say(monkeypatch: pytest.MonkeyPatch, us: float) -> None:
-    prediction = Prediction(strategies=["grid", "grid", "step"], step_us=[us, us, 2 * us], us=40 * us)
+    prediction = Prediction(strategies=["persistent_grid", "persistent_grid", "per_step"], step_us=[us, us, 2 * us], us=40 * us)
     monkeypatch.setattr(predictions, "predict", lambda: {"lstm-1-b1-t10 forward FLOAT32": prediction})
 
 
@@ -64,7 +64,7 @@ def test_models_are_added_and_the_last_one_is_replaced(recorded: Path, monkeypat
     assert predictions.markdown(found).splitlines() == [
         f"| H200: shape, pass, type | first ({date}) | second ({date}) | strategies |",
         "| --- | --- | --- | --- |",
-        "| lstm-1-b1-t10 forward FLOAT32 | 4.00 | 12.00 | grid, step |",
+        "| lstm-1-b1-t10 forward FLOAT32 | 4.00 | 12.00 | persistent_grid, per_step |",
     ]
 
 

@@ -115,8 +115,8 @@ def table_of(package: str) -> Attachments[str]:
 @pytest.mark.parametrize(
     ("kind", "numpy", "cuda", "cpu"),
     [
-        ("DML_OPERATOR_LSTM", "RecurrentPlan", "layer_plan", "recurrent_plan"),
-        ("DMLPY_OPERATOR_LSTM_TRAINING", "RecurrentPlan", "layer_plan", "recurrent_plan"),
+        ("DML_OPERATOR_LSTM", "RecurrentPlan", "recurrent_plan", "recurrent_plan"),
+        ("DMLPY_OPERATOR_LSTM_TRAINING", "RecurrentPlan", "recurrent_plan", "recurrent_plan"),
         ("DMLPY_OPERATOR_LSTM_GRAD", "GradientPlan", "gradient_plan", "gradient_plan"),
         ("DMLPY_OPERATOR_CUDNN_RNN_BACKPROP_V3", "NetworkPlan", "network_plan", "network_plan"),
         ("DMLPY_OPERATOR_GRU_BLOCK_CELL", "GRUBlockCellPlan", "block_cell_plan", "step_plan"),

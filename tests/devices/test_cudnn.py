@@ -14,8 +14,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
@@ -60,7 +60,7 @@ def test_torch(any_device: dml.Device, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in torch_cases() if name.endswith(("_lens", "_proj"))])
 def test_torch_where_each_step_is_a_launch(name: str) -> None:
     device, case = cuda_on_cpu(limits=STEP), torch_case(name)
-    assert "strategy step" in dml.compile(case.network.desc, device).plan
+    assert "strategy per_step" in dml.compile(case.network.desc, device).plan
     check(gradients(device, case.network, case.upstream), case.outputs, case.network.layout)
 
 
@@ -422,8 +422,8 @@ def test_all_layers_steps_count_for_the_graph(steps: int, captured: bool) -> Non
     net = network(np.random.default_rng(25), "gru", layers=3, walks=1, steps=steps, batch=1, units=2, inputs=1)
     library = KernelLibrary(NullSeam(), 0)
     for desc in (net.desc, net.desc.gradient()):
-        assert NetworkPlan(desc, library, strategy="step").capturable is captured
-        assert NetworkPlan(desc, library, strategy="walk").capturable
+        assert NetworkPlan(desc, library, strategy="per_step").capturable is captured
+        assert NetworkPlan(desc, library, strategy="persistent_block").capturable
 
 
 def test_plans_tell_their_layers(any_device: dml.Device) -> None:

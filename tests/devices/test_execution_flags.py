@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.compiler import Flags
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _ModelRun

@@ -45,9 +45,9 @@ def report(desc: dml.OperatorDesc, strategy: str | None = None) -> dml.PlanRepor
 # recurrent layers
 
 
-def test_a_walk() -> None:
-    found = report(layer("LSTM"), "walk")
-    assert (found.operator, found.device, found.strategy) == ("DML_LSTM_OPERATOR_DESC", "cuda:0", "walk")
+def test_persistent_block() -> None:
+    found = report(layer("LSTM"), "persistent_block")
+    assert (found.operator, found.device, found.strategy) == ("DML_LSTM_OPERATOR_DESC", "cuda:0", "persistent_block")
     assert found.flops == 2 * 10 * 4 * 4 * 8 * (3 + 8)
     assert found.bytes_moved == {
         "weights": 4 * (4 * 8 * 3 + 4 * 8 * 8),
@@ -66,8 +66,8 @@ def test_a_walk() -> None:
     assert found.unmodelled == ""
 
 
-def test_step_reads_the_recurrence_in_each_step() -> None:
-    found = report(layer("GRU", "FLOAT16", t=7, directions=2), "step")
+def test_per_step_reads_the_recurrence_in_each_step() -> None:
+    found = report(layer("GRU", "FLOAT16", t=7, directions=2), "per_step")
     recurrence = 2 * 2 * 3 * 8 * 8
     assert found.residency == {"nowhere": recurrence}
     assert found.bytes_moved["recurrence in each step"] == 7 * recurrence
@@ -77,9 +77,9 @@ def test_step_reads_the_recurrence_in_each_step() -> None:
     assert found.estimate_step_us == pytest.approx(6 * 1.3 + 4 * 4.0, rel=0.02)
 
 
-def test_a_grid() -> None:
-    alone, together = report(layer("LSTM"), "grid"), report(layer("LSTM", b=16, i=5, h=512))
-    assert together.strategy == "grid"
+def test_persistent_grid() -> None:
+    alone, together = report(layer("LSTM"), "persistent_grid"), report(layer("LSTM", b=16, i=5, h=512))
+    assert together.strategy == "persistent_grid"
     assert "exchange between blocks" not in alone.bytes_moved
     for found, size in ((alone, 4 * 4 * 8 * 8), (together, 4 * 4 * 512 * 512)):
         assert set(found.residency) <= {"registers", "shared memory"}
@@ -104,23 +104,23 @@ def test_an_lstm_with_a_projection() -> None:
         direction="FORWARD",
     ).with_outputs("output_single_tensor")
     found = report(desc)
-    assert found.strategy == "step"
+    assert found.strategy == "per_step"
     assert found.flops == 2 * 6 * 2 * (4 * 8 * (3 + 5) + 5 * 8)
     assert found.residency == {"nowhere": 4 * (4 * 8 * 5 + 5 * 8)}
     # The state takes two trips, of four blocks' worth of cells each with separate products.
     assert found.floor_step_us == pytest.approx((2 * 300 + 2 * (4 * 8 * 5 + 5 * 8) / FMA) / CLOCK)
 
 
-@pytest.mark.parametrize("strategy", ["walk", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block", "per_step"])
 def test_gradients(strategy: str) -> None:
     found = report(gradient_desc("LSTM", "FLOAT32", 4, 8, 10), strategy)
     # back through R, then the gradients of input, weights and R
     assert found.flops == 2 * 10 * 4 * 4 * 8 * (8 + 3 + 3 + 8)
     # written once, read for those three and the bias
     assert found.bytes_moved["gate gradients"] == (1 + 4) * 4 * 10 * 4 * 4 * 8
-    assert found.residency == {"walk": {"shared memory": 1024}, "step": {"nowhere": 1024}}[strategy]
+    assert found.residency == {"persistent_block": {"shared memory": 1024}, "per_step": {"nowhere": 1024}}[strategy]
     # what comes back to the states, written and read
-    assert found.bytes_moved.get("products of steps", 0) == {"walk": 0, "step": 2 * 4 * 10 * 4 * 8}[strategy]
+    assert found.bytes_moved.get("products of steps", 0) == {"persistent_block": 0, "per_step": 2 * 4 * 10 * 4 * 8}[strategy]
     # One step's product is as in the forward pass, the gate gradients come in a block.
     step_us = (300 + 2 * 4 * 8 * 8 / FMA) / CLOCK
     assert found.floor_step_us == pytest.approx(step_us)
@@ -130,7 +130,7 @@ def test_gradients(strategy: str) -> None:
 
 def test_gradients_of_halves() -> None:
     """Gate gradients are float32, and so is what the reserve holds; products read halves of both, scaled ones of the gradients."""
-    found = {dtype: report(gradient_desc("LSTM", dtype, 4, 8, 10), "walk") for dtype in ("FLOAT32", "FLOAT16")}
+    found = {dtype: report(gradient_desc("LSTM", dtype, 4, 8, 10), "persistent_block") for dtype in ("FLOAT32", "FLOAT16")}
     gradients, states = 10 * 4 * 4 * 8, 11 * 4 * 8
     assert found["FLOAT16"].bytes_moved["FLOAT16 factors"] == (4 + 4 + 2) * gradients + (4 + 2) * states
     assert "FLOAT16 factors" not in found["FLOAT32"].bytes_moved
@@ -247,7 +247,7 @@ def test_prepared_and_owned_operators_tell_the_same() -> None:
 
 
 def test_a_report_is_a_small_table() -> None:
-    found = report(layer("LSTM"), "walk")
+    found = report(layer("LSTM"), "persistent_block")
     assert str(found) == TABLE.format(found)
     assert str(dml.compile(layer("LSTM"), "numpy").explain_plan()).splitlines()[-1] == (
         "    floor           the device numpy has no model of this operator"
@@ -257,7 +257,7 @@ def test_a_report_is_a_small_table() -> None:
 
 
 TABLE = """\
-DML_LSTM_OPERATOR_DESC on cuda:0, strategy walk
+DML_LSTM_OPERATOR_DESC on cuda:0, strategy persistent_block
     arithmetic      28.2 kflop
     bytes moved     1.4 kB weights
                     608 bytes tensors

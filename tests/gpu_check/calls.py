@@ -48,7 +48,7 @@ SOAKED = 0.1
 LONG_CASES = ("lstm-2048-1024x3-b32-t100 FLOAT16 forward", "gru-512-b32-t1375 FLOAT32 forward")
 """Of `bench` in `recheck`: a processor takes half a minute for their references, which are brought along."""
 PROFILED = ("lstm-256-b64-t150 FLOAT16 forward", "CONVOLUTION:NHWC FLOAT16 forward", "MULTIHEAD_ATTENTION:D128 FLOAT16 forward")
-PROFILED_KERNELS = "regex:^(grid|convolve_tiles|attend_halves)$"
+PROFILED_KERNELS = "regex:^(persistent_grid|convolve_tiles|attend_halves)$"
 """Cases of the benchmark, and the kernel of each that `profile` looks at."""
 SANITIZERS = {"memcheck": 0.5, "racecheck": 0.5, "synccheck": 1.0}
 """compute-sanitizer's tools, and the share of what is left that each may take."""

@@ -21,7 +21,7 @@ from dmlpy.devices.cuda.ahead import AheadSeam, limits_of
 from dmlpy.devices.cuda.cupy_seam import compiler_name
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.devices.processors import processors

@@ -2,7 +2,7 @@
 
 The model chooses a strategy by its estimates; here each strategy runs, so that its choice can be judged as well as its constants. The time
 of a step is the difference between sequences of twice as many steps and of so many; in batches of 1 it is mostly the exchange between
-blocks (`grid`) or two launches (`step`), in large ones what blocks read of each other through the L2 cache.
+blocks (`persistent_grid`) or two launches (`per_step`), in large ones what blocks read of each other through the L2 cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dmlpy.bench.shapes import Cell, DataType, LayerShape, Recurrent
 from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import Case, Work
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.plans import STRATEGIES
 from tests.gpu_check.bench import left_of
 from tests.support.cuda import stand_in
 
@@ -125,7 +125,7 @@ def names(sizes: Sequence[Size] = SIZES) -> list[str]:
 def main(file: str, seconds: str, *chosen: str, sizes: Sequence[Size] = SIZES) -> None:
     """Measures for so many seconds, prints each row and writes the file anew after it.
 
-    With names only rows of which a name is a part are measured: "grid", "lstm-1024-b1-".
+    With names only rows of which a name is a part are measured: "persistent_grid", "lstm-1024-b1-".
     """
     record: dict[str, Any] = {"left_out": [name for name in names(sizes) if is_chosen(name, chosen)], "rows": []}
     signal.signal(signal.SIGALRM, signal.default_int_handler)  # the end interrupts a row in its midst

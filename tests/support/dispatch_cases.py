@@ -9,7 +9,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Seam
 from tests.support.networks import network
 from tests.support.tensors import tensor

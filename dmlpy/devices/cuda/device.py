@@ -14,8 +14,7 @@ from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.chain import element_step
 from dmlpy.devices.cuda.kernels import KernelLibrary, in_range
 from dmlpy.devices.cuda.matrix_products import TF32_CAPABILITY
-from dmlpy.devices.cuda.plans import Target, plan, plan_of
-from dmlpy.devices.cuda.recurrent.strategies import check_strategy
+from dmlpy.devices.cuda.plans import Target, check_strategy, plan, plan_of
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.devices.cuda.streams import identity
 from dmlpy.devices.cuda.synchronous import is_asked, synchronous
@@ -45,7 +44,8 @@ class CudaDevice(Device):
     Args:
         seam: the CUDA implementation.
         ordinal: the GPU's index.
-        strategy: the strategy of kernels for every recurrent desc, `walk`, `grid` or `step`, to test or measure one; None leaves the choice
+        strategy: the strategy of kernels for every recurrent desc, `persistent_block`, `persistent_grid` or `per_step`, to test or measure
+        one; None leaves the choice
             to the estimates of `recurrent.strategies`. A desc that it cannot take raises DeviceError.
     """
 

@@ -154,12 +154,12 @@ class Elementwise:
     def describe(self) -> str:
         """What is done, in one line."""
         count, axes, width = element_count(self.axes), len(self.axes), self.width
-        walk = f"{count} elements along {axes} axes" if axes > 1 else f"{count} elements in a row"
+        extent = f"{count} elements along {axes} axes" if axes > 1 else f"{count} elements in a row"
         if self.crossing is not None:
-            return f"{self.kernel().entry}: {walk}, {self.crossing.tiles} tiles of {TILE_SIDE} by {TILE_SIDE} through shared memory"
+            return f"{self.kernel().entry}: {extent}, {self.crossing.tiles} tiles of {TILE_SIDE} by {TILE_SIDE} through shared memory"
         sizes = {view.nbytes(width) for view in self._views if view.bits}
         packs = f", {width} at once where addresses are multiples of {max(sizes)} bytes" if width > 1 else ", one by one"
-        return f"{self.kernel().entry}: {walk}{packs}"
+        return f"{self.kernel().entry}: {extent}{packs}"
 
     def traffic(self, places: Collection[str | None] = (), *, inside: bool = False) -> int:
         """Bytes that are read and written outside of these places, or inside of them: elements that repeat count once."""

@@ -64,7 +64,7 @@ class Kernel:
 
     Attributes:
         file: its source in raw_kernels/.
-        entry: the C++ expression of the instance: `walk<float, 1, Rnn, Activations<Tanh>, Activations<Tanh>>`.
+        entry: the C++ expression of the instance: `persistent_block<float, 1, Rnn, Activations<Tanh>, Activations<Tanh>>`.
         parameters: the struct that it takes by value.
         parameter_struct: the struct's C++ name.
         dynamic_shared: whether launches ask for dynamic shared memory.

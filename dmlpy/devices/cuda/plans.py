@@ -1,11 +1,13 @@
-"""`plan`: attaches a CUDA plan to a class of descs."""
+"""`attach_plan` names what makes the CUDA plans of a class of descs; `plan_of` finds it, and imports its module when a plan is made."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.attachments import Attachments
+from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.cuda.kernels import KernelLibrary
     from dmlpy.devices.plan import Plan
+
+STRATEGIES = ("persistent_block", "persistent_grid", "per_step")
+"""The strategies of kernels for recurrent layers: see `recurrent.strategies`."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,48 @@ class Target:
     strategy: str | None = None
 
 
-plan: Attachments[Callable[[Any, Target], Plan]] = Attachments("dmlpy.devices.cuda")
-"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc and a `Target`. It raises DeviceError if no plan fits the device."""
+plan: Attachments[Callable[[Any, Target], Plan]] = Attachments("dmlpy.devices.cuda", "plans")
+"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc and a `Target`. It raises DeviceError if no plan fits the device.
+
+The module `plans` of a family attaches those of its operators by `attach_plan`, and imports none of the modules that make them.
+"""
+
+
+class PlanMaker:
+    """A function or class that makes plans of checked descs and `Target`s; its module is imported when it is first called.
+
+    Args:
+        place: the module's name, a colon, and its own.
+    """
+
+    def __init__(self, place: str) -> None:
+        self.module, self.__name__ = place.split(":")
+
+    def __call__(self, desc: Any, target: Target) -> Plan:
+        made: Plan = self.load()(desc, target)
+        return made
+
+    def load(self) -> Callable[[Any, Target], Plan]:
+        """Imports the module."""
+        found: Callable[[Any, Target], Plan] = getattr(import_module(self.module), self.__name__)
+        return found
+
+
+def attach_plan(maker: str, *kinds: type[OperatorDesc], derived: bool = True) -> None:
+    """Attaches what makes the plans of some classes of descs, by its place.
+
+    Args:
+        maker: as for `PlanMaker`.
+        kinds: the classes of descs.
+        derived: whether it is for the classes derived from them too.
+    """
+    plan(*kinds, derived=derived)(PlanMaker(maker))
+
+
+def check_strategy(strategy: str | None) -> None:
+    """Raises DeviceError unless the name is None or that of a strategy."""
+    if strategy is not None and strategy not in STRATEGIES:
+        raise DeviceError(f"strategy is {strategy!r}, expected one of {', '.join(STRATEGIES)}, or None")
 
 
 def plan_of(desc: OperatorDesc, target: Target) -> Plan | None:

@@ -116,8 +116,8 @@ class Seam(Protocol):
     def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
         """Compiles kernel instances of a self-contained source for one architecture; the source is read once for all of them.
 
-        `entries` are the C++ expressions of the instances, `walk<float, Lstm<true>>`. Returns for each the binary image and the symbol to
-        look up in it; one image may hold several. Threads may compile at the same time.
+        `entries` are the C++ expressions of the instances, `persistent_block<float, Lstm<true>>`. Returns for each the binary image and the
+        symbol to look up in it; one image may hold several. Threads may compile at the same time.
 
         Raises:
             DeviceError: an instance is refused; it is named, with what the compiler says of it.

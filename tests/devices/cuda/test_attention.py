@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cuda import attention
+from dmlpy.devices.cuda.attention import plan as attention
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support import relation_descs as descs
 from tests.support.cuda.cpu_seam import CpuSeam

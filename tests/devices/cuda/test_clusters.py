@@ -14,10 +14,11 @@ import pytest
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.cupy_errors import device_error
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
-from dmlpy.devices.cuda.recurrent.grid import grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import CLUSTER_BLOCKS, grid_shape, grid_shapes
-from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
+from dmlpy.devices.cuda.recurrent.persistent_grid import persistent_grid_kernel
+from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
@@ -136,10 +137,10 @@ class Refusing(CpuSeam):
 def test_others_do_the_work_of_a_cluster_that_is_refused() -> None:
     require("g++")
     run = FEW["LSTM"].build(trains=False, t=20, h=128)
-    plan = launch(run, recurrent_plan, Refusing(H100))
+    plan = launch(run, lambda desc, library: recurrent_plan(desc, Target(library)), Refusing(H100))
     layers.check(run)
-    assert "strategy grid" not in plan.describe()
-    assert "    grid: launch: CUDA_ERROR_INVALID_CLUSTER_SIZE" in plan.describe()
+    assert "strategy persistent_grid" not in plan.describe()
+    assert "    persistent_grid: launch: CUDA_ERROR_INVALID_CLUSTER_SIZE" in plan.describe()
 
 
 def test_a_refused_cluster_is_told_from_other_errors() -> None:
@@ -161,7 +162,7 @@ SMALL = [("LSTM", "FLOAT32", 128, 1), ("LSTM", "FLOAT32", 128, 16), ("GRU", "FLO
     ids=lambda value: getattr(value, "name", None),
 )
 def test_small_layers_take_a_cluster_where_there_are_any(limits: Limits, has_clusters: bool, about: tuple[Any, ...]) -> None:
-    plan = recurrent_plan(forward_desc(*about), KernelLibrary(NullSeam(limits), 0))
+    plan = recurrent_plan(forward_desc(*about), Target(KernelLibrary(NullSeam(limits), 0)))
     taken = [kernel for kernel in plan.kernels() if kernel.entry.startswith("clustered<")]
     assert bool(taken) == has_clusters, plan.describe()
     assert all(kernel.lowest_capability == 90 and kernel.file == "recurrent/clusters.cu" for kernel in taken)
@@ -224,7 +225,7 @@ def test_registers_hold_what_they_are_given(cell: str, data_type: str, tf32: boo
     shapes = [shape for shape in grid_shapes(desc, H100, tf32=tf32) if shape.clustered]
     for pairs in {min(shape.pairs for shape in shapes), max(shape.pairs for shape in shapes)}:
         most = max((shape for shape in shapes if shape.pairs == pairs), key=lambda shape: shape.register_bytes)
-        kernel = grid_kernel(storage_type(desc), most, "Training", cell_type(desc.cell), functors, functors)
+        kernel = persistent_grid_kernel(storage_type(desc), most, "Training", cell_type(desc.cell), functors, functors)
         made = compile_instance(sources.read(kernel.file), kernel.entry, 90)
         assert made.stack_bytes == made.spilled_bytes == 0, kernel.entry
 

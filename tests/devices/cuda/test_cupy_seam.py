@@ -457,7 +457,7 @@ def test_a_cupy_without_nvtx_has_no_ranges(change: Callable[[Any], None], seam: 
 
 
 def test_a_dispatch_that_fails_ends_its_range(seam: CupySeam, machine: Machine) -> None:
-    dispatch = CASES["walk, LSTM"].bound(seam, "FLOAT32")
+    dispatch = CASES["persistent_block, LSTM"].bound(seam, "FLOAT32")
     machine.ranges.clear()
     machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
     with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):

@@ -144,7 +144,7 @@ def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(seam: CupySeam, ma
 
 
 @pytest.mark.parametrize("device", [0, 1])
-@pytest.mark.parametrize("strategy", ["walk", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block", "per_step"])
 def test_whole_plans_keep_cudas_rules(device: int, strategy: str, seam: CupySeam, machine: Machine) -> None:
     desc = rnn()
     gpu = CudaDevice(seam, device, strategy=strategy)

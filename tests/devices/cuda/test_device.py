@@ -23,10 +23,10 @@ LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> Any:
-    """A device, by default of the strategy `walk`."""
+    """A device, by default of the strategy `persistent_block`."""
     from tests.support.cuda.cpu_seam import T4
 
-    device = cuda_on_cpu(limits=T4, strategy=getattr(request, "param", "walk"))
+    device = cuda_on_cpu(limits=T4, strategy=getattr(request, "param", "persistent_block"))
     yield device
     device.seam.check_guards()  # type: ignore[attr-defined]
 
@@ -51,7 +51,7 @@ def test_a_dispatch_only_launches(device: Any, prepared: bool) -> None:
     check(device, rnn(), arrays, outputs)
 
 
-@pytest.mark.parametrize("device", ["step"], indirect=True)
+@pytest.mark.parametrize("device", ["per_step"], indirect=True)
 def test_many_launches_are_one_graph(device: Any) -> None:
     dispatch, arrays, outputs = bound(device, rnn(), prepared=True)
     assert np.isnan(device.to_host(outputs["output_sequence_tensor"])).all(), "binding runs nothing"
@@ -192,7 +192,7 @@ def test_an_array_that_refuses_its_memory_is_told_as_a_wrong_array(device: Any) 
         assert [problem.code for problem in error.value.problems] == ["array.kind"]
 
 
-@pytest.mark.parametrize("device", ["step"], indirect=True)
+@pytest.mark.parametrize("device", ["per_step"], indirect=True)
 def test_out_of_gpu_memory_is_refused_with_sizes(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     many = 4096
     desc = rnn(
@@ -215,5 +215,5 @@ def test_the_plan_says_what_runs_and_why(device: Any) -> None:
 
 
 def test_a_strategy_that_is_none_is_refused() -> None:
-    with pytest.raises(dml.DeviceError, match="strategy is 'warp', expected one of walk, "):
+    with pytest.raises(dml.DeviceError, match="strategy is 'warp', expected one of persistent_block, "):
         cuda_on_cpu(strategy="warp")

@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.device import Memory
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import CountingSeam, Replayed
@@ -118,7 +118,7 @@ def test_layers_are_ranges_where_they_are_issued_one_by_one(monkeypatch: pytest.
         raise DeviceError("gemm: no")
 
     seam = NullSeam()
-    dispatch = CASES["walk, network"].bound(seam, "FLOAT32")
+    dispatch = CASES["persistent_block, network"].bound(seam, "FLOAT32")
     outer = (0, "DMLPY_CUDNN_RNN_V3_OPERATOR_DESC")
     layers = [(1, f"layer {number}") for number in range(3)]
     stream = seam.begin_capture()
@@ -140,7 +140,7 @@ def test_layers_are_ranges_where_they_are_issued_one_by_one(monkeypatch: pytest.
 
 def test_packing_is_a_range() -> None:
     seam = NullSeam()
-    CASES["walk, LSTM, prepared"].bound(seam, "FLOAT32")
+    CASES["persistent_block, LSTM, prepared"].bound(seam, "FLOAT32")
     assert depths(seam.ranges) == [(0, "DML_LSTM_OPERATOR_DESC prepare")]
 
 

@@ -148,9 +148,9 @@ def attention(seam: CpuSeam) -> None:
 
 
 SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
-    "walk": strategy("walk"),
-    "grid": strategy("grid"),
-    "step": strategy("step"),
+    "persistent_block": strategy("persistent_block"),
+    "persistent_grid": strategy("persistent_grid"),
+    "per_step": strategy("per_step"),
     "grid, halves": grid(FEW["LSTM"]),
     "grid, halves, two products": grid(FEW["GRU"]),
     "grid, TF32": grid(Row("RNN", FLOAT, (16, 4, 8), tf32=True)),
@@ -179,7 +179,7 @@ def test_a_sample(check: Callable[[CpuSeam], None], arithmetic: str) -> None:
 def test_products_of_tf32(monkeypatch: pytest.MonkeyPatch, arithmetic: str) -> None:
     """The matrix products beside the kernels, whose factors are cut off unrounded."""
     monkeypatch.setenv("DMLPY_TEST_ARITHMETIC", arithmetic)
-    check_tf32("grid")
+    check_tf32("persistent_grid")
 
 
 # everything

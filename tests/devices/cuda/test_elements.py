@@ -137,7 +137,7 @@ def test_powers_of_what_is_negative(any_device: dml.Device, exponent: float) -> 
 
 
 def test_more_than_eight_axes(any_device: dml.Device) -> None:
-    """TILE walks along repetitions and sizes in turns: 16 axes of a tensor of 8."""
+    """TILE runs along repetitions and sizes in turns: 16 axes of a tensor of 8."""
     x = np.arange(2**8, dtype=np.uint8).reshape((2,) * 8)
     desc = dml.TileDesc(input_tensor=dml.TensorDesc.of(x), repeats=[2] * 8).with_outputs()
     same(run(desc, {"input_tensor": x}, any_device)["output_tensor"], np.tile(x, (2,) * 8), "tiled")

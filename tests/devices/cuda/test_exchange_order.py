@@ -1,5 +1,5 @@
-"""The order between blocks in the recurrent `grid` kernels, by the PTX memory model: all executions that it allows are right, and each
-mutation that matters has one that is not.
+"""The order between blocks in the recurrent `persistent_grid` kernels, by the PTX memory model: all executions that it allows are right,
+and each mutation that matters has one that is not.
 
 What holds is shown with every freedom that the model gives, as if nothing depended on anything. Faults are shown without the strangest of
 these, reads of values from the future, so that a machine need not be odd to have them.
@@ -143,8 +143,8 @@ def test_mutations_are_found_in_every_kernel(mutation: str, kernel: str, shape: 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("shape", ["a warp", "a warp for each block", "passes"])
 def test_one_buffer_needs_a_second_exchange_in_each_step(kernel: str, shape: str) -> None:
-    """Who has waited for the second exchange knows that all are done with the first one's values. `grid` of recurrent/grid.cu keeps two
-    buffers of H[t] nevertheless.
+    """Who has waited for the second exchange knows that all are done with the first one's values. `persistent_grid` of
+    recurrent/persistent_grid.cu keeps two buffers of H[t] nevertheless.
     """
     found = faults(program(KERNELS[kernel], SHAPES[shape], Rules(turns=1)), in_order=False)
     assert found == (set() if "resetting" in kernel else {"value"})
@@ -381,8 +381,8 @@ else; product_.multiply(exchange, operand, {})
 @pytest.mark.parametrize(
     ("file", "function", "does"),
     [
-        ("common/grid_direction.cuh", "void grid_direction(", FORWARD),
-        ("recurrent/grid_gradient.cu", "void grid_direction(", GRADIENT),
+        ("common/persistent_grid.cuh", "void persistent_grid_direction(", FORWARD),
+        ("recurrent/persistent_grid_gradient.cu", "void persistent_grid_direction(", GRADIENT),
         ("common/hands.cuh", "void multiply(", HAND),
     ],
 )

@@ -24,7 +24,7 @@ from dmlpy.devices.cuda.convolution.plan import convolution_kernel, float_arithm
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.quantized.convolution import integer_arithmetic
 from dmlpy.devices.cuda.recurrent import grid_shapes
-from dmlpy.devices.cuda.recurrent.layer import walk_kernel
+from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.nvrtc import compile_instance
 from tests.support.cuda.plan_kernels import H100, Case
@@ -139,20 +139,22 @@ SLOW = (
 
 # recurrent layers: a step of all passes
 
-GRID_KERNEL = "recurrent/grid.cu"
+GRID_KERNEL = "recurrent/persistent_grid.cu"
 CLUSTERS = "recurrent/clusters.cu"
-GRID = "common/grid_direction.cuh"
-GRID_GRADIENT = "recurrent/grid_gradient.cu"
+GRID = "common/persistent_grid.cuh"
+GRID_GRADIENT = "recurrent/persistent_grid_gradient.cu"
 PRODUCTS = "common/products.cuh"
 
 
 def grid(shape: str, data_type: DataType, run: Pass = "forward", file: str = GRID_KERNEL, *, tf32: bool = False) -> Callable[[], Kernel]:
-    """The kernel of the strategy `grid` for a shape of `dmlpy bench`, as the model spreads it: over a cluster only in `CLUSTERS`."""
+    """The kernel of `persistent_grid` for a shape of `dmlpy bench`, as the model spreads it: over a cluster only in `CLUSTERS`."""
 
     def made() -> Kernel:
-        case = Case(H100, "grid", SHAPES[shape], run, data_type, tf32)
+        case = Case(H100, "persistent_grid", SHAPES[shape], run, data_type, tf32)
         with patch.object(grid_shapes, "CLUSTER_BLOCKS", grid_shapes.CLUSTER_BLOCKS if file == CLUSTERS else ()):
-            return next(kernel for kernel in case.kernels() if kernel.file == file and kernel.entry.startswith(("grid<", "clustered<")))
+            return next(
+                kernel for kernel in case.kernels() if kernel.file == file and kernel.entry.startswith(("persistent_grid<", "clustered<"))
+            )
 
     return made
 
@@ -226,23 +228,23 @@ def listed(beginning: str) -> Callable[[], Kernel]:
     return lambda: next(kernel for kernel in instances() if kernel.entry.startswith(beginning))
 
 
-# the strategy `walk`: a step
+# the strategy `persistent_block`: a step
 
-WALK = "recurrent/layer.cu"
-WALK_STEP = Statement(WALK, "for (int step = 0; step < steps; ++step)")
-WALK_QUADS = Statement(WALK, "for (int k = 0; k < quads; ++k)")
-WALK_INPUT = Statement(WALK, "loaded[s][g] = row[g * hidden_size];", after="__device__ void walk_direction")
+PERSISTENT_BLOCK = "recurrent/layer.cu"
+BLOCK_STEP = Statement(PERSISTENT_BLOCK, "for (int step = 0; step < steps; ++step)")
+BLOCK_QUADS = Statement(PERSISTENT_BLOCK, "for (int k = 0; k < quads; ++k)")
+BLOCK_INPUT = Statement(PERSISTENT_BLOCK, "loaded[s][g] = row[g * hidden_size];", after="__device__ void persistent_block_direction")
 
 ROWS = [
     *(
         Row(
-            f"walk of an LSTM, {data_type}",
-            functools.partial(walk_kernel, data_type, 2, "Inference", *LSTM),
-            WALK_STEP,
+            f"persistent_block of an LSTM, {data_type}",
+            functools.partial(persistent_block_kernel, data_type, 2, "Inference", *LSTM),
+            BLOCK_STEP,
             None,
-            {WALK_QUADS: 1},
+            {BLOCK_QUADS: 1},
             (),
-            Prefetched([WALK_INPUT], *least),
+            Prefetched([BLOCK_INPUT], *least),
         )
         for data_type, least in ((HALF, (50, 83)), (FLOAT, (34, 68)))
     ),

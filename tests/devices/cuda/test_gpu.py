@@ -24,15 +24,15 @@ MANY = 520
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> Any:
-    """The first GPU, by default with the strategy `walk`."""
+    """The first GPU, by default with the strategy `persistent_block`."""
     found = dml.device("cuda")
     assert isinstance(found, CudaDevice)
-    return CudaDevice(found.seam, strategy=getattr(request, "param", "walk"))
+    return CudaDevice(found.seam, strategy=getattr(request, "param", "persistent_block"))
 
 
 def described(device: CudaDevice) -> dml.RNNDesc:
-    """A small layer; in `grid` one whose blocks exchange their states."""
-    if device.strategy != "grid":
+    """A small layer; in `persistent_grid` one whose blocks exchange their states."""
+    if device.strategy != "persistent_grid":
         return rnn()
     desc = rnn(weight_tensor=tensor(1, 1, MANY, I), recurrence_tensor=tensor(1, 1, MANY, MANY))
     assert "in a cooperative launch" in dml.compile(desc, device).plan
@@ -254,7 +254,7 @@ def test_kernels_use_no_local_memory(device: Any) -> None:
     plan = dml.compile(rnn(), device)._plan
     for kernel in plan.kernels():  # type: ignore[attr-defined]
         found = device.seam.attributes(device.library.function(kernel))
-        assert found.local_bytes == 0 or "walk" not in kernel.entry, kernel.entry
+        assert found.local_bytes == 0 or "persistent_block" not in kernel.entry, kernel.entry
         assert device.seam.occupancy(device.library.function(kernel), 128, 0) >= 1
 
 

@@ -60,7 +60,7 @@ def record(folder: Path, part: str) -> dict[str, Any]:
 
 # whole calls
 
-SLICE = ("--cases", "lstm-64-b1-t100 FLOAT32 forward", "--operators", "TOP_K", "--steps", "lstm-128-b64-t100 FLOAT16 walk")
+SLICE = ("--cases", "lstm-64-b1-t100 FLOAT32 forward", "--operators", "TOP_K", "--steps", "lstm-128-b64-t100 FLOAT16 persistent_block")
 TESTS = ("--tests", "tests/devices/cuda/test_gpu.py", "-k", "timer", "--workers", "0")
 
 
@@ -81,7 +81,9 @@ def test_the_first_call_in_small(tmp_path: Path) -> None:
     layers, operators = Record.load(tmp_path / "bench.json"), Record.load(tmp_path / "operators.json")
     assert {run.shape for run in layers.runs} == {"lstm-64-b1-t100"}
     assert {(run.shape, run.dtype) for run in operators.runs} == {("TOP_K:ROWS", "FLOAT16"), ("TOP_K:ROWS", "FLOAT32")}
-    assert [(row["work"], row["strategy"]) for row in record(tmp_path, "steps")["rows"]] == [("lstm-128-b64-t100 FLOAT16", "walk")]
+    assert [(row["work"], row["strategy"]) for row in record(tmp_path, "steps")["rows"]] == [
+        ("lstm-128-b64-t100 FLOAT16", "persistent_block")
+    ]
     check_folder(tmp_path)
 
 
@@ -106,7 +108,7 @@ def test_the_second_call_runs_what_failed_and_compares_with_the_version_before(t
     assert ended == ["info", "failed", "operators-before", "operators", "steps-before", "steps", "bench", "profile", "page", "soak"], (
         printed
     )
-    assert [record(out, part)["rows"][0]["strategy"] for part in ("steps", "steps-before")] == ["walk", "walk"]
+    assert [record(out, part)["rows"][0]["strategy"] for part in ("steps", "steps-before")] == ["persistent_block", "persistent_block"]
 
 
 @pytest.mark.slow

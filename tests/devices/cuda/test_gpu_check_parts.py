@@ -24,7 +24,7 @@ import dmlpy as dml
 from dmlpy import compiler
 from dmlpy.bench import launches, references
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.gpu_check import bench, calls, dispatch, info, packages, programs, steps
 from tests.gpu_check.calls import Asked, Call
@@ -397,8 +397,8 @@ def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytes
     assert [(row.work, row.strategy) for row in rows] == [
         (work, strategy) for work in ("rnn-8-b2-t5 FLOAT32", "lstm-512-b1-t5 FLOAT16") for strategy in STRATEGIES
     ]
-    assert "strategy 'walk' cannot take" in rows[3].reason  # R of 2 MB
-    assert [row.strategy for row in rows if row.chosen] == ["walk", "grid"]
+    assert "strategy 'persistent_block' cannot take" in rows[3].reason  # R of 2 MB
+    assert [row.strategy for row in rows if row.chosen] == ["persistent_block", "persistent_grid"]
     for row, (cell, dtype, hidden, batch) in zip(rows, [size for size in SMALL for _ in STRATEGIES], strict=True):
         if not row.reason:
             (desc,) = steps.shape_of(cell, hidden, batch, 5).descs("forward", dtype)
@@ -410,10 +410,10 @@ def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytes
 
 def test_rows_are_chosen_by_a_part_of_their_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
-    rows = list(steps.rows(CudaDevice(NullSeam()), SMALL, ["rnn-8", "FLOAT16 grid"]))
+    rows = list(steps.rows(CudaDevice(NullSeam()), SMALL, ["rnn-8", "FLOAT16 persistent_grid"]))
     assert [(row.work, row.strategy) for row in rows] == [
         *(("rnn-8-b2-t5 FLOAT32", strategy) for strategy in STRATEGIES),
-        ("lstm-512-b1-t5 FLOAT16", "grid"),
+        ("lstm-512-b1-t5 FLOAT16", "persistent_grid"),
     ]
     assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(NullSeam()), SMALL)] == steps.names(SMALL)
 
@@ -475,7 +475,7 @@ def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, ca
     assert seam.counts["launch"] >= len(calls.PROFILED)
     named = {kernel.entry.partition("<")[0] for kernel in device.library.keys}
     assert {name for name in named if re.fullmatch(calls.PROFILED_KERNELS.removeprefix("regex:"), name)} == {
-        "grid",
+        "persistent_grid",
         "convolve_tiles",
         "attend_halves",
     }

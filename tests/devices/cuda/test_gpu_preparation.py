@@ -22,10 +22,10 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import calls, info, kernels, plan, plugin
 from tests.support.cuda import gpu_kernels
-from tests.support.cuda.grid_kernel_instances import grid_instances
 from tests.support.cuda.late_blocks import DELAY
 from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.nvrtc import NEWEST, Nvrtc, library_of
+from tests.support.cuda.persistent_grid_kernel_instances import grid_instances
 from tests.support.cuda.programs import COPY
 from tests.support.tools import require
 
@@ -134,7 +134,7 @@ def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: 
     named = kernels.named_by_cases(limits_of("H100"))
     assert not any(is_late for _, is_late in named)
     functions = {kernel.entry.partition("<")[0] for kernel, _ in named}
-    assert {"walk", "grid", "step", "convolve_tiles", "attend_halves"} <= functions
+    assert {"persistent_block", "persistent_grid", "per_step", "convolve_tiles", "attend_halves"} <= functions
     compiler._compile.cache_clear()
     device = CudaDevice(NullSeam(limits_of("H100")))
     dml.compile(info.probe(), device)
@@ -146,7 +146,7 @@ def test_the_kernels_of_the_soak_come_late_too(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("DMLPY_TEST_SOAKED", "0")
     _, named = gpu_kernels.kernels_of_gpu_tests(tmp_path / "kernels", calls.SOAK, gpu="A100")
     late = {kernel for kernel, is_late in named if is_late}
-    assert {kernel.file for kernel in late} >= {"recurrent/grid.cu", "recurrent/grid_gradient.cu"}
+    assert {kernel.file for kernel in late} >= {"recurrent/persistent_grid.cu", "recurrent/persistent_grid_gradient.cu"}
     assert late <= {kernel for kernel, is_late in named if not is_late}
 
 

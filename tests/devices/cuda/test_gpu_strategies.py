@@ -12,8 +12,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.model import Protocol
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
@@ -25,7 +25,7 @@ from tests.support.networks import Mode, Network
 from tests.support.tools import require
 
 ON_GPU = pytest.mark.gpu
-BETWEEN_BLOCKS = tuple(strategy for strategy in STRATEGIES if strategy == "grid")
+BETWEEN_BLOCKS = tuple(strategy for strategy in STRATEGIES if strategy == "persistent_grid")
 """The strategies whose blocks wait for each other."""
 
 
@@ -84,7 +84,9 @@ def test_the_checks_pass_on_the_cpu(strategy: str) -> None:
 
 
 @ON_GPU
-@pytest.mark.parametrize(("strategy", "units"), [("walk", 96), *((strategy, units) for strategy in BETWEEN_BLOCKS for units in (96, 512))])
+@pytest.mark.parametrize(
+    ("strategy", "units"), [("persistent_block", 96), *((strategy, units) for strategy in BETWEEN_BLOCKS for units in (96, 512))]
+)
 def test_kernels_that_keep_weights_on_chip_use_no_local_memory(strategy: str, units: int) -> None:
     modes: tuple[tuple[Mode, Any], ...] = (("lstm", np.float16), ("gru", np.float32))
     for mode, dtype in modes:
@@ -183,7 +185,7 @@ def test_a_kernel_whose_block_never_comes_compiles(protocol: Protocol) -> None:
     require("nvrtc")
     from tests.support.cuda.nvrtc import compile_instance
 
-    kernel = next(kernel for kernel in instances() if kernel.entry.startswith("grid<") and f"::{protocol}" in kernel.entry)
+    kernel = next(kernel for kernel in instances() if kernel.entry.startswith("persistent_grid<") and f"::{protocol}" in kernel.entry)
     text = with_an_absent_block(sources.read(kernel.file), protocol)
     assert text != sources.read(kernel.file)
     assert not compile_instance(text, kernel.entry, 90).warnings
@@ -220,7 +222,7 @@ def test_kernels_with_delays_compile(strategy: str, protocol: Protocol, dtype: A
     device = CudaDevice(NullSeam(H100), strategy=strategy)
     plans = [dml.compile(layer, device)._plan, *(plan for desc in descs_of(net) for plan in dml.compile(desc, device)._plan._plans)]  # type: ignore[attr-defined]
     kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels() if kernel.entry.startswith(f"{strategy}<"))
-    assert {kernel.file for kernel in kernels} == {"recurrent/grid.cu", "recurrent/grid_gradient.cu"}
+    assert {kernel.file for kernel in kernels} == {"recurrent/persistent_grid.cu", "recurrent/persistent_grid_gradient.cu"}
     for kernel in kernels:
         assert f"Protocol::{protocol}" in kernel.entry
         assert not compile_instance(with_delays(sources.read(kernel.file)), kernel.entry, 90).warnings

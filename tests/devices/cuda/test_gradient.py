@@ -14,21 +14,22 @@ import dmlpy as dml
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.plans import Target
+from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
+from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.gradient import (
-    StepGradientPlan,
-    WalkGradientPlan,
-    walk_shared_bytes,
+    PersistentBlockGradientPlan,
+    PerStepGradientPlan,
+    block_shared_bytes,
 )
+from dmlpy.devices.cuda.recurrent.gradient_plan import gradient_plan
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
-from dmlpy.devices.cuda.recurrent.strategies import gradient_plan
-from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
-from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, step
+from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, per_step
 from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import EVERY_ACTIVATION, options_of, place, random_order
 from tests.support.tolerance import assert_close
@@ -53,7 +54,7 @@ def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], stra
     """Sizes of 1 and odd ones, all directions, ragged lengths from 0 to beyond T, masks with holes, absent tensors, every layout."""
     t, b, h = int(rng.choice([1, 2, 5])), int(rng.choice([1, 2, 3, 5])), int(rng.choice([1, 3, 4, 9]))
     optional = [name for name in ("peephole",) if flags.get(name)]
-    optional += [name for name in ("input_dropout", "state_dropout") if rng.random() < 0.4 and (name[0] == "i" or strategy == "step")]
+    optional += [name for name in ("input_dropout", "state_dropout") if rng.random() < 0.4 and (name[0] == "i" or strategy == "per_step")]
     upstream = ("output_sequence", "output_single", "output_cell_single")
     return Case(
         cell,
@@ -62,7 +63,7 @@ def random_case(rng: np.random.Generator, cell: str, flags: dict[str, Any], stra
         b=b,
         i=int(rng.choice([1, 3, 4, 7])),
         h=h,
-        p=int(rng.choice([0, 2, 5])) if cell == "LSTM" and strategy == "step" else 0,
+        p=int(rng.choice([0, 2, 5])) if cell == "LSTM" and strategy == "per_step" else 0,
         dtype=dtype,
         **random_order(rng, b, t + 1),
         mask=rng.random((t, b)) < 0.6 if rng.random() < 0.5 else None,
@@ -85,7 +86,7 @@ ALL_ROWS = list(product((*PLAIN, *LSTMS), STRATEGIES, (np.float32, np.float16)))
 
 
 def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any, cases: int) -> None:
-    start = zlib.crc32(repr((cell, flags, strategy, str(dtype))).encode())
+    start = zlib.crc32(repr((cell, flags, str(dtype))).encode())
     together: dict[str, list[tuple[Array, Array]]] = {}
     for seed in range(start, start + cases):
         case = random_case(np.random.default_rng(seed), cell, flags, strategy, dtype)
@@ -157,7 +158,7 @@ def test_forward_then_gradient(cuda_device: Any, cell: str, options: dict[str, A
 
 @pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, LSTMS[0]], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
 def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     """More units than a warp has threads, and sums of several chunks."""
@@ -180,18 +181,18 @@ def names_of(functions: tuple[ActivationDesc, ...]) -> str:
 @pytest.mark.parametrize("functions", PAIRS, ids=names_of)
 def test_every_activation_of_gates(cuda_seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("GRU", np.random.default_rng(4), functions=functions, lengths=[4, 1, 3])
-    case.launch(STRATEGIES["step"], cuda_seam)
+    case.launch(STRATEGIES["per_step"], cuda_seam)
     case.check()
 
 
 @pytest.mark.parametrize("functions", TRIPLES, ids=names_of)
 def test_every_activation_of_clipped_sums_and_of_the_cell(cuda_seam: Seam, functions: tuple[ActivationDesc, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(5), functions=functions, use_clip_threshold=True, clip_threshold=0.6)
-    case.launch(STRATEGIES["walk 1"], cuda_seam)
+    case.launch(STRATEGIES["persistent_block 1"], cuda_seam)
     case.check()
 
 
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 def test_directions_may_have_different_activations(cuda_seam: Seam, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(6), functions=(*PAIRS[1], *PAIRS[4]), direction="BIDIRECTIONAL", lengths=[4, 0, 2])
     case.launch(STRATEGIES[strategy], cuda_seam)
@@ -201,7 +202,7 @@ def test_directions_may_have_different_activations(cuda_seam: Seam, strategy: st
 # steps that are not taken
 
 
-@pytest.mark.parametrize("strategy", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
 def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
     """NaN in the input and in the kept values of such steps, and in the upstream gradients of outputs that show no state."""
@@ -220,7 +221,7 @@ def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: dict
     case.check()
 
 
-@pytest.mark.parametrize("strategy", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
 def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_seam: Seam, cell: str, strategy: str) -> None:
     case = Case(cell, np.random.default_rng(8), b=2, lengths=[0, 0], direction="BIDIRECTIONAL")
@@ -232,7 +233,7 @@ def test_a_sequence_of_length_zero_passes_its_gradient_through(cuda_seam: Seam, 
         np.testing.assert_array_equal(placed.elements, expected)
 
 
-@pytest.mark.parametrize("strategy", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_seam: Seam, strategy: str) -> None:
     case = Case("GRU", np.random.default_rng(9), b=4, t=3, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
     case.launch(STRATEGIES[strategy], cuda_seam)
@@ -243,7 +244,7 @@ def test_a_length_beyond_the_sequence_counts_as_all_of_it(cuda_seam: Seam, strat
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e4])
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
 def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, cell: str, strategy: str, scale: float) -> None:
     case = Case(cell, np.random.default_rng(10), t=6, scale=scale, direction="BACKWARD", lengths=[6, 2, 5])
@@ -251,7 +252,7 @@ def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, cell: st
     case.check()
 
 
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
 def test_gradients_do_not_depend_on_the_order_of_threads(cell: str, flags: dict[str, Any], strategy: str) -> None:
     require("g++")
@@ -264,7 +265,7 @@ def test_gradients_do_not_depend_on_the_order_of_threads(cell: str, flags: dict[
 
 
 @pytest.mark.parametrize("upstream", [(), ("output_sequence",), ("output_single",), ("output_cell_single",)], ids=str)
-@pytest.mark.parametrize("strategy", ["walk 1", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 1", "per_step"])
 def test_each_upstream_gradient_alone(cuda_seam: Seam, strategy: str, upstream: tuple[str, ...]) -> None:
     case = Case("LSTM", np.random.default_rng(12), upstream=upstream, lengths=[2, 0, 4])
     case.launch(STRATEGIES[strategy], cuda_seam)
@@ -274,15 +275,15 @@ def test_each_upstream_gradient_alone(cuda_seam: Seam, strategy: str, upstream: 
 EACH = ("input", "weight", "recurrence", "bias", "hidden_init", "cell_mem_init", "peephole")
 
 
-@pytest.mark.parametrize(("strategy", "output"), [*product(["walk 1"], EACH), *product(["step"], (*EACH, "projection"))])
+@pytest.mark.parametrize(("strategy", "output"), [*product(["persistent_block 1"], EACH), *product(["per_step"], (*EACH, "projection"))])
 def test_each_gradient_alone(cuda_seam: Seam, strategy: str, output: str) -> None:
-    p = 3 if strategy == "step" else 0
+    p = 3 if strategy == "per_step" else 0
     case = Case("LSTM", np.random.default_rng(13), p=p, optional=("peephole",), outputs=(output,), lengths=[2, 0, 4])
     case.launch(STRATEGIES[strategy], cuda_seam)
     case.check()
 
 
-@pytest.mark.parametrize("strategy", ["walk 1", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 1", "per_step"])
 def test_a_bound_launch_reads_its_tensors_anew(strategy: str) -> None:
     require("g++")
     seam = CpuSeam(H100)
@@ -304,7 +305,7 @@ def test_a_bound_launch_reads_its_tensors_anew(strategy: str) -> None:
     seam.check_guards()
 
 
-IN_STEPS = ("walk<", "step<", "reset<", "rebuild<")
+IN_STEPS = ("persistent_block<", "step<", "reset<", "rebuild<")
 """The kernels of the steps. A CUDA thread costs the thread sanitizer a millisecond, and those after the steps have most of them."""
 
 
@@ -313,16 +314,16 @@ IN_STEPS = ("walk<", "step<", "reset<", "rebuild<")
     [("address,undefined", ("",)), ("thread", IN_STEPS), pytest.param("thread", ("",), marks=pytest.mark.slow)],
     ids=["address,undefined", "thread", "thread, all kernels"],
 )
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 def test_the_sanitizers_are_silent(strategy: str, sanitize: str, sanitized: tuple[str, ...]) -> None:
     require("g++")
-    added = ("state_dropout",) if strategy == "step" else ()
+    added = ("state_dropout",) if strategy == "per_step" else ()
     case = Case(
         "LSTM",
         np.random.default_rng(18),
         t=2,
         h=5,
-        p=3 if strategy == "step" else 0,
+        p=3 if strategy == "per_step" else 0,
         lengths=[2, 0, 2],
         mask=np.array([[0, 1, 1], [1, 1, 0]]),
         optional=("peephole", "input_dropout", *added),
@@ -337,7 +338,9 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
     require("g++")
     case = Case("GRU", np.random.default_rng(19), h=5, outputs=("hidden_init",), linear_before_reset=False)
     with pytest.raises(dml.DeviceError, match="data race"):
-        case.launch(STRATEGIES["walk 2"], CpuSeam(H100, sanitize="thread", sanitized=("walk<",), fault=(BARRIER, place)))
+        case.launch(
+            STRATEGIES["persistent_block 2"], CpuSeam(H100, sanitize="thread", sanitized=("persistent_block<",), fault=(BARRIER, place))
+        )
 
 
 def test_launches_of_each_strategy() -> None:
@@ -352,20 +355,20 @@ def test_launches_of_each_strategy() -> None:
         return used["launch"], used["gemm"]
 
     without_start = ("input", "weight", "recurrence", "bias")
-    assert counted("walk 2", "RNN") == (2 + 2, 3)
-    assert counted("step", "RNN") == (5 + 1 + 2, 5 + 3)
-    assert counted("step", "RNN", outputs=without_start) == (5 + 2, 4 + 3)
-    assert counted("step", "RNN", outputs=without_start, direction="BIDIRECTIONAL") == (5 + 2, 2 * 4 + 2 + 2)
-    assert counted("step", "RNN", outputs=("weight",), lengths=[5, 1, 2]) == (5 + 1, 4 + 1)
-    assert counted("step", "GRU", outputs=without_start, linear_before_reset=True) == (5 + 2, 4 + 2 + 2 + 1)
-    assert counted("step", "GRU", outputs=without_start, linear_before_reset=False) == (2 * 5 + 1 + 2, 5 + 4 + 1 + 1 + 2)
-    assert counted("step", "LSTM", outputs=("projection",), p=2) == (2 * 5 + 1, 5 + 4 + 1)
+    assert counted("persistent_block 2", "RNN") == (2 + 2, 3)
+    assert counted("per_step", "RNN") == (5 + 1 + 2, 5 + 3)
+    assert counted("per_step", "RNN", outputs=without_start) == (5 + 2, 4 + 3)
+    assert counted("per_step", "RNN", outputs=without_start, direction="BIDIRECTIONAL") == (5 + 2, 2 * 4 + 2 + 2)
+    assert counted("per_step", "RNN", outputs=("weight",), lengths=[5, 1, 2]) == (5 + 1, 4 + 1)
+    assert counted("per_step", "GRU", outputs=without_start, linear_before_reset=True) == (5 + 2, 4 + 2 + 2 + 1)
+    assert counted("per_step", "GRU", outputs=without_start, linear_before_reset=False) == (2 * 5 + 1 + 2, 5 + 4 + 1 + 1 + 2)
+    assert counted("per_step", "LSTM", outputs=("projection",), p=2) == (2 * 5 + 1, 5 + 4 + 1)
 
 
 def test_very_long_sequences_are_not_captured() -> None:
     def plan(steps: int) -> RecurrentGradientPlan:
         case = gradient_desc("RNN", "FLOAT32", 1, 1, steps)
-        return step(case, KernelLibrary(NullSeam(H100), 0))
+        return per_step(case, KernelLibrary(NullSeam(H100), 0))
 
     assert plan(MOST_CAPTURED_STEPS).capturable
     assert not plan(MOST_CAPTURED_STEPS + 1).capturable
@@ -376,10 +379,10 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
     for name in ("input_tensor", "weight_tensor", "input_gradient_tensor", "weight_gradient_tensor"):
         desc = desc.replace(**{name: TensorDesc(data_type="FLOAT16", sizes=(1, 1, 1, 1 << 31))})
     with pytest.raises(dml.DeviceError, match="2147483648 = I columns"):
-        gradient_plan(desc, KernelLibrary(NullSeam(H100), 0))
+        gradient_plan(desc, Target(KernelLibrary(NullSeam(H100), 0)))
 
 
-# the shape of a walk
+# the shape of `persistent_block`
 
 
 @pytest.mark.parametrize(
@@ -398,29 +401,29 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
         ("GRU", "FLOAT32", 64, 5000, H100, 4),
     ],
 )
-def test_walk_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
-    """`expected`: samples that a block of `walk` takes, None where it cannot take the desc."""
+def test_block_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
+    """`expected`: samples that a block of `persistent_block` takes, None where it cannot take the desc."""
     desc = gradient_desc(cell, dtype, batch, hidden, 20)
     library = KernelLibrary(NullSeam(limits), 0)
     if expected is None:
-        with pytest.raises(dml.DeviceError, match=str(walk_shared_bytes(desc, 1) if hidden <= MOST_WALK_THREADS else hidden)):
-            gradient_plan(desc, library, strategy="walk")
+        with pytest.raises(dml.DeviceError, match=str(block_shared_bytes(desc, 1) if hidden <= MOST_PERSISTENT_BLOCK_THREADS else hidden)):
+            gradient_plan(desc, Target(library, strategy="persistent_block"))
         return
-    plan = gradient_plan(desc, library, strategy="walk")
+    plan = gradient_plan(desc, Target(library, strategy="persistent_block"))
     text = plan.describe()
     assert plan.capturable
     assert f"scratch: {plan.temporary_size} bytes" in text
     assert "weight_gradient_tensor" in text
-    assert isinstance(plan, WalkGradientPlan)
+    assert isinstance(plan, PersistentBlockGradientPlan)
     assert f", {expected}, " in text
     assert f"{-(-batch // expected)} x 1 blocks" in text
-    assert walk_shared_bytes(desc, expected) <= limits.shared_memory_per_block
+    assert block_shared_bytes(desc, expected) <= limits.shared_memory_per_block
 
 
 @pytest.mark.parametrize("optional", ["state_dropout", "projection"])
-def test_walk_leaves_dropped_states_and_projections_to_step(optional: str) -> None:
+def test_persistent_block_leaves_dropped_states_and_projections_to_per_step(optional: str) -> None:
     projects = optional == "projection"
     case = Case("LSTM", np.random.default_rng(17), p=3 if projects else 0, optional=() if projects else (optional,))
-    plan = gradient_plan(case.desc, KernelLibrary(NullSeam(H100), 0))
-    assert isinstance(plan, StepGradientPlan)
+    plan = gradient_plan(case.desc, Target(KernelLibrary(NullSeam(H100), 0)))
+    assert isinstance(plan, PerStepGradientPlan)
     assert {"state_dropout": "dropout of states", "projection": "a projection"}[optional] in plan.describe()

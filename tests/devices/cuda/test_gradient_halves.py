@@ -26,7 +26,7 @@ from tests.support.tools import require
 Array = np.ndarray[Any, Any]
 HALF = np.dtype(np.float16)
 EACH_CELL = pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
-EACH_STRATEGY = pytest.mark.parametrize("strategy", ["walk 2", "step"])
+EACH_STRATEGY = pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 
 
 # the copies
@@ -150,7 +150,7 @@ def test_errors_do_not_grow_from_step_to_step(limits: Any, arithmetic: str) -> N
         given={"recurrence_tensor": turns[None, None]},
         upstream=("output_single",),
     )
-    case.launch(STRATEGIES["step"], CpuSeam(limits, arithmetic=arithmetic))
+    case.launch(STRATEGIES["per_step"], CpuSeam(limits, arithmetic=arithmetic))
     case.check()
 
 
@@ -195,7 +195,7 @@ class Exact(CpuSeam):
 def test_tensor_cores_find_nothing_to_cut_off(cell: str, options: dict[str, Any]) -> None:
     require("g++")
     case, seam = Case(cell, np.random.default_rng(13), dtype=np.float16, **options), Exact()
-    case.launch(STRATEGIES["step"], seam)
+    case.launch(STRATEGIES["per_step"], seam)
     assert seam.factors == 2 * 4 * (1 if cell == "RNN" else 2)
     case.check()
 

@@ -1,4 +1,4 @@
-"""The shapes of the strategy `grid`: they fit the device, what a plan of one says and launches, and what compilers make of the largest."""
+"""The shapes of `persistent_grid`: they fit the device, what a plan of one says and launches, and what compilers make of the largest."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
-from dmlpy.devices.cuda.recurrent.grid import GridPlan, grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
+from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan, persistent_grid_kernel
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma
 from dmlpy.devices.cuda.seam import Limits, NotResidentError
 from dmlpy.messages.problems import DeviceError
@@ -159,11 +159,11 @@ def test_a_plan_tells_how_it_is_spread() -> None:
     require("g++")
     run = FEW["GRU"].build(trains=True)
     plan = FEW["GRU"].plan(run.desc, KernelLibrary(CpuSeam(H100), 0))
-    assert isinstance(plan, GridPlan)
+    assert isinstance(plan, PersistentGridPlan)
     assert not plan.capturable
     text = plan.describe()
     product = "TensorCores<machine::half, 1, 1, 1, 1, 4, 2>"
-    assert f"grid<machine::half, {product}, {product}, Protocol::flags, 1, true, Training" in text
+    assert f"persistent_grid<machine::half, {product}, {product}, Protocol::flags, 1, true, Training" in text
     spread = "3 x 2 x 2 blocks in a cooperative launch, exchanging by flags, 8 units and 3 sample(s) each, 8 at a time"
     assert f"{spread}; 8192 bytes of R in registers" in text
 
@@ -208,8 +208,8 @@ def test_registers_hold_what_they_are_given(
     desc = described(cell, data_type, hidden, batch, trains=True, **flags)
     functors = activations_type(desc.activations_of(0))
     for shape in most_resident(grid_shapes(desc, H100, tf32=tf32)):
-        kernel = grid_kernel(storage_type(desc), shape, "Training", cell_type(desc.cell), functors, functors)
-        made = compile_instance(sources.read("recurrent/grid.cu"), kernel.entry, architecture)
+        kernel = persistent_grid_kernel(storage_type(desc), shape, "Training", cell_type(desc.cell), functors, functors)
+        made = compile_instance(sources.read("recurrent/persistent_grid.cu"), kernel.entry, architecture)
         right &= made.stack_bytes == made.spilled_bytes == 0 and made.registers * PRODUCT_THREADS <= 65536
         rows.append(
             f"{made.registers} registers, {made.stack_bytes} bytes of stack, {made.spilled_bytes} spilled, "

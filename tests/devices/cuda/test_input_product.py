@@ -11,14 +11,15 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.plans import STRATEGIES, Target
 from dmlpy.devices.cuda.recurrent import input_product
 from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES, recurrent_plan
+from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda import layer_plans, training_layers
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
-from tests.support.cuda.layer_plans import LAYOUTS, launch, step
+from tests.support.cuda.layer_plans import LAYOUTS, launch, per_step
 from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of
 from tests.support.tools import require
@@ -35,8 +36,8 @@ def described(cell: str, dtype: str, steps: int, batch: int, inputs: int, hidden
     return CELLS[cell](**tensors, activation_descs=USUAL[cell], **{"direction": "FORWARD"} | members)
 
 
-def plan(desc: RecurrentDesc, limits: Limits = H100, strategy: str = "step") -> RecurrentPlan:
-    return recurrent_plan(desc, KernelLibrary(NullSeam(limits), 0), strategy=strategy)
+def plan(desc: RecurrentDesc, limits: Limits = H100, strategy: str = "per_step") -> RecurrentPlan:
+    return recurrent_plan(desc, Target(KernelLibrary(NullSeam(limits), 0), strategy=strategy))
 
 
 # its element type
@@ -66,13 +67,15 @@ def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, strategy: st
         run: Run = (training_layers.build if trains else build)(
             cell, rng, t=T, b=B, h=5, dtype=dtype, direction="BIDIRECTIONAL", lengths=[7, 0, 3]
         )
-        launch(run, lambda desc, library: recurrent_plan(desc, library, strategy=strategy), seam)
+        launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), seam)
         (training_layers.check if trains else layer_plans.check)(run)
         assert seam.found == {"float32" if trains else np.dtype(dtype).name}
 
 
 def test_it_takes_half_the_scratch_in_halves() -> None:
-    sizes = [plan(described("GRU", dtype, 50, 8, 4, 64), strategy="walk").prepared_temporary_size for dtype in ("FLOAT32", "FLOAT16")]
+    sizes = [
+        plan(described("GRU", dtype, 50, 8, 4, 64), strategy="persistent_block").prepared_temporary_size for dtype in ("FLOAT32", "FLOAT16")
+    ]
     assert sizes[0] - sizes[1] == 50 * 8 * 3 * 64 * 2
 
 
@@ -82,7 +85,7 @@ def test_a_product_beyond_the_largest_half_saturates_the_gates(strategy: str) ->
     run = build("LSTM", np.random.default_rng(2), t=T, b=B, i=8, dtype=np.float16)
     run.inputs["input_tensor"].elements[0, 2] = [[3e4], [-3e4], [0]]
     run.inputs["weight_tensor"].elements[...] = np.sign(run.inputs["weight_tensor"].elements[..., :1])
-    launch(run, lambda desc, library: recurrent_plan(desc, library, strategy=strategy), CpuSeam(H100))
+    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), CpuSeam(H100))
     layer_plans.check(run)
 
 
@@ -109,7 +112,7 @@ def test_chunks(cell: str, trains: bool, direction: str, layouts: Any, dtype: An
         rng, seam = np.random.default_rng(seed), CpuSeam(three_chunks)
         mask = {"mask": rng.integers(0, 3, (T, B))} if trains else {}
         run: Run = (training_layers.build if trains else build)(cell, rng, **options, **added, **mask)
-        made = launch(run, step, seam, prepared=bool(seed))
+        made = launch(run, per_step, seam, prepared=bool(seed))
         (training_layers.check if trains else layer_plans.check)(run)
         assert [chunk.steps for chunk in made._input.chunks] == [3, 3, 1]
         assert "formed in 3 chunks of up to 3 steps" in made.describe()
@@ -122,30 +125,30 @@ def test_chunks_in_the_place_of_what_is_kept_and_beside_it(linear_before_reset: 
     require("g++")
     flags: dict[str, Any] = {"linear_before_reset": linear_before_reset, "direction": "BIDIRECTIONAL"}
     run = training_layers.build("GRU", np.random.default_rng(3), t=T, b=B, h=5, **flags)
-    made = launch(run, step, CpuSeam(three_chunks))
+    made = launch(run, per_step, CpuSeam(three_chunks))
     training_layers.check(run)
     assert made._input.in_place is not linear_before_reset
     assert dict(made._scratch.arrays).get("input_product", (0, None, None))[1] == ((3 * B, 2 * 3 * 5) if linear_before_reset else None)
 
 
 @pytest.mark.parametrize("direction", ["BACKWARD", "BIDIRECTIONAL"])
-def test_a_walk_from_the_ends_of_samples_has_no_chunks(direction: str, three_chunks: Limits) -> None:
+def test_a_recurrence_from_the_ends_of_samples_has_no_chunks(direction: str, three_chunks: Limits) -> None:
     """Samples of different lengths take a step at different times."""
     require("g++")
     run = build("GRU", np.random.default_rng(4), t=T, b=B, direction=direction, lengths=[7, 2, 5])
-    made = launch(run, step, CpuSeam(three_chunks))
+    made = launch(run, per_step, CpuSeam(three_chunks))
     layer_plans.check(run)
     assert len(made._input.chunks) == 1
     assert "chunk" not in made.describe()
 
 
 def test_products_of_chunks_are_counted(three_chunks: Limits) -> None:
-    """One of each chunk and direction, the walks being at different times."""
+    """One of each chunk and direction, which are at different times."""
     require("g++")
 
     def counted(direction: str) -> int:
         seam = CpuSeam(three_chunks)
-        launch(build("RNN", np.random.default_rng(5), t=T, b=B, optional=(), direction=direction), step, seam)
+        launch(build("RNN", np.random.default_rng(5), t=T, b=B, optional=(), direction=direction), per_step, seam)
         return seam.counts["gemm"]
 
     assert counted("FORWARD") == 3 + (T - 1)
@@ -156,7 +159,7 @@ def test_a_captured_dispatch_forms_each_chunk_anew(three_chunks: Limits) -> None
     require("g++")
     seam = CpuSeam(three_chunks)
     run = build("GRU", np.random.default_rng(6), t=T, b=B, direction="BIDIRECTIONAL", dtype=np.float16)
-    made = step(run.desc, KernelLibrary(seam, 0))
+    made = per_step(run.desc, KernelLibrary(seam, 0))
     arrays = {name: seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
     temporary = layer_plans.poisoned(seam, made.temporary_size)
     graph = seam.capture(0, made.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))
@@ -197,7 +200,7 @@ def test_how_many_chunks(limits: Limits, dtype: str, hidden: int, batch: int, st
     assert made.prepared_temporary_size >= chunks[0].steps * batch * 4 * hidden * item
 
 
-@pytest.mark.parametrize("strategy", ["walk", "grid"])
+@pytest.mark.parametrize("strategy", ["persistent_block", "persistent_grid"])
 def test_a_launch_for_the_whole_sequence_has_no_chunks(strategy: str) -> None:
     made = plan(described("LSTM", "FLOAT16", 5000, 64, 16, 128), strategy=strategy)
     assert len(made._input.chunks) == 1

@@ -77,9 +77,9 @@ def test_loads_that_wait_are_found(without: tuple[str, ...], chain: int) -> None
 
 @pytest.mark.parametrize("data_type", [FLOAT, HALF], ids=str)
 @pytest.mark.parametrize("kind", ["forward", "gradient"])
-def test_walk_brings_its_weights_in_wide_words(kind: str, data_type: np.dtype[Any]) -> None:
+def test_persistent_block_loads_its_weights_16_bytes_at_a_time(kind: str, data_type: np.dtype[Any]) -> None:
     """Eight of them are on their way before the first is stored, and nothing is divided."""
-    make: Any = layer.walk_kernel if kind == "forward" else gradient_kernels.walk_kernel
+    make: Any = layer.persistent_block_kernel if kind == "forward" else gradient_kernels.persistent_block_kernel
     for cell in (LSTM, GRU):
         lines = code(make(data_type, 2, *(["Inference"] if kind == "forward" else []), *cell))
         moves = [line.split()[0] for line in lines if line.startswith(("ld.global", "st.shared"))]
@@ -103,7 +103,7 @@ OF_A_GRADIENTS_STEP = [
 @pytest.mark.parametrize(
     ("kernel", "chain"),
     [
-        # Where a sample's step lies follows from its length, if it walks backward.
+        # Where a sample's step lies follows from its length, if its direction is backward.
         *((kernel, 2) for kernel in OF_A_STEP),
         *((kernel, 1) for kernel in OF_A_GRADIENTS_STEP),
     ],

@@ -21,7 +21,7 @@ from dmlpy.devices.cuda import kernels, sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
-from dmlpy.devices.cuda.recurrent.layer import walk_kernel
+from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
 from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_seam import H100, CpuSeam
@@ -438,13 +438,13 @@ def test_nvrtc_compiles_in_several_threads_at_a_time() -> None:
 
     seam = CupySeam()
     long, short = sources.read("recurrent/layer.cu"), sources.read("pack.cu")
-    walks = [walk_kernel(data_type, 8, "Training", *GRU).entry for data_type in (FLOAT, HALF)]
+    entries = [persistent_block_kernel(data_type, 8, "Training", *GRU).entry for data_type in (FLOAT, HALF)]
     seam.compile(short, [COPY.entry], 90)  # what is done once is done
     with ThreadPoolExecutor(1) as thread:
-        other = thread.submit(seam.compile, long, walks, 90)
+        other = thread.submit(seam.compile, long, entries, 90)
         ended = 0
         while not other.done():
             seam.compile(short, [COPY.entry], 90)
             ended += not other.done()
-        assert len(other.result()) == len(walks)
+        assert len(other.result()) == len(entries)
     assert ended >= 2

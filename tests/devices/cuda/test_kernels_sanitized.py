@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -14,7 +13,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
+from dmlpy.devices.cuda.plans import Target
+from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from tests.support.cuda.cpu_seam import T4, CpuSeam
 from tests.support.cuda.layer_plans import launch
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, build, check
@@ -23,9 +23,9 @@ from tests.support.tools import require
 
 SANITIZERS = ("address,undefined", "thread")
 T, B, I, H = 4, 5, 3, 6  # noqa: E741
-WALK = replace(T4, name="a device with so few multiprocessors that a block takes several samples", multiprocessors=4)
+PERSISTENT_BLOCK = replace(T4, name="a device with so few multiprocessors that a block takes several samples", multiprocessors=4)
 STEP = replace(T4, name="a device whose blocks share next to nothing", shared_memory_per_block=64)
-LIMITS = {"walk": WALK, "step": STEP}
+LIMITS = {"persistent_block": PERSISTENT_BLOCK, "per_step": STEP}
 BARRIER = "__syncthreads();"
 SIGMOID, TANH = dml.ActivationSigmoidDesc(), dml.ActivationTanhDesc()
 
@@ -71,26 +71,26 @@ DESCS = {
 }
 TRAINING: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "rnn, step": (STEP, "RNN", {}),
-    "gru, walk": (WALK, "GRU", {"linear_before_reset": False}),
+    "gru, persistent_block": (PERSISTENT_BLOCK, "GRU", {"linear_before_reset": False}),
     "gru with dropout, step": (STEP, "GRU", {"linear_before_reset": False, "optional": (*OPTIONAL, *ADDED)}),
-    "lstm, walk": (WALK, "LSTM", {"optional": (*OPTIONAL, "input_dropout_tensor")}),
+    "lstm, persistent_block": (PERSISTENT_BLOCK, "LSTM", {"optional": (*OPTIONAL, "input_dropout_tensor")}),
     "lstm of halves with dropout and a projection, step": (STEP, "LSTM", {"p": 2, "dtype": np.float16, "optional": (*OPTIONAL, *ADDED)}),
 }
 
 
 USUAL = {
-    ("gru", "walk", "address,undefined"),
-    ("gru", "step", "address,undefined"),
-    ("lstm of halves", "step", "address,undefined"),
-    ("gru linear before reset", "walk", "thread"),
-    ("lstm", "walk", "thread"),
-    ("lstm of halves", "step", "thread"),
+    ("gru", "persistent_block", "address,undefined"),
+    ("gru", "per_step", "address,undefined"),
+    ("lstm of halves", "per_step", "address,undefined"),
+    ("gru linear before reset", "persistent_block", "thread"),
+    ("lstm", "persistent_block", "thread"),
+    ("lstm of halves", "per_step", "thread"),
 }
 """Each kernel under each sanitizer; other cells are slow, as are those of `USUAL_TRAINING`."""
 USUAL_TRAINING = {
-    ("gru, walk", "address,undefined"),
-    ("gru, walk", "thread"),
-    ("lstm, walk", "address,undefined"),
+    ("gru, persistent_block", "address,undefined"),
+    ("gru, persistent_block", "thread"),
+    ("lstm, persistent_block", "address,undefined"),
     ("lstm of halves with dropout and a projection, step", "address,undefined"),
     ("rnn, step", "thread"),
 }
@@ -106,7 +106,7 @@ def sanitized(name: str, sanitize: str) -> dict[str, Any]:
     A CUDA thread costs that sanitizer a millisecond, and packing has most of them.
     """
     packs = sanitize != "thread" or name.partition(",")[0] == "lstm"
-    return {"sanitize": sanitize} if packs else {"sanitize": sanitize, "sanitized": ("walk<", "step<", "reset<", "project<")}
+    return {"sanitize": sanitize} if packs else {"sanitize": sanitize, "sanitized": ("persistent_block<", "step<", "reset<", "project<")}
 
 
 def run(described: dml.RecurrentDesc, seam: CpuSeam, strategy: str) -> None:
@@ -140,7 +140,7 @@ def test_the_sanitizers_are_silent_in_training(name: str, sanitize: str) -> None
     seam, random = CpuSeam(limits, **sanitized(name, sanitize)), np.random.default_rng(6)
     mask = random.integers(0, 3, (T, B))
     run = build(cell, random, t=T, b=B, i=I, h=H, direction="BIDIRECTIONAL", lengths=[0, T, 1, T, T - 1], mask=mask, **options)
-    launch(run, partial(recurrent_plan, strategy=name.rpartition(", ")[2]), seam)
+    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=name.rpartition(", ")[2])), seam)
     check(run)
     seam.check_guards()
 
@@ -149,4 +149,8 @@ def test_the_sanitizers_are_silent_in_training(name: str, sanitize: str) -> None
 def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
     require("g++")
     with pytest.raises(dml.DeviceError, match="data race"):
-        run(DESCS["gru"], CpuSeam(WALK, sanitize="thread", sanitized=("walk<",), fault=(BARRIER, place)), "walk")
+        run(
+            DESCS["gru"],
+            CpuSeam(PERSISTENT_BLOCK, sanitize="thread", sanitized=("persistent_block<",), fault=(BARRIER, place)),
+            "persistent_block",
+        )

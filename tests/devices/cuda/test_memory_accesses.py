@@ -16,12 +16,13 @@ from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import element_tiles
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target, plan_of
-from dmlpy.devices.cuda.recurrent.grid import GridPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
+from dmlpy.devices.cuda.recurrent.gradient_plan import gradient_plan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
 from dmlpy.devices.cuda.recurrent.model import Protocol
-from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
+from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
+from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import PersistentGridGradientPlan
+from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.operators.attention import MultiheadAttentionDesc
 from dmlpy.operators.convolution import ConvolutionDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
@@ -107,17 +108,17 @@ def forward(cell: str, data_type: str, batch: int, hidden: int, steps: int) -> R
 
 
 def spread(desc: Any, library: KernelLibrary, shape: tuple[int, int, int], tf32: bool = False, **options: Any) -> Any:
-    """The plan of the strategy `grid` whose blocks have so many units, so many samples, and so many of these in a pass.
+    """The plan of the strategy `persistent_grid` whose blocks have so many units, so many samples, and so many of these in a pass.
 
     `options` as for `grid_shape`.
     """
     if isinstance(desc, RecurrentGradDesc):
         gradient_shape = grid_gradient_shape(desc, library.limits, *shape, tf32=tf32, **options)
         assert gradient_shape is not None
-        return GridGradientPlan(desc, library, gradient_shape, "as the test asks")
+        return PersistentGridGradientPlan(desc, library, gradient_shape, "as the test asks")
     layer_shape = grid_shape(desc, library.limits, *shape, tf32=tf32, **options)
     assert layer_shape is not None
-    return GridPlan(desc, library, layer_shape, "as the test asks", tf32)
+    return PersistentGridPlan(desc, library, layer_shape, "as the test asks", tf32)
 
 
 @dataclass(frozen=True)
@@ -128,12 +129,12 @@ class Layer:
         cell: of the layer.
         data_type: of its tensors.
         sizes: samples and hidden units. Blocks are those of a larger batch where `shape` says so: they do not know of others.
-        shape: units of a block, samples of a block, samples of a pass; None: the strategy is `walk`.
+        shape: units of a block, samples of a block, samples of a pass; None: the strategy is `persistent_block`.
         step: what one step asks.
         around: what comes before the first step and after the last.
         gradient: whether it is of the gradients.
         tf32: whether products are in TF32.
-        protocol: of the strategy `grid`: how blocks hand each other states.
+        protocol: of the strategy `persistent_grid`: how blocks hand each other states.
         row_warps: warps of a block with different rows.
     """
 
@@ -151,16 +152,16 @@ class Layer:
     def __str__(self) -> str:
         kind = "TF32" if self.tf32 else self.data_type
         what = f"{self.cell} {'gradient ' * self.gradient}{kind} B={self.sizes[0]} H={self.sizes[1]}"
-        return f"{what}, {'walk' if self.shape is None else f'{self.shape}, {self.protocol}'}"
+        return f"{what}, {'persistent_block' if self.shape is None else f'{self.shape}, {self.protocol}'}"
 
     def plan(self, desc: Any, library: KernelLibrary) -> Any:
         if self.shape is None:
-            return (gradient_plan if self.gradient else recurrent_plan)(desc, library, strategy="walk")
+            return (gradient_plan if self.gradient else recurrent_plan)(desc, Target(library, strategy="persistent_block"))
         return spread(desc, library, self.shape, self.tf32, protocol=self.protocol, row_warps=self.row_warps)
 
     def counts(self, steps: int) -> Counts:
         """Of the kernel's first block."""
-        seam = CountingSeam(traced=("grid<", "walk<"))
+        seam = CountingSeam(traced=("persistent_grid<", "persistent_block<"))
         desc = (gradient_desc if self.gradient else forward)(self.cell, self.data_type, *self.sizes, steps)
         run(seam, desc, self.plan(desc, KernelLibrary(seam, 0)), prepared=not self.gradient)
         (counts,) = seam.launches
@@ -209,7 +210,7 @@ def test_recurrent_layers(layer: Layer) -> None:
     hold((step, layer.step), (around, layer.around))
 
 
-# what runs once: packing, a step of `step`, normalization
+# what runs once: packing, a step of `per_step`, normalization
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ def normalization(name: str, mode: str, sizes: tuple[int, ...], memory: str, dat
 
 
 def of_strategy(strategy: str) -> Callable[[Any, KernelLibrary], Any]:
-    return lambda desc, library: recurrent_plan(desc, library, strategy=strategy)
+    return lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy))
 
 
 def column_major(desc: RecurrentDesc) -> RecurrentDesc:
@@ -315,9 +316,9 @@ WORKS = [
         )
     ),
     Work(
-        "LSTM of the strategy step",
+        "LSTM of the strategy per_step",
         forward("LSTM", "FLOAT16", 64, 256, 2),
-        of_strategy("step"),
+        of_strategy("per_step"),
         [
             ("copy<machine::half, machine::half>", Asked(0, 0, 32, 1, 1)),
             ("copy<machine::half, machine::half>", Asked(0, 0, 32, 1, 1)),
@@ -327,9 +328,9 @@ WORKS = [
         ],
     ),
     Work(
-        "GRU of the strategy step, weights column by column",
+        "GRU of the strategy per_step, weights column by column",
         column_major(forward("GRU", "FLOAT32", 8, 96, 2)),
-        of_strategy("step"),
+        of_strategy("per_step"),
         [
             ("copy<float, float>", Asked(0, 0, 96, 1.5, 1)),
             ("copy<float, float>", Asked(0, 0, 288, 4.5, 1)),
@@ -340,14 +341,14 @@ WORKS = [
         ],
     ),
     Work(
-        "LSTM of the strategy grid",
+        "LSTM of the strategy persistent_grid",
         forward("LSTM", "FLOAT16", 16, 256, 2),
         lambda desc, library: spread(desc, library, (32, 16, 8)),
         [
             ("copy<machine::half, machine::half>", Asked(0, 0, 32, 1, 1)),
             ("arrange<machine::half", Asked(0, 0, 640, 2.5, 1)),
             ("pack_bias<machine::half>", Asked(0, 0, 64, 1, 1)),
-            ("grid<machine::half", Asked(3096, 1, 2960, 1, 9.13)),
+            ("persistent_grid<machine::half", Asked(3096, 1, 2960, 1, 9.13)),
         ],
     ),
     normalization(

@@ -12,7 +12,7 @@ import pytest
 
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import Kernel
-from dmlpy.devices.cuda.recurrent.walk import MOST_WALK_THREADS
+from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
 from dmlpy.devices.processors import processors
 from tests.support.cuda.gpu_kernels import kernels_of_gpu_tests
 from tests.support.cuda.kernel_instances import instances
@@ -50,8 +50,8 @@ def architectures_of(kernel: Kernel) -> list[int]:
 
 
 def faults(kernels: Sequence[Kernel], architecture: int, version: str) -> str:
-    """What is wrong with kernels of one file: a warning, another kernel with them, local memory, or that the largest block of `walk`
-    cannot be launched.
+    """What is wrong with kernels of one file: a warning, another kernel with them, local memory, or that the largest block of
+    `persistent_block` cannot be launched.
     """
     file = kernels[0].file
     place = f"{file} for sm_{architecture}, NVRTC {version}"
@@ -67,7 +67,7 @@ def faults(kernels: Sequence[Kernel], architecture: int, version: str) -> str:
             found.append(f"{place}: no image, or without {result.symbol} of {kernel.entry}")
         if result.stack_bytes > most_local_bytes(kernel, version):
             found.append(f"{place}: {kernel.entry} keeps {result.stack_bytes} bytes of a thread in local memory")
-        if kernel.entry.startswith("walk<") and result.registers * MOST_WALK_THREADS > REGISTERS:
+        if kernel.entry.startswith("persistent_block<") and result.registers * MOST_PERSISTENT_BLOCK_THREADS > REGISTERS:
             found.append(f"{place}: {kernel.entry} uses {result.registers} registers")
     return "\n".join(found)
 

@@ -18,11 +18,11 @@ from dmlpy.devices.cuda.recurrent.model import (
     block_bytes,
     floor_us,
     floors_us,
-    grid_step,
     least_unit_groups,
+    per_step_time,
+    persistent_block_time,
+    persistent_grid_time,
     product_us,
-    step_step,
-    walk_step,
 )
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.cuda.machines import A100, B200, GEFORCE_4090, H200, T4
@@ -106,16 +106,16 @@ def test_no_estimate_is_below_the_floor(limits: Limits) -> None:
                 for arithmetic in ("half", "float"):
                     task = work(gates, hidden, batch, arithmetic)
                     least = floor_us(task, machine)
-                    times = [step_step(task, machine, launches=1, products=1, captured=True)]
+                    times = [per_step_time(task, machine, launches=1, products=1, captured=True)]
                     if groups := least_unit_groups(task, machine):
                         samples = -(-batch // (machine.multiprocessors // groups))
                         shape = {"units": -(-hidden // groups), "samples": samples, "pass_samples": min(8, samples)}
                         protocols: tuple[Protocol, ...] = ("flags", "data") if groups > 1 else ("alone",)
-                        times += [grid_step(task, machine, protocol=protocol, **shape) for protocol in protocols]
+                        times += [persistent_grid_time(task, machine, protocol=protocol, **shape) for protocol in protocols]
                         if machine.has_clusters and groups in (2, 4):
-                            times.append(grid_step(task, machine, protocol="cluster", cluster_blocks=groups, **shape))
+                            times.append(persistent_grid_time(task, machine, protocol="cluster", cluster_blocks=groups, **shape))
                     if task.recurrence_bytes <= machine.shared_bytes:
-                        times += [walk_step(task, machine, taken) for taken in (1, 8)]
+                        times += [persistent_block_time(task, machine, taken) for taken in (1, 8)]
                     assert all(time.us >= 0.95 * least for time in times), (task, least, times)
 
 
@@ -124,11 +124,11 @@ def test_what_makes_a_step_longer() -> None:
 
     def grid(task: Work = task, **changes: Any) -> float:
         shape: dict[str, Any] = {"units": 16, "samples": 4, "pass_samples": 8, "protocol": "flags"} | changes
-        return grid_step(task, machine, **shape).us
+        return persistent_grid_time(task, machine, **shape).us
 
     least = grid()
     assert grid(samples=16) > least
-    one, two = (grid_step(task, machine, units=16, samples=few, pass_samples=8, protocol="flags").product_us for few in (1, 2))
+    one, two = (persistent_grid_time(task, machine, units=16, samples=few, pass_samples=8, protocol="flags").product_us for few in (1, 2))
     assert two - one > machine.us(4 * 8 * 4 * 16 * (8 - SINGLE_SUMS) / machine.shared_rate), "the sums of seven samples go nowhere"
     assert grid(row_warps=8, depth_warps=1, units=64) > grid(units=64, depth_warps=1)
     assert grid(register_bytes=0) > least
@@ -142,30 +142,32 @@ def test_what_makes_a_step_longer() -> None:
     crowded, waiting = (grid(protocol="cluster", cluster_blocks=4, blocks=4 * count) for count in (29, 30))
     assert waiting == pytest.approx(2 * crowded), "clusters wait for a turn: a group of multiprocessors may have a few to spare"
     assert grid(replace(task, backward=True)) > least, "four times the exchanged values"
-    once, twice = (walk_step(work(4, 64, batch), machine, 1) for batch in (132, 133))
+    once, twice = (persistent_block_time(work(4, 64, batch), machine, 1) for batch in (132, 133))
     assert twice.us == pytest.approx(2 * once.us), "blocks wait for a turn"
-    captured, uncaptured = (step_step(task, machine, launches=2, products=2, captured=flag) for flag in (True, False))
+    captured, uncaptured = (per_step_time(task, machine, launches=2, products=2, captured=flag) for flag in (True, False))
     assert captured.launch_us == pytest.approx(4 * 1.3)
     assert uncaptured.us > captured.us
 
 
-def test_r_comes_into_the_shared_memory_of_walk_in_turns() -> None:
+def test_r_comes_into_the_shared_memory_of_persistent_block_in_turns() -> None:
     """A thread has 128 bytes under way. Few threads wait for that; many are held up by the rate of the L2 cache."""
     machine = Machine.of(H200)
     small, large = work(4, 32, 1), work(4, 128, 1)
     assert small.recurrence_bytes == 2 * 32 * 128, "two turns of 32 threads"
-    assert walk_step(small, machine, 1).once_us == pytest.approx(machine.us(2 * (machine.l2_cycles + 40) + 479))
-    assert walk_step(replace(small, backward=True), machine, 1).once_us == pytest.approx(walk_step(small, machine, 1).once_us + 1.3)
-    assert walk_step(large, machine, 1).once_us == pytest.approx(machine.us(large.recurrence_bytes / machine.l2_rate + 479))
+    assert persistent_block_time(small, machine, 1).once_us == pytest.approx(machine.us(2 * (machine.l2_cycles + 40) + 479))
+    assert persistent_block_time(replace(small, backward=True), machine, 1).once_us == pytest.approx(
+        persistent_block_time(small, machine, 1).once_us + 1.3
+    )
+    assert persistent_block_time(large, machine, 1).once_us == pytest.approx(machine.us(large.recurrence_bytes / machine.l2_rate + 479))
 
 
 def test_a_launch_waits_for_its_loads_and_a_small_product_for_its_own() -> None:
     machine, task = Machine.of(H200), work(4, 64, 2)
-    one, two = (step_step(task, machine, launches=1, products=1, captured=True, loads=loads) for loads in (1, 2))
+    one, two = (per_step_time(task, machine, launches=1, products=1, captured=True, loads=loads) for loads in (1, 2))
     assert two.us - one.us == pytest.approx(machine.us(machine.l2_cycles))
     assert one.product_us == 4.0
     large = work(4, 2048, 4096)
-    assert step_step(large, machine, launches=1, products=1, captured=True).product_us > 100
+    assert per_step_time(large, machine, launches=1, products=1, captured=True).product_us > 100
 
 
 def test_what_moves_through_memory() -> None:
@@ -177,7 +179,7 @@ def test_what_moves_through_memory() -> None:
     assert replace(task, backward=True).memory_bytes() == 12 * 4 + 3 * 2
     machine, many = Machine.of(H200), work(1, 64, 100_000)
     read, cached = (
-        step_step(many, machine, launches=1, products=1, captured=True, gates_from_memory=there).memory_us for there in (True, False)
+        per_step_time(many, machine, launches=1, products=1, captured=True, gates_from_memory=there).memory_us for there in (True, False)
     )
     assert read == pytest.approx(2 * cached)
 

@@ -25,7 +25,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 def layer(cell: str, selects: str, rng: np.random.Generator, strategy: str | None, **flags: Any) -> tuple[OperatorDesc, Arrays]:
     """A training layer whose samples skip steps: by lengths (no sample takes the last ones), by a mask (nor the second), or not at all."""
-    walks_only = {} if strategy in (None, "step") else {"optional": ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")}
+    walks_only = {} if strategy in (None, "per_step") else {"optional": ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")}
     added = {"optional": ("bias_tensor", "hidden_init_tensor", "input_dropout_tensor", "state_dropout_tensor")} if strategy is None else {}
     run = build_training(
         cell,
@@ -91,7 +91,7 @@ def check(device: dml.Device, desc: OperatorDesc, arrays: Arrays) -> None:
     assert not differing.size, f"{differing.size} of {first.size} bytes were never written, the first at {differing[0]}"
 
 
-@pytest.mark.parametrize("strategy", [None, "walk", "grid", "step"])
+@pytest.mark.parametrize("strategy", [None, "persistent_block", "persistent_grid", "per_step"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_of_a_layer(name: str, strategy: str | None) -> None:
     """`strategy` is that of CUDA's kernels, which the CPU runs; None is the NumPy device."""

@@ -14,7 +14,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent.grid import GridPlan
+from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
@@ -44,7 +44,7 @@ class Gru:
         self.op = dml.compile(self.desc, self.device)
         self.given = {name: self.device.from_host(array) for name, array in arrays.items()}
         self.reference = dml.reference(self.desc, arrays).as_dict()
-        assert "strategy grid" in self.op.plan
+        assert "strategy persistent_grid" in self.op.plan
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def test_a_call_takes_other_kernels_and_says_so() -> None:
     for _ in range(2):
         gru.check(gru.op(**gru.given).as_dict())
     assert gru.seam.counts["refused"] == 1, "it is not tried again"
-    assert "strategy step" in gru.op.plan
-    assert f"    grid: {REFUSED}" in gru.op.plan
-    assert gru.op.explain_plan().strategy == f"step (grid: {REFUSED})"
+    assert "strategy per_step" in gru.op.plan
+    assert f"    persistent_grid: {REFUSED}" in gru.op.plan
+    assert gru.op.explain_plan().strategy == f"per_step (persistent_grid: {REFUSED})"
     assert gru.op.binding_properties == properties
 
 
@@ -89,7 +89,7 @@ def test_where_it_is_known_when_it_is_compiled_the_report_says_so() -> None:
 
     require("g++")
     op = dml.compile(resetting_gru(200, 2, 4, np.float32)[0], CudaDevice(Small(replace(H100, compute_capability=80, multiprocessors=3))))
-    assert op.explain_plan().strategy == "step (grid: 3 blocks would have to run together, the device holds 0)"
+    assert op.explain_plan().strategy == "per_step (persistent_grid: 3 blocks would have to run together, the device holds 0)"
 
 
 @pytest.mark.parametrize("is_bound_before", [False, True])
@@ -134,7 +134,7 @@ def test_memory_suffices_for_either() -> None:
     """If the other kernels need more, that is what is asked for, and the grid does with it as well."""
     gru = Gru()
     plan = gru.op._plan
-    assert isinstance(plan, GridPlan)
+    assert isinstance(plan, PersistentGridPlan)
     larger = SimpleNamespace(temporary_size=plan.temporary_size + 4096, persistent_size=plan.persistent_size + 2048)
     plan.fall_back_on(lambda why: larger)  # type: ignore[return-value]
     found = dml.CompiledOperator(gru.desc, gru.device, gru.op.feature_level, gru.op.flags, plan)
@@ -159,7 +159,7 @@ def test_threads_find_out_at_the_same_time() -> None:
 
 
 def test_a_strategy_that_is_asked_for_is_refused() -> None:
-    gru = Gru("grid")
+    gru = Gru("persistent_grid")
     gru.seam.left = GONE
     with pytest.raises(DeviceError, match=f"^{REFUSED}"):
         gru.op(**gru.given)
@@ -265,7 +265,7 @@ def test_a_network_and_its_gradient_take_other_kernels(before: str) -> None:
         seam.left = GONE
     net = Replayed(CudaDevice(seam), stacked("lstm", 150, 2, 3, np.float32))
     for dispatch in (net.forward, net.backward):
-        assert "strategy grid" in dispatch.operator.plan
+        assert "strategy persistent_grid" in dispatch.operator.plan
     if before == "the second run":
         net.run()
     if before != "backward":
@@ -277,8 +277,8 @@ def test_a_network_and_its_gradient_take_other_kernels(before: str) -> None:
     expected = Replayed(CudaDevice(CpuSeam(replace(H100, multiprocessors=6))), stacked("lstm", 150, 2, 3, np.float32)).run()
     for name, data in expected.items():
         assert_close(found[name], np.frombuffer(data, np.float32).astype(np.float64), np.float32, terms=600, what=name)
-    assert "strategy step" in net.backward.operator.plan
-    assert ("strategy step" in net.forward.operator.plan) == (before != "backward")
+    assert "strategy per_step" in net.backward.operator.plan
+    assert ("strategy per_step" in net.forward.operator.plan) == (before != "backward")
 
 
 # graphs that are refused as a whole

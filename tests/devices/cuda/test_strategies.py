@@ -10,12 +10,15 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.grid import GridPlan
+from dmlpy.devices.cuda.plans import Target
+from dmlpy.devices.cuda.recurrent.gradient_plan import BACKWARD, gradient_plan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shapes
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shapes
-from dmlpy.devices.cuda.recurrent.layer import WalkPlan
-from dmlpy.devices.cuda.recurrent.step import StepPlan
-from dmlpy.devices.cuda.recurrent.strategies import BACKWARD, FORWARD, Choice, choose, gradient_plan, recurrent_plan
+from dmlpy.devices.cuda.recurrent.layer import PersistentBlockPlan
+from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
+from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
+from dmlpy.devices.cuda.recurrent.plan import FORWARD, recurrent_plan
+from dmlpy.devices.cuda.recurrent.strategies import Choice, choose
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.cuda.forward_descs import forward_desc
 from tests.support.cuda.gradient_cases import gradient_desc
@@ -26,52 +29,52 @@ from tests.support.recurrent_runs import CELLS
 DEVICES = {"H200": H200, "B200": B200, "A100": A100, "4090": GEFORCE_4090, "T4": T4}
 
 DECISIONS = """
-RNN  FLOAT32   64     1   96 1 H200  walk  a small policy
-LSTM FLOAT32   32     1  200 1 H200  walk
-LSTM FLOAT16   32   256  200 1 H200  walk
-GRU  FLOAT32   64    16  100 1 H200  walk  two products, each within a block
-LSTM FLOAT32  128     1  512 1 H200  grid  voice activity: R is too large for shared memory alone
-LSTM FLOAT32  128    32  293 2 H200  grid  segmentation of speakers
-GRU  FLOAT32  128    64  100 1 H200  grid
-LSTM FLOAT32  256    16  150 1 H200  grid  a character model
-LSTM FLOAT16  256    16  150 1 H200  grid
-LSTM FLOAT32  256    64  160 1 H200  grid  a speaker's voice
-LSTM FLOAT32  256   128  128 1 H200  grid  a recurrent policy
-GRU  FLOAT32  256   128  128 1 H200  grid
-LSTM FLOAT16  384    64 1600 1 H200  grid  a basecaller
-GRU  FLOAT32  512    32 1375 1 H200  grid  a vocoder
-LSTM FLOAT16  768    16 1024 1 H200  grid
-LSTM FLOAT16 1024    16  100 1 H200  grid
-LSTM FLOAT16 1024    64  400 2 H200  grid  recognition of speech, both directions
-GRU  FLOAT16 1024    64 1500 1 H200  grid
-LSTM FLOAT32 1024     1  100 1 H200  grid
-RNN  FLOAT32 1760    16   50 1 H200  grid
-RNN  FLOAT16 1760    16   50 1 H200  grid
-LSTM FLOAT16 2048     1  200 1 H200  grid
-LSTM FLOAT16 2048    16  200 1 H200  grid
-LSTM FLOAT16 2048   256  200 1 H200  step  arithmetic of large products outweighs the launches
-LSTM FLOAT32 1150    80   70 1 H200  step
-LSTM FLOAT32 2048     1  200 1 H200  step  R is too large for the device
-GRU  FLOAT16 2816    32  375 1 H200  step
-LSTM FLOAT32  128     1    1 1 H200  step  generation, a step at a time
-LSTM FLOAT32 1024     1    2 1 H200  step
-LSTM FLOAT32 1024     1    3 1 H200  grid
-LSTM FLOAT32   16     1    2 1 H200  step
-RNN  FLOAT32   32     1 9000 1 H200  walk
-LSTM FLOAT16 2560     8  100 1 B200  step  R fits a model of the device, not its shapes
-LSTM FLOAT16 2048    16  100 1 B200  grid
-LSTM FLOAT32 1024     1  100 1 A100  grid
-LSTM FLOAT16 2304     1  100 1 A100  step
-GRU  FLOAT16  512    64  100 2 A100  grid
-RNN  FLOAT16   32 100000 100 1 A100  step  more samples than blocks can take at a time
-LSTM FLOAT32   64     1  100 1 T4    grid
-LSTM FLOAT32   32     1  100 1 T4    walk
-LSTM FLOAT32  512     1  100 1 T4    grid
-GRU  FLOAT16  128    16  100 1 T4    grid
-LSTM FLOAT32 1024     1  100 1 T4    step
-LSTM FLOAT32  128    16  100 1 4090  grid
-LSTM FLOAT16  512    64  100 2 4090  grid
-LSTM FLOAT32 2048     1  100 1 4090  step
+RNN  FLOAT32   64     1   96 1 H200  persistent_block  a small policy
+LSTM FLOAT32   32     1  200 1 H200  persistent_block
+LSTM FLOAT16   32   256  200 1 H200  persistent_block
+GRU  FLOAT32   64    16  100 1 H200  persistent_block  two products, each within a block
+LSTM FLOAT32  128     1  512 1 H200  persistent_grid   voice activity: R is too large for shared memory alone
+LSTM FLOAT32  128    32  293 2 H200  persistent_grid   segmentation of speakers
+GRU  FLOAT32  128    64  100 1 H200  persistent_grid
+LSTM FLOAT32  256    16  150 1 H200  persistent_grid   a character model
+LSTM FLOAT16  256    16  150 1 H200  persistent_grid
+LSTM FLOAT32  256    64  160 1 H200  persistent_grid   a speaker's voice
+LSTM FLOAT32  256   128  128 1 H200  persistent_grid   a recurrent policy
+GRU  FLOAT32  256   128  128 1 H200  persistent_grid
+LSTM FLOAT16  384    64 1600 1 H200  persistent_grid   a basecaller
+GRU  FLOAT32  512    32 1375 1 H200  persistent_grid   a vocoder
+LSTM FLOAT16  768    16 1024 1 H200  persistent_grid
+LSTM FLOAT16 1024    16  100 1 H200  persistent_grid
+LSTM FLOAT16 1024    64  400 2 H200  persistent_grid   recognition of speech, both directions
+GRU  FLOAT16 1024    64 1500 1 H200  persistent_grid
+LSTM FLOAT32 1024     1  100 1 H200  persistent_grid
+RNN  FLOAT32 1760    16   50 1 H200  persistent_grid
+RNN  FLOAT16 1760    16   50 1 H200  persistent_grid
+LSTM FLOAT16 2048     1  200 1 H200  persistent_grid
+LSTM FLOAT16 2048    16  200 1 H200  persistent_grid
+LSTM FLOAT16 2048   256  200 1 H200  per_step          arithmetic of large products outweighs the launches
+LSTM FLOAT32 1150    80   70 1 H200  per_step
+LSTM FLOAT32 2048     1  200 1 H200  per_step          R is too large for the device
+GRU  FLOAT16 2816    32  375 1 H200  per_step
+LSTM FLOAT32  128     1    1 1 H200  per_step          generation, a step at a time
+LSTM FLOAT32 1024     1    2 1 H200  per_step
+LSTM FLOAT32 1024     1    3 1 H200  persistent_grid
+LSTM FLOAT32   16     1    2 1 H200  per_step
+RNN  FLOAT32   32     1 9000 1 H200  persistent_block
+LSTM FLOAT16 2560     8  100 1 B200  per_step          R fits a model of the device, not its shapes
+LSTM FLOAT16 2048    16  100 1 B200  persistent_grid
+LSTM FLOAT32 1024     1  100 1 A100  persistent_grid
+LSTM FLOAT16 2304     1  100 1 A100  per_step
+GRU  FLOAT16  512    64  100 2 A100  persistent_grid
+RNN  FLOAT16   32 100000 100 1 A100  per_step          more samples than blocks can take at a time
+LSTM FLOAT32   64     1  100 1 T4    persistent_grid
+LSTM FLOAT32   32     1  100 1 T4    persistent_block
+LSTM FLOAT32  512     1  100 1 T4    persistent_grid
+GRU  FLOAT16  128    16  100 1 T4    persistent_grid
+LSTM FLOAT32 1024     1  100 1 T4    per_step
+LSTM FLOAT32  128    16  100 1 4090  persistent_grid
+LSTM FLOAT16  512    64  100 2 4090  persistent_grid
+LSTM FLOAT32 2048     1  100 1 4090  per_step
 """
 """Cell, type, H, B, T, D, device: the strategy of the forward pass, where I is H."""
 
@@ -103,7 +106,7 @@ def test_what_is_chosen_fits_and_is_the_best(device: str, cell: Any, data_type: 
     options = [verdict for verdict in choice.verdicts.values() if not isinstance(verdict, str)]
     assert choice.option.step_us == min(option.step_us for option in options)
     assert choice.reason.startswith(f"strategy {choice.strategy}: the least estimate")
-    assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
+    assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["persistent_block", "persistent_grid", "per_step"]
     for shape in grid_shapes(desc, limits, tf32=False):
         assert shape.shared_bytes <= limits.shared_memory_per_block
         assert not shape.cooperative or shape.blocks <= limits.multiprocessors
@@ -122,7 +125,7 @@ def test_gradients_that_are_chosen_fit(device: str, cell: Any, data_type: str, h
     limits = DEVICES[device]
     desc = gradient_desc(cell, data_type, batch, hidden, 50)
     choice = choose(BACKWARD, desc, limits)
-    assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["walk", "grid", "step"]
+    assert [line.split(":")[0].strip() for line in choice.reason.splitlines()[1:]] == ["persistent_block", "persistent_grid", "per_step"]
     for shape in grid_gradient_shapes(desc, limits, tf32=False):
         assert shape.shared_bytes <= limits.shared_memory_per_block
         assert shape.alone or shape.blocks <= limits.multiprocessors
@@ -132,30 +135,34 @@ def test_gradients_that_are_chosen_fit(device: str, cell: Any, data_type: str, h
 
 def test_few_steps_are_a_matter_of_cost() -> None:
     few = forward("RNN", "FLOAT32", 16, 1, 2)
-    assert few.strategy == "step"
-    assert few.verdicts["walk"] == few.verdicts["grid"] == "2 step(s) are too few to bring R on chip"
-    assert forward("RNN", "FLOAT32", 16, 1, 2, strategy="walk").strategy == "walk"
+    assert few.strategy == "per_step"
+    assert few.verdicts["persistent_block"] == few.verdicts["persistent_grid"] == "2 step(s) are too few to bring R on chip"
+    assert forward("RNN", "FLOAT32", 16, 1, 2, strategy="persistent_block").strategy == "persistent_block"
 
 
-@pytest.mark.parametrize("strategy", ["walk", "grid", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block", "persistent_grid", "per_step"])
 def test_a_strategy_can_be_asked_for(strategy: str) -> None:
     choice = forward("LSTM", "FLOAT16", 48, 20, strategy=strategy)
     assert choice.strategy == strategy
     assert f"strategy {strategy}: as asked for" in choice.reason
-    kind = {"walk": WalkPlan, "grid": GridPlan, "step": StepPlan}[strategy]
+    kind = {"persistent_block": PersistentBlockPlan, "persistent_grid": PersistentGridPlan, "per_step": PerStepPlan}[strategy]
     library = KernelLibrary(NullSeam(H200), 0)
-    plan = recurrent_plan(forward_desc("LSTM", "FLOAT16", 48, 20), library, strategy=strategy)
+    plan = recurrent_plan(forward_desc("LSTM", "FLOAT16", 48, 20), Target(library, strategy=strategy))
     assert type(plan) is kind
-    assert all(f"    {name}: " in plan.describe() for name in ("walk", "grid", "step"))
+    assert all(f"    {name}: " in plan.describe() for name in ("persistent_block", "persistent_grid", "per_step"))
 
 
 @pytest.mark.parametrize(
     ("strategy", "about", "said"),
     [
-        ("walk", ("LSTM", "FLOAT32", 256, 1), "R needs 1050624 bytes of shared memory, a block has 232448"),
-        ("walk", ("RNN", "FLOAT32", 400, 1), "R needs 643200 bytes of shared memory"),
-        ("grid", ("LSTM", "FLOAT32", 4096, 1), "R of 268435456 bytes is more than 132 multiprocessors hold"),
-        ("grid", ("LSTM", "FLOAT32", 1700, 1), "R of 46240000 bytes fits 132 multiprocessors, but no available block shape fits"),
+        ("persistent_block", ("LSTM", "FLOAT32", 256, 1), "R needs 1050624 bytes of shared memory, a block has 232448"),
+        ("persistent_block", ("RNN", "FLOAT32", 400, 1), "R needs 643200 bytes of shared memory"),
+        ("persistent_grid", ("LSTM", "FLOAT32", 4096, 1), "R of 268435456 bytes is more than 132 multiprocessors hold"),
+        (
+            "persistent_grid",
+            ("LSTM", "FLOAT32", 1700, 1),
+            "R of 46240000 bytes fits 132 multiprocessors, but no available block shape fits",
+        ),
     ],
 )
 def test_a_strategy_that_cannot_is_refused(strategy: str, about: tuple[Any, ...], said: str) -> None:
@@ -168,7 +175,7 @@ def test_a_strategy_that_cannot_is_refused(strategy: str, about: tuple[Any, ...]
 def test_tf32_is_for_tensor_cores() -> None:
     """The same shape is faster, and only in strategies that have such products."""
     plain, tf32 = (forward("LSTM", "FLOAT32", 512, 64, tf32=allowed) for allowed in (False, True))
-    for strategy in ("grid", "step"):
+    for strategy in ("persistent_grid", "per_step"):
         before, after = plain.verdicts[strategy], tf32.verdicts[strategy]
         assert not isinstance(before, str)
         assert not isinstance(after, str)
@@ -185,22 +192,22 @@ def test_blocks_that_cannot_run_together() -> None:
 
     device = CudaDevice(NothingFits(H200))
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
-    assert "strategy step" in text
-    assert "    grid: 128 blocks would have to run together, the device holds 0" in text
+    assert "strategy per_step" in text
+    assert "    persistent_grid: 128 blocks would have to run together, the device holds 0" in text
     assert " blocks in clusters" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), CudaDevice(NothingFits(A100))).plan
-    with pytest.raises(dml.DeviceError, match=r"strategy .grid. cannot take .* would have to run together"):
-        dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), strategy="grid"))
-    gradient = gradient_plan(gradient_desc("LSTM", "FLOAT16", 16, 768, 100), KernelLibrary(NothingFits(H200), 0)).describe()
-    assert "strategy step" in gradient
+    with pytest.raises(dml.DeviceError, match=r"strategy .persistent_grid. cannot take .* would have to run together"):
+        dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), CudaDevice(NothingFits(H200), strategy="persistent_grid"))
+    gradient = gradient_plan(gradient_desc("LSTM", "FLOAT16", 16, 768, 100), Target(KernelLibrary(NothingFits(H200), 0))).describe()
+    assert "strategy per_step" in gradient
     assert " blocks would have to run together, the device holds 0" in gradient
 
 
 def test_a_device_that_refuses_cooperative_launches() -> None:
     device = CudaDevice(NullSeam(replace(H200, cooperative=False)))
     text = dml.compile(forward_desc("LSTM", "FLOAT32", 512, 16), device).plan
-    assert "strategy step" in text
-    assert "    grid: the device refuses cooperative launches" in text
+    assert "strategy per_step" in text
+    assert "    persistent_grid: the device refuses cooperative launches" in text
     assert " blocks in clusters" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), device).plan
     older = CudaDevice(NullSeam(replace(A100, cooperative=False)))
     assert " blocks alone" in dml.compile(forward_desc("GRU", "FLOAT32", 128, 16), older).plan
@@ -209,19 +216,19 @@ def test_a_device_that_refuses_cooperative_launches() -> None:
 # gradients
 
 BACK = """
-RNN  FLOAT32   64     1   96 H200  walk
-LSTM FLOAT32   16    16  100 H200  walk
-LSTM FLOAT32   16    16    2 H200  step
-LSTM FLOAT32  128    16  100 H200  grid
-LSTM FLOAT32  256    16  150 H200  grid
-GRU  FLOAT16  256    64  100 H200  grid
-LSTM FLOAT16  768    16 1024 H200  grid
-LSTM FLOAT16 1024    64  100 H200  grid
-RNN  FLOAT32 1760    16   50 H200  grid
-LSTM FLOAT32 2048    16  100 H200  step
-LSTM FLOAT16  512    32  100 A100  grid
-LSTM FLOAT16 1024    32  100 T4    step
-GRU  FLOAT32  512    32  100 4090  grid
+RNN  FLOAT32   64     1   96 H200  persistent_block
+LSTM FLOAT32   16    16  100 H200  persistent_block
+LSTM FLOAT32   16    16    2 H200  per_step
+LSTM FLOAT32  128    16  100 H200  persistent_grid
+LSTM FLOAT32  256    16  150 H200  persistent_grid
+GRU  FLOAT16  256    64  100 H200  persistent_grid
+LSTM FLOAT16  768    16 1024 H200  persistent_grid
+LSTM FLOAT16 1024    64  100 H200  persistent_grid
+RNN  FLOAT32 1760    16   50 H200  persistent_grid
+LSTM FLOAT32 2048    16  100 H200  per_step
+LSTM FLOAT16  512    32  100 A100  persistent_grid
+LSTM FLOAT16 1024    32  100 T4    per_step
+GRU  FLOAT32  512    32  100 4090  persistent_grid
 """
 
 
@@ -231,5 +238,5 @@ def test_decisions_of_gradients(line: str) -> None:
     desc = gradient_desc(cell, data_type, int(batch), int(hidden), int(steps))
     choice = choose(BACKWARD, desc, DEVICES[device])
     assert choice.strategy == strategy, choice.reason
-    plan = gradient_plan(desc, KernelLibrary(NullSeam(DEVICES[device]), 0))
+    plan = gradient_plan(desc, Target(KernelLibrary(NullSeam(DEVICES[device]), 0)))
     assert choice.reason in plan.describe()

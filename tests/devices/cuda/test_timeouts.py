@@ -57,7 +57,7 @@ class Lone:
         require("g++")
         exchanging_by(protocol, monkeypatch)
         self.seam = seam or Absent(protocol)
-        self.device = CudaDevice(self.seam, strategy="grid")
+        self.device = CudaDevice(self.seam, strategy="persistent_grid")
         self.layer = Layer(self.device, 100, 2, 3, np.float32)
         self.expected = self.layer.run()
 
@@ -81,7 +81,7 @@ def test_a_block_that_never_comes_ends_the_launch(protocol: Protocol, monkeypatc
     lone = Lone(protocol, monkeypatch)
     lone.run()
     assert all(np.isnan(values).all() for values in lone.values())
-    with pytest.raises(DeviceError, match=rf"^{GRU}: {LATE}.* DMLPY_TIMEOUT_S .* strategy='step'"):
+    with pytest.raises(DeviceError, match=rf"^{GRU}: {LATE}.* DMLPY_TIMEOUT_S .* strategy='per_step'"):
         lone.layer.results()
     lone.layer.results()  # it is told once
     assert lone.layer.run() == lone.expected
@@ -133,7 +133,7 @@ def test_gradients_of_it_are_nan(protocol: Protocol, monkeypatch: pytest.MonkeyP
     require("g++")
     exchanging_by(protocol, monkeypatch)
     seam = Absent(protocol, replace(FEW, multiprocessors=6))
-    device = CudaDevice(seam, strategy="grid")
+    device = CudaDevice(seam, strategy="persistent_grid")
     net = Replayed(device, stacked("lstm", 150, 2, 2, np.float32))
     expected = net.run()
     seam.is_absent = True
@@ -234,7 +234,7 @@ def test_the_environment_bounds_every_wait(monkeypatch: pytest.MonkeyPatch, text
     if text is not None:
         monkeypatch.setenv("DMLPY_TIMEOUT_S", text)
     seam = Recording()
-    Replayed(CudaDevice(seam, strategy="grid"), stacked("lstm", 320, 2, 3, np.float16))
+    Replayed(CudaDevice(seam, strategy="persistent_grid"), stacked("lstm", 320, 2, 3, np.float16))
     assert seam.limits_s == pytest.approx([seconds] * 4, rel=1e-3)  # two layers, each forward and backward
 
 
@@ -242,5 +242,5 @@ def test_the_environment_bounds_every_wait(monkeypatch: pytest.MonkeyPatch, text
 def test_what_is_no_limit_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("DMLPY_TIMEOUT_S", text)
     with pytest.raises(DeviceError, match=rf"DMLPY_TIMEOUT_S is {text!r}, expected seconds from 0\.01 to 100") as error:
-        Replayed(CudaDevice(Recording(), strategy="grid"), stacked("gru", 320, 2, 3, np.float16))
+        Replayed(CudaDevice(Recording(), strategy="persistent_grid"), stacked("gru", 320, 2, 3, np.float16))
     assert error.value.hresult == dml.HResult.E_INVALIDARG

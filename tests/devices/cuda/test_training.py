@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan, WalkPlan
-from dmlpy.devices.cuda.recurrent.step import StepPlan
-from dmlpy.devices.cuda.recurrent.strategies import recurrent_plan
+from dmlpy.devices.cuda.plans import Target
+from dmlpy.devices.cuda.recurrent.layer import PersistentBlockPlan, RecurrentPlan
+from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
+from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cpu_seam import H100, CpuSeam
@@ -27,11 +28,11 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strat
     """Sizes of 1 and odd ones, all directions, ragged lengths, masks with holes, dropout, projections, absent tensors, odd layouts."""
     peephole = flags.get("peephole", False)
     b, t = int(rng.choice([1, 2, 3, 5, 9])), int(rng.choice([1, 2, 5]))
-    p = int(rng.choice([0, 1, 2, 5])) if cell == "LSTM" and strategy == "step" else 0
+    p = int(rng.choice([0, 1, 2, 5])) if cell == "LSTM" and strategy == "per_step" else 0
     if p:
         b = max(b, 3)  # the products of a single entry may cancel, and what is left is the rounding of their FLOAT16 factors
     names = [name for name in OPTIONAL if name != "peephole_tensor" and rng.random() < 0.7] + ["peephole_tensor"] * bool(peephole)
-    names += [name for name in ADDED if rng.random() < 0.5 and (strategy == "step" or name == "input_dropout_tensor")]
+    names += [name for name in ADDED if rng.random() < 0.5 and (strategy == "per_step" or name == "input_dropout_tensor")]
     return build(
         cell,
         rng,
@@ -51,7 +52,7 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strat
 
 
 def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
-    start = zlib.crc32(repr((cell, flags, strategy, str(dtype), "training")).encode())
+    start = zlib.crc32(repr((cell, flags, str(dtype), "training")).encode())
     for seed in range(start, start + 12):
         run = random_run(np.random.default_rng(seed), cell, flags, strategy, dtype)
         launch(run, STRATEGIES[strategy], seam, prepared=bool(seed % 2))
@@ -73,11 +74,11 @@ def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any],
 def test_every_activation_keeps_its_value_or_its_argument(cuda_seam: Seam, first: int) -> None:
     functions = tuple(EVERY_ACTIVATION[(first + direction) % len(EVERY_ACTIVATION)] for direction in range(2))
     run = build("RNN", np.random.default_rng(20), functions=functions, direction="BIDIRECTIONAL", lengths=[4, 0, 2])
-    launch(run, STRATEGIES["walk 2"], cuda_seam)
+    launch(run, STRATEGIES["persistent_block 2"], cuda_seam)
     check(run)
 
 
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", TRAINING)
 def test_without_a_mask_the_outputs_are_the_layers_own(cuda_seam: Seam, cell: str, strategy: str) -> None:
     """Bit for bit."""
@@ -100,7 +101,10 @@ def test_without_a_mask_the_outputs_are_the_layers_own(cuda_seam: Seam, cell: st
 
 @pytest.mark.parametrize(
     ("cell", "strategy", "projected"),
-    [*((cell, strategy, 0) for cell in TRAINING for strategy in ("walk 1", "walk 4", "step")), ("LSTM", "step", 2)],
+    [
+        *((cell, strategy, 0) for cell in TRAINING for strategy in ("persistent_block 1", "persistent_block 4", "per_step")),
+        ("LSTM", "per_step", 2),
+    ],
 )
 def test_a_masked_step_repeats_the_output_and_carries_the_states(cuda_seam: Seam, cell: str, strategy: str, projected: int) -> None:
     mask = np.array([[0, 1, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0]])  # [T, B]
@@ -123,12 +127,12 @@ def test_a_masked_step_repeats_the_output_and_carries_the_states(cuda_seam: Seam
     check(run)
 
 
-@pytest.mark.parametrize("strategy", ["walk 4", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize("cell", TRAINING)
 def test_input_of_steps_not_taken_is_never_seen(cuda_seam: Seam, cell: str, strategy: str) -> None:
     mask = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 1]])
     lengths = [4, 3, 2]
-    optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "step" else []))
+    optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "per_step" else []))
     run = build(cell, np.random.default_rng(23), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, optional=optional)
     for sample, length in enumerate(lengths):
         for time in range(4):
@@ -139,7 +143,7 @@ def test_input_of_steps_not_taken_is_never_seen(cuda_seam: Seam, cell: str, stra
     check(run)
 
 
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(cuda_seam: Seam, strategy: str) -> None:
     run = build("LSTM", np.random.default_rng(24), t=3, b=4, lengths=[4, 3, 2**32 - 1, 2**31], direction="BIDIRECTIONAL")
     launch(run, STRATEGIES[strategy], cuda_seam)
@@ -150,7 +154,7 @@ def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(cuda_seam: Seam, s
 
 
 @pytest.mark.parametrize(
-    ("cell", "added", "walks"),
+    ("cell", "added", "takes"),
     [
         ("LSTM", {}, True),
         ("GRU", {"mask": np.ones((4, 3))}, True),
@@ -159,19 +163,19 @@ def test_a_length_beyond_the_sequence_fills_no_slot_beyond_it(cuda_seam: Seam, s
         ("LSTM", {"p": 2}, False),
     ],
 )
-def test_what_walk_leaves_to_step(cell: str, added: dict[str, Any], walks: bool) -> None:
+def test_what_persistent_block_leaves_to_per_step(cell: str, added: dict[str, Any], takes: bool) -> None:
     require("g++")
     run = build(cell, np.random.default_rng(25), **added)
     library = KernelLibrary(CpuSeam(H100), 0)
-    plans: dict[str, type[RecurrentPlan]] = {"step": StepPlan} | ({"walk": WalkPlan} if walks else {})
+    plans: dict[str, type[RecurrentPlan]] = {"per_step": PerStepPlan} | ({"persistent_block": PersistentBlockPlan} if takes else {})
     for strategy, kind in plans.items():
-        plan = recurrent_plan(run.desc, library, strategy=strategy)
+        plan = recurrent_plan(run.desc, Target(library, strategy=strategy))
         assert type(plan) is kind
-        assert plan.capturable is (kind is StepPlan)
-    if not walks:
-        assert type(recurrent_plan(run.desc, library)) is StepPlan
+        assert plan.capturable is (kind is PerStepPlan)
+    if not takes:
+        assert type(recurrent_plan(run.desc, Target(library))) is PerStepPlan
         with pytest.raises(DeviceError, match=r"separate products? in each step"):
-            recurrent_plan(run.desc, library, strategy="walk")
+            recurrent_plan(run.desc, Target(library, strategy="persistent_block"))
 
 
 def test_a_plan_tells_what_training_adds() -> None:
@@ -179,10 +183,10 @@ def test_a_plan_tells_what_training_adds() -> None:
     library = KernelLibrary(CpuSeam(H100), 0)
     mask = np.ones((4, 3))
     lstm = build("LSTM", np.random.default_rng(26), p=2, mask=mask, optional=ADDED)
-    text = recurrent_plan(lstm.desc, library).describe()
+    text = recurrent_plan(lstm.desc, Target(library)).describe()
     for line in (
-        "strategy step: the least estimate",
-        "walk: dropout of states takes separate products in each step",
+        "strategy per_step: the least estimate",
+        "persistent_block: dropout of states takes separate products in each step",
         "by 4 gate rows, 4 times; input copied for each with its dropout",
         "by 4 gate rows for each of 4 gates and each direction",
         "step<float, Training, Lstm<",
@@ -192,9 +196,9 @@ def test_a_plan_tells_what_training_adds() -> None:
     ):
         assert line in text
     gru = build("GRU", np.random.default_rng(26), linear_before_reset=True)
-    text = recurrent_plan(gru.desc, library, strategy="walk").describe()
-    assert "strategy walk: as asked for" in text
-    assert "walk<float, 1, Training, Gru<true>" in text
+    text = recurrent_plan(gru.desc, Target(library, strategy="persistent_block")).describe()
+    assert "strategy persistent_block: as asked for" in text
+    assert "persistent_block<float, 1, Training, Gru<true>" in text
     assert "reserve: 4 values of each unit and step, and the states" in text
     assert "mask" not in text
 
@@ -206,7 +210,9 @@ def test_the_reserve_takes_the_input_product_where_it_can() -> None:
     for flags, saves in (({"linear_before_reset": False}, True), ({"linear_before_reset": True}, False)):
         sizes: dict[str, Any] = {"t": 20, "b": 5, "h": 7, **flags}
         with_reserve, without = (
-            recurrent_plan(build("GRU", np.random.default_rng(27), outputs=outputs, **sizes).desc, library, strategy="walk")
+            recurrent_plan(
+                build("GRU", np.random.default_rng(27), outputs=outputs, **sizes).desc, Target(library, strategy="persistent_block")
+            )
             for outputs in (OUTPUTS, OUTPUTS[:2])
         )
         product = -(-20 * 5 * 3 * 7 * 4 // 256) * 256
@@ -224,23 +230,23 @@ def test_launches_of_each_strategy() -> None:
         used = cpu_seam.counts - before
         return used["launch"], used["gemm"]
 
-    assert counted("walk 2", "LSTM") == (2 + 1, 1)
-    assert counted("walk 2", "LSTM", optional=("input_dropout_tensor",)) == (2 + 4 + 1, 4)
-    assert counted("step", "GRU", optional=("state_dropout_tensor",), linear_before_reset=True) == (2 + 5, 1 + 3 * 4)
-    assert counted("step", "GRU", optional=("state_dropout_tensor",)) == (2 + 5 + 5, 1 + 3 * 4)
-    assert counted("step", "GRU", optional=("state_dropout_tensor", "hidden_init_tensor")) == (2 + 1 + 5 + 5, 1 + 3 * 5)
-    assert counted("step", "LSTM", p=3) == (3 + 2 * 5, 1 + 4 + 5)
-    assert counted("step", "LSTM", p=3, direction="BIDIRECTIONAL") == (3 + 2 * 5, 1 + 2 * (4 + 5))
+    assert counted("persistent_block 2", "LSTM") == (2 + 1, 1)
+    assert counted("persistent_block 2", "LSTM", optional=("input_dropout_tensor",)) == (2 + 4 + 1, 4)
+    assert counted("per_step", "GRU", optional=("state_dropout_tensor",), linear_before_reset=True) == (2 + 5, 1 + 3 * 4)
+    assert counted("per_step", "GRU", optional=("state_dropout_tensor",)) == (2 + 5 + 5, 1 + 3 * 4)
+    assert counted("per_step", "GRU", optional=("state_dropout_tensor", "hidden_init_tensor")) == (2 + 1 + 5 + 5, 1 + 3 * 5)
+    assert counted("per_step", "LSTM", p=3) == (3 + 2 * 5, 1 + 4 + 5)
+    assert counted("per_step", "LSTM", p=3, direction="BIDIRECTIONAL") == (3 + 2 * 5, 1 + 2 * (4 + 5))
 
 
-@pytest.mark.parametrize("strategy", ["walk 2", "step"])
+@pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", TRAINING)
 def test_results_do_not_depend_on_the_order_of_threads_nor_on_packing(cell: str, strategy: str) -> None:
     require("g++")
     found = []
     for seed, prepared in [(1, False), (2, False), (3, True)]:
         mask = np.random.default_rng(29).integers(0, 2, (4, 5))
-        optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "step" else []))
+        optional = (*OPTIONAL, "input_dropout_tensor", *(["state_dropout_tensor"] if strategy == "per_step" else []))
         run = build(
             cell, np.random.default_rng(29), b=5, h=7, direction="BIDIRECTIONAL", mask=mask, lengths=[4, 1, 0, 3, 2], optional=optional
         )
@@ -258,7 +264,7 @@ def test_a_captured_dispatch_reads_its_tensors_anew(cell: str) -> None:
     cpu_seam = CpuSeam(H100)
     mask = np.random.default_rng(30).integers(0, 2, (4, 3))
     run = build(cell, np.random.default_rng(30), p=2 * (cell == "LSTM"), mask=mask, optional=(*OPTIONAL, *ADDED))
-    plan = recurrent_plan(run.desc, KernelLibrary(cpu_seam, 0))
+    plan = recurrent_plan(run.desc, Target(KernelLibrary(cpu_seam, 0)))
     arrays = {name: cpu_seam.to_device(0, np.ascontiguousarray(placed.elements), 0) for name, placed in (run.inputs | run.outputs).items()}
     temporary = cpu_seam.allocate(0, plan.temporary_size, 0)
     graph = cpu_seam.capture(0, plan.bind({name: array.pointer for name, array in arrays.items()}, temporary.pointer, None))

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from dmlpy.devices.cuda.attention import COLUMNS, HALVES, ROWS, attend_kernel, halves_kernel, keep_kernel
+from dmlpy.devices.cuda.attention.plan import COLUMNS, HALVES, ROWS, attend_kernel, halves_kernel, keep_kernel
 from dmlpy.devices.cuda.kernels import Kernel
 
 

@@ -223,5 +223,5 @@ Kernel kernel_of(void (*function)(Parameters)) {
 
 #pragma GCC visibility pop
 
-/// Names the kernel, an expression such as `walk<float, Lstm<true>>`.
+/// Names the kernel, an expression such as `persistent_block<float, Lstm<true>>`.
 #define CUDA_ON_CPU_ENTRY(...) const cuda_on_cpu::Kernel cuda_on_cpu_kernel = cuda_on_cpu::kernel_of(&__VA_ARGS__);

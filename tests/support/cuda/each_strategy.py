@@ -4,4 +4,4 @@ from __future__ import annotations
 
 import pytest
 
-EACH_STRATEGY = pytest.mark.parametrize("device", ["walk", "grid", "step"], indirect=True)
+EACH_STRATEGY = pytest.mark.parametrize("device", ["persistent_block", "persistent_grid", "per_step"], indirect=True)

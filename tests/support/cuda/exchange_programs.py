@@ -1,9 +1,9 @@
-"""What the blocks of the recurrent `grid` kernels do to memory that they share, as programs for the memory model.
+"""What the blocks of the recurrent `persistent_grid` kernels do to memory that they share, as programs for the memory model.
 
 A program is written as the kernels are: `Member` has the parts of `Exchange` (raw_kernels/common/exchange.cuh) and of `Staging`
-(raw_kernels/common/staging.cuh), and `KERNELS` are the loops over steps and passes of recurrent/grid.cu and recurrent/grid_gradient.cu.
-What a thread does alone is left out. In each exchange every thread puts one value, the number of the step, counted from 1; memory holds
-zeros before, or with the protocol `data` sentinels.
+(raw_kernels/common/staging.cuh), and `KERNELS` are the loops over steps and passes of recurrent/persistent_grid.cu and
+recurrent/persistent_grid_gradient.cu. What a thread does alone is left out. In each exchange every thread puts one value, the number of the
+step, counted from 1; memory holds zeros before, or with the protocol `data` sentinels.
 
 To memory a product is this: the warps that read the same part of the operand bring it into shared memory together, each lane a share, and
 read all of it after a barrier; each lane writes a partial sum to shared memory, and after a barrier other threads read it. That a part
@@ -236,7 +236,7 @@ def at_least(awaited: int) -> Callable[[int], bool]:
 
 
 def forward(member: Member, resets: bool = False) -> Iterator[Instruction]:
-    """`grid` of recurrent/grid.cu."""
+    """`persistent_grid` of recurrent/persistent_grid.cu."""
     shape, turns, reset_turns = member.shape, member.turns(2), member.turns(1)
 
     def hidden(step: int, number: int) -> Values:
@@ -280,7 +280,7 @@ def forward_resets(member: Member) -> Iterator[Instruction]:
 
 
 def gradient(member: Member, resets: bool = False) -> Iterator[Instruction]:
-    """`grid` of recurrent/grid_gradient.cu."""
+    """`persistent_grid` of recurrent/persistent_grid_gradient.cu."""
     shape, turns = member.shape, member.turns(1 if resets else 2)
 
     def values(name: str, step: int, number: int) -> Values:

@@ -9,7 +9,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from dmlpy.devices.cuda.recurrent import strategies
+from dmlpy.devices.cuda.recurrent import gradient_plan, plan
 from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.network_checks import resetting_gru
@@ -23,14 +23,14 @@ HANDS_ON: dict[Protocol, str] = {
 
 
 def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The strategy `grid` has no shapes but those whose blocks exchange so."""
-    for name in ("FORWARD", "BACKWARD"):
-        plans = getattr(strategies, name)
+    """The strategy `persistent_grid` has no shapes but those whose blocks exchange so."""
+    for module, name in ((plan, "FORWARD"), (gradient_plan, "BACKWARD")):
+        plans = getattr(module, name)
 
         def shapes(*of: Any, every: Any = plans.grid_shapes, **how: Any) -> list[GridShape]:
             return [shape for shape in every(*of, **how) if shape.protocol == protocol]
 
-        monkeypatch.setattr(strategies, name, replace(plans, grid_shapes=shapes))
+        monkeypatch.setattr(module, name, replace(plans, grid_shapes=shapes))
 
 
 class Layer:

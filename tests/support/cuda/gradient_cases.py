@@ -11,15 +11,15 @@ import numpy as np
 from dmlpy.description.arrays import view
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.block_shapes import block_shape
 from dmlpy.devices.cuda.recurrent.gradient import (
     SLICES,
-    StepGradientPlan,
-    WalkGradientPlan,
-    walk_shared_bytes,
+    PersistentBlockGradientPlan,
+    PerStepGradientPlan,
+    block_shared_bytes,
 )
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
-from dmlpy.devices.cuda.recurrent.walk import walk_shape
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.operators.activation import ActivationDesc
@@ -58,18 +58,18 @@ INPUT_ONLY = ("bias_tensor", "hidden_init_tensor", "cell_mem_init_tensor")
 """What the forward operator reads and the gradient does not."""
 
 
-def walk(samples: int) -> MakePlan:
+def persistent_block(samples: int) -> MakePlan:
     def plan(desc: RecurrentGradDesc, library: KernelLibrary) -> RecurrentGradientPlan:
-        return WalkGradientPlan(desc, library, walk_shape(desc, samples, walk_shared_bytes(desc, samples)), "as the test asks")
+        return PersistentBlockGradientPlan(desc, library, block_shape(desc, samples, block_shared_bytes(desc, samples)), "as the test asks")
 
     return plan
 
 
-def step(desc: RecurrentGradDesc, library: KernelLibrary) -> RecurrentGradientPlan:
-    return StepGradientPlan(desc, library, "as the test asks")
+def per_step(desc: RecurrentGradDesc, library: KernelLibrary) -> RecurrentGradientPlan:
+    return PerStepGradientPlan(desc, library, "as the test asks")
 
 
-STRATEGIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
+STRATEGIES: dict[str, MakePlan] = {f"persistent_block {samples}": persistent_block(samples) for samples in SLICES} | {"per_step": per_step}
 
 
 class Case:

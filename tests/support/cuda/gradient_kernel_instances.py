@@ -17,7 +17,7 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     gradient_kernel,
     narrow_kernel,
     operand_kernel,
-    walk_kernel,
+    persistent_block_kernel,
 )
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
@@ -34,18 +34,18 @@ def activations(*functors: str) -> str:
 
 
 def gradient_instances() -> Iterator[Kernel]:
-    """`walk` as the forward kernels have it, every activation where it keeps its value, its argument or a clipped sum; all others."""
+    """As the forward kernels have it, every activation where it keeps its value, its argument or a clipped sum; all others."""
     shapes = [(data_type, samples) for data_type in (FLOAT, HALF) for samples in SLICES]
     for (data_type, samples), cell in product(shapes, ("Rnn", "Gru<false>", "Gru<true>", LSTMS[5])):
-        yield walk_kernel(data_type, samples, cell, *[activations(*CELLS[cell])] * 2)
+        yield persistent_block_kernel(data_type, samples, cell, *[activations(*CELLS[cell])] * 2)
     turns = cycle(shapes)
     for cell in LSTMS:
-        yield walk_kernel(*next(turns), cell, *[activations(*CELLS[cell])] * 2)
+        yield persistent_block_kernel(*next(turns), cell, *[activations(*CELLS[cell])] * 2)
     functors = [activation.__name__.removeprefix("Activation").removesuffix("Desc") for activation in ATTRIBUTES]
-    yield walk_kernel(FLOAT, 2, "Rnn", activations("Relu"), activations("Gelu"))
+    yield persistent_block_kernel(FLOAT, 2, "Rnn", activations("Relu"), activations("Gelu"))
     for number, functor in enumerate(functors):
         three = activations(functors[number - 1], functor, functors[number - 2])
-        yield walk_kernel(*next(turns), LSTMS[number % 8], three, three)
+        yield persistent_block_kernel(*next(turns), LSTMS[number % 8], three, three)
     yield FIND_UNMASKED
     for width in (1, 4):
         yield find_largest_kernel(width)

@@ -1,4 +1,4 @@
-"""Rows of shapes and options for the strategy grid."""
+"""Rows of shapes and options for the strategy persistent_grid."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.recurrent.grid import GridPlan
 from dmlpy.devices.cuda.recurrent.grid_shapes import grid_shape
+from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support import recurrent_runs as plain
 from tests.support.cuda import training_layers as training
@@ -28,10 +28,10 @@ CLIPPED = {"use_clip_threshold": True, "clip_threshold": 0.3}
 def grid(units: int, samples: int, pass_samples: int, *, tf32: bool = False, **options: Any) -> MakePlan:
     """Plans whose blocks have so many units and samples; `options` as for `grid_shape`."""
 
-    def plan(desc: RecurrentDesc, library: KernelLibrary) -> GridPlan:
+    def plan(desc: RecurrentDesc, library: KernelLibrary) -> PersistentGridPlan:
         shape = grid_shape(desc, library.limits, units, samples, pass_samples, tf32=tf32, **options)
         assert shape is not None
-        return GridPlan(desc, library, shape, "as the test asks", tf32)
+        return PersistentGridPlan(desc, library, shape, "as the test asks", tf32)
 
     return plan
 

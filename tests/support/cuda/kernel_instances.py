@@ -11,9 +11,9 @@ import numpy as np
 
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import Kernel
+from dmlpy.devices.cuda.recurrent.block_shapes import quads_kernel
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
-from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, project_kernel, step_kernel, walk_kernel
-from dmlpy.devices.cuda.recurrent.walk import quads_kernel
+from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, persistent_block_kernel, project_kernel, step_kernel
 from tests.support.cuda.attention_kernel_instances import attention_instances
 from tests.support.cuda.block_cell_kernel_instances import block_cell_instances
 from tests.support.cuda.blocks_kernel_instances import blocks_instances
@@ -22,11 +22,11 @@ from tests.support.cuda.convolution_kernel_instances import convolution_instance
 from tests.support.cuda.cudnn_kernel_instances import cudnn_instances
 from tests.support.cuda.element_kernel_instances import element_instances
 from tests.support.cuda.gradient_kernel_instances import gradient_instances
-from tests.support.cuda.grid_gradient_kernel_instances import grid_gradient_instances
-from tests.support.cuda.grid_kernel_instances import grid_instances
 from tests.support.cuda.groups_kernel_instances import groups_instances
 from tests.support.cuda.matrix_kernel_instances import matrix_instances
 from tests.support.cuda.normalization_kernel_instances import normalization_instances
+from tests.support.cuda.persistent_grid_gradient_kernel_instances import grid_gradient_instances
+from tests.support.cuda.persistent_grid_kernel_instances import grid_instances
 from tests.support.cuda.pooling_kernel_instances import pooling_instances
 from tests.support.cuda.quantized_kernel_instances import quantized_instances
 from tests.support.cuda.reduction_kernel_instances import reduction_instances
@@ -87,18 +87,18 @@ def layer_instances() -> Iterator[Kernel]:
     """
     shapes: list[tuple[np.dtype[Any], int]] = [(data_type, samples) for data_type in (FLOAT, HALF) for samples in SLICES]
     for (data_type, samples), run, cell in product(shapes, PASSES, ("Rnn", "Gru<false>", "Gru<true>", LSTMS[5])):
-        yield walk_kernel(data_type, samples, run, cell, DEFAULTS[CELLS[cell]], DEFAULTS[CELLS[cell]])
+        yield persistent_block_kernel(data_type, samples, run, cell, DEFAULTS[CELLS[cell]], DEFAULTS[CELLS[cell]])
     turns = cycle(shapes)
     for run, cell in product(PASSES, LSTMS):
-        yield walk_kernel(*next(turns), run, cell, DEFAULTS[3], DEFAULTS[3])
+        yield persistent_block_kernel(*next(turns), run, cell, DEFAULTS[3], DEFAULTS[3])
     functors = [functor(activation) for activation in ATTRIBUTES]
     passes = cycle(PASSES)
     for number, forward in enumerate(functors):
         backward = functors[number - 1]
-        yield walk_kernel(*next(turns), next(passes), "Rnn", f"Activations<{forward}>", f"Activations<{backward}>")
+        yield persistent_block_kernel(*next(turns), next(passes), "Rnn", f"Activations<{forward}>", f"Activations<{backward}>")
     for number, g in enumerate(functors):
         three = f"Activations<{functors[number - 1]}, {g}, {functors[number - 2]}>"
-        yield walk_kernel(*next(turns), next(passes), LSTMS[number % 8], three, three)
+        yield persistent_block_kernel(*next(turns), next(passes), LSTMS[number % 8], three, three)
     for data_type, run in product((FLOAT, HALF), PASSES):
         for cell in ("Rnn", "Gru<false>", "Gru<true>", LSTMS[0], LSTMS[7]):
             yield step_kernel("step", data_type, run, cell, DEFAULTS[CELLS[cell]], DEFAULTS[CELLS[cell]])

@@ -11,14 +11,14 @@ import pytest
 
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda.kernels import KernelLibrary
+from dmlpy.devices.cuda.recurrent.block_shapes import block_shape
 from dmlpy.devices.cuda.recurrent.layer import (
     SLICES,
+    PersistentBlockPlan,
     RecurrentPlan,
-    WalkPlan,
-    walk_shared_bytes,
+    block_shared_bytes,
 )
-from dmlpy.devices.cuda.recurrent.step import StepPlan
-from dmlpy.devices.cuda.recurrent.walk import walk_shape
+from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.exact import exact
@@ -30,18 +30,18 @@ MakePlan = Callable[[RecurrentDesc, KernelLibrary], RecurrentPlan]
 LAYOUTS: tuple[Layout, ...] = ("packed", "padded", "permuted", "broadcast")
 
 
-def walk(samples: int) -> MakePlan:
+def persistent_block(samples: int) -> MakePlan:
     def plan(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
-        return WalkPlan(desc, library, walk_shape(desc, samples, walk_shared_bytes(desc, samples)), "as the test asks")
+        return PersistentBlockPlan(desc, library, block_shape(desc, samples, block_shared_bytes(desc, samples)), "as the test asks")
 
     return plan
 
 
-def step(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
-    return StepPlan(desc, library, "as the test asks")
+def per_step(desc: RecurrentDesc, library: KernelLibrary) -> RecurrentPlan:
+    return PerStepPlan(desc, library, "as the test asks")
 
 
-STRATEGIES: dict[str, MakePlan] = {f"walk {samples}": walk(samples) for samples in SLICES} | {"step": step}
+STRATEGIES: dict[str, MakePlan] = {f"persistent_block {samples}": persistent_block(samples) for samples in SLICES} | {"per_step": per_step}
 
 
 def poisoned(seam: Seam, size: int) -> Any:

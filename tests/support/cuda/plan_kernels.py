@@ -17,7 +17,7 @@ from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.ahead import GPUS
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
-from dmlpy.devices.cuda.recurrent.strategies import STRATEGIES
+from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.cuda.null_seam import NullSeam
 

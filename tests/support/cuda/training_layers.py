@@ -90,9 +90,9 @@ def build(
 def check(run: Run, what: str = "") -> None:
     """Outputs, all states of the reserve, and what it keeps of the steps that are taken."""
     arrays = {name: np.array(array) for name, array in run.arrays.items()}
-    walked = traced(run.desc, arrays)
+    reference = traced(run.desc, arrays)
     reserve = run.outputs.pop("reserve_tensor", None)
-    run.check(walked.outputs, what)
+    run.check(reference.outputs, what)
     if reserve is None:
         return
     assert isinstance(run.desc, RNNTrainingDesc | GRUTrainingDesc | LSTMTrainingDesc)
@@ -106,9 +106,9 @@ def check(run: Run, what: str = "") -> None:
     def compare(found: Array, expected: Array, name: str) -> None:
         assert_close(found, expected, dtype, terms=run.terms, what=f"{what}{name}", tf32=run.tf32)
 
-    compare(part(places.hidden, d, t + 1, b, sizes.state_size), walked.hidden, "slots of h")
+    compare(part(places.hidden, d, t + 1, b, sizes.state_size), reference.hidden, "slots of h")
     if cell.has_memory:
-        compare(part(places.memory, d, t + 1, b, h), walked.memory, "slots of c")
+        compare(part(places.memory, d, t + 1, b, h), reference.memory, "slots of c")
     kept = part(places.kept, t, b, d, cell.kept, h).transpose(2, 0, 3, 1, 4)
     assert kept.size + (t + 1) * d * b * (sizes.state_size + h * cell.has_memory) == values.size
     found, wanted = [], []  # of all gates together: a single value near zero may be little but the rounding of FLOAT16 factors
@@ -116,7 +116,7 @@ def check(run: Run, what: str = "") -> None:
         for place_of, name in enumerate((*run.desc.gate_names, "Rh h + Rbh")[: cell.kept]):
             if cell.couple_input_forget and name == "f":
                 continue
-            arguments = walked.arguments[direction, :, place_of]
+            arguments = reference.arguments[direction, :, place_of]
             taken = ~np.isnan(arguments)
             expected = arguments[taken]
             if place_of < cell.gates and cell.clip is None:

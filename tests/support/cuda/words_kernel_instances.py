@@ -14,7 +14,7 @@ from dmlpy.devices.cuda.indexing.scatter import FIND_KERNEL, replace_kernel
 from dmlpy.devices.cuda.kernels import Kernel
 from dmlpy.devices.cuda.movement.padding import PaddingPlan
 from dmlpy.devices.cuda.movement.reverse import ReversePlan
-from dmlpy.devices.cuda.optimization import adam_kernel
+from dmlpy.devices.cuda.optimization.plan import adam_kernel
 
 PLANS = (GatherPlan, OneHotPlan, PaddingPlan, ReversePlan)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
 from dmlpy.devices.cuda.functors import Functor, activation_members, functor
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.operators.activation import ActivationDesc, ActivationShrinkDesc
 
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
 
-@plan(ActivationDesc)
+
 def elements_plan(desc: ActivationDesc, target: Target) -> ElementsPlan:
     return ElementsPlan([step_of(desc)], target.library)
 

@@ -21,6 +21,8 @@ from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.cuda.plans import Target
+
 GroupsDesc = RowActivationDesc | AxesActivationDesc
 
 TENSORS = 3
@@ -172,3 +174,7 @@ class GroupsPlan(PlanWithoutConstants):
 def _power_of_two(count: int) -> int:
     """The smallest power of two that is not below the number."""
     return 1 << (count - 1).bit_length()
+
+
+def groups_plan(desc: GroupsDesc, target: Target) -> GroupsPlan:
+    return GroupsPlan(desc, target.library)

@@ -47,7 +47,7 @@ EACH = (("axes", axes_type(4 + SPATIAL)), ("count", np.uint64))
 
 
 class Geometry:
-    """The tensors of a convolution as its kernels walk through them: groups of channels, pixels, and the terms of their sums.
+    """The tensors of a convolution as its kernels iterate over them: groups of channels, pixels, and the terms of their sums.
 
     Attributes:
         backward: whether the convolution is transposed.

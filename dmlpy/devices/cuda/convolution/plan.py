@@ -15,11 +15,9 @@ from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILES, Geom
 from dmlpy.devices.cuda.epilogue import epilogue
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.tile_products import TILE_SIDE, TILE_THREADS, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
-from dmlpy.operators.convolution import ConvolutionDesc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +25,8 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import FusableDesc
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cuda.machine import Arithmetic as Arithmetics
-    from dmlpy.operators.convolution import ConvolvingDesc
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.convolution import ConvolutionDesc, ConvolvingDesc
 
 _FILE = "convolution/convolve.cu"
 
@@ -176,7 +175,6 @@ def float_arithmetic(data_type: np.dtype[Any], function: FusableDesc | None, bia
     return Arithmetic(_FILE, name, members, {"bias": "bias_tensor"}, {"bias_stride": channel_stride(bias), "function": values})
 
 
-@plan(ConvolutionDesc, derived=False)
 def convolution_plan(desc: ConvolutionDesc, target: Target) -> ConvolutionPlan:
     arithmetic = float_arithmetic(desc.input_tensor.data_type.numpy, desc.fused_activation, desc.bias_tensor)
     return ConvolutionPlan(desc, target.library, arithmetic)

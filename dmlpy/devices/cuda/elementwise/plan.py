@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.description.descs import OperatorDesc
 from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View
 from dmlpy.devices.cuda.elementwise.functors import functor_of, takes_raw_bits
-from dmlpy.devices.cuda.plans import Target, plan
-from dmlpy.operators.elementwise import arithmetic, logic, math, ranges
+from dmlpy.devices.cuda.plans import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from dmlpy.description.descs import OperatorDesc
+    from dmlpy.devices.cuda.plans import Target
 
 
-def _operators() -> Iterator[type[OperatorDesc]]:
-    """The operators that the family's modules define."""
-    for module in (arithmetic, logic, math, ranges):
-        for kind in vars(module).values():
-            if isinstance(kind, type) and issubclass(kind, OperatorDesc) and kind.__module__ == module.__name__ and kind.type_name:
-                yield kind
-
-
-@plan(*_operators(), derived=False)
 def elementwise_plan(desc: OperatorDesc, target: Target) -> ElementsPlan:
     tensors, raw = desc.tensors(), takes_raw_bits(desc)
     [output] = [field.name for field in desc.outputs()]

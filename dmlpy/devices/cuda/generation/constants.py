@@ -8,22 +8,20 @@ from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View, a
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
 from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.movement.copies import FILE, fill
-from dmlpy.devices.cuda.plans import Target, plan
-from dmlpy.operators.generation import DiagonalMatrix1Desc, DiagonalMatrixDesc, FillValueConstantDesc, FillValueSequenceDesc
 from dmlpy.reference.conversion import of_float, of_scalar
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.generation import DiagonalMatrix1Desc, DiagonalMatrixDesc, FillValueConstantDesc, FillValueSequenceDesc
 
 
-@plan(FillValueConstantDesc)
 def fill_value_constant_plan(desc: FillValueConstantDesc, target: Target) -> ElementsPlan:
     output = desc.output_tensor
     value = of_scalar(desc.value, desc.value_data_type).item()
     return ElementsPlan([Elementwise(fill(output, value), output.sizes, View.of("output_tensor", output))], target.library)
 
 
-@plan(FillValueSequenceDesc)
 def fill_value_sequence_plan(desc: FillValueSequenceDesc, target: Target) -> ElementsPlan:
     """Floating point in double precision, so that each element is rounded once."""
     output, dtype = desc.output_tensor, desc.value_data_type.numpy
@@ -36,14 +34,12 @@ def fill_value_sequence_plan(desc: FillValueSequenceDesc, target: Target) -> Ele
     return ElementsPlan([Elementwise(functor, output.sizes, View.of("output_tensor", output), [numbers(output.sizes)])], target.library)
 
 
-@plan(DiagonalMatrixDesc)
 def diagonal_matrix_plan(desc: DiagonalMatrixDesc, target: Target) -> ElementsPlan:
     output = desc.output_tensor
     value = of_float(desc.value, output.data_type).item()
     return ElementsPlan([_diagonals(output, value, desc.offset, desc.offset + 1, None)], target.library)
 
 
-@plan(DiagonalMatrix1Desc)
 def diagonal_matrix1_plan(desc: DiagonalMatrix1Desc, target: Target) -> ElementsPlan:
     assert desc.output_tensor is not None
     value = of_scalar(desc.value, desc.value_data_type).item()

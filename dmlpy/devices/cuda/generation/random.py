@@ -9,14 +9,14 @@ import numpy as np
 from dmlpy.devices.axes import Axis, merged, numbers_in_group
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import Kernel, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.words import movement_cost
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.operators.generation import RandomGeneratorDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cost import Cost
     from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.generation import RandomGeneratorDesc
 
 RANDOM = struct(
     ("state", np.uint64),
@@ -76,6 +76,5 @@ class RandomPlan(PlanWithoutConstants):
         return self._library.launch_elements(random_kernel(width), -(-self._count // _COUNTER_WORDS), argument)
 
 
-@plan(RandomGeneratorDesc)
 def random_plan(desc: RandomGeneratorDesc, target: Target) -> RandomPlan:
     return RandomPlan(desc, target.library)

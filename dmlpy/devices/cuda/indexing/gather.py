@@ -10,12 +10,12 @@ from dmlpy.devices.cuda.axes import MOST_AXES, axes_type, axes_value
 from dmlpy.devices.cuda.indexing.picks import Pick, blocks, elements, slices
 from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.words import Walk, WordsPlan
 from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc, GatherND1Desc, GatherNDDesc, OneHotDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernels import KernelLibrary, Struct
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.devices.plan import Pointers
 
 AnyGatherDesc = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
@@ -90,21 +90,17 @@ def _second_offset(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
     return next(stride for size, stride in zip(reversed(sizes), reversed(strides), strict=True) if size > 1)
 
 
-@plan(GatherDesc)
 def gather_plan(desc: GatherDesc, target: Target) -> GatherPlan:
     return GatherPlan(desc, slices(desc), target.library)
 
 
-@plan(GatherElementsDesc)
 def gather_elements_plan(desc: GatherElementsDesc, target: Target) -> GatherPlan:
     return GatherPlan(desc, elements(desc, desc.input_tensor.element_strides), target.library)
 
 
-@plan(GatherNDDesc, GatherND1Desc)
 def gather_nd_plan(desc: GatherNDDesc | GatherND1Desc, target: Target) -> GatherPlan:
     return GatherPlan(desc, blocks(desc, desc.input_tensor.element_strides), target.library)
 
 
-@plan(OneHotDesc)
 def one_hot_plan(desc: OneHotDesc, target: Target) -> OneHotPlan:
     return OneHotPlan(desc, target.library)

@@ -10,14 +10,14 @@ from dmlpy.devices.axes import Axis
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_types import WORD_TYPES
 from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.words import movement_cost
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
-from dmlpy.operators.indexing import NonzeroCoordinatesDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cost import Cost
     from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.indexing import NonzeroCoordinatesDesc
 
 NONZERO = struct(
     ("input", np.uint64),
@@ -91,6 +91,5 @@ class NonzeroPlan(PlanWithoutConstants):
         return in_order([self._library.launch(kernel, (self._blocks,), ELEMENT_THREADS, argument) for kernel in self._kernels()])
 
 
-@plan(NonzeroCoordinatesDesc)
 def nonzero_plan(desc: NonzeroCoordinatesDesc, target: Target) -> NonzeroPlan:
     return NonzeroPlan(desc, target.library)

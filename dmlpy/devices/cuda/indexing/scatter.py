@@ -17,7 +17,6 @@ from dmlpy.devices.cuda.axes import MOST_AXES, axes_type, axes_value
 from dmlpy.devices.cuda.indexing.picks import blocks, elements
 from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.words import Walk, movement_cost, word_kernel
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.indexing import ScatterDesc, ScatterNDDesc
@@ -25,6 +24,7 @@ from dmlpy.operators.indexing import ScatterDesc, ScatterNDDesc
 if TYPE_CHECKING:
     from dmlpy.devices.cost import Cost
     from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.cuda.plans import Target
 
 FILE = "indexing/scatter.cu"
 FIND = struct(
@@ -127,6 +127,5 @@ class ScatterPlan(PlanWithoutConstants):
         )
 
 
-@plan(ScatterDesc, ScatterNDDesc)
 def scatter_plan(desc: ScatterDesc | ScatterNDDesc, target: Target) -> ScatterPlan:
     return ScatterPlan(desc, target.library)

@@ -16,18 +16,17 @@ from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Oper
 from dmlpy.devices.cuda.matrix.tiles import Matrices
 from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
 from dmlpy.devices.cuda.movement.copies import COPY
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
-from dmlpy.operators.matrix import GEMMDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.machine import Arithmetic
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.matrix import GEMMDesc
 
 EPILOGUE_FILE = "matrix/epilogue.cu"
 
 
-@plan(GEMMDesc)
 class GemmPlan(PlanWithoutConstants):
     """GEMM.
 

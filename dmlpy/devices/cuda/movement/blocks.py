@@ -11,15 +11,15 @@ from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_types import word_type
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import Step, StepsPlan
 from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_of, windows_value
-from dmlpy.operators.movement.blocks import FoldDesc, UnfoldDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.devices.cuda.windows import Window
+    from dmlpy.operators.movement.blocks import FoldDesc, UnfoldDesc
 
 _FILE = "movement/blocks.cu"
 SPATIAL = 6
@@ -57,7 +57,6 @@ def fold_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel(_FILE, f"fold<{scalar}>", parameters, f"FoldParameters<{scalar}>")
 
 
-@plan(UnfoldDesc)
 def unfold_plan(desc: UnfoldDesc, target: Target) -> StepsPlan:
     """Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()
@@ -100,7 +99,6 @@ def unfold_plan(desc: UnfoldDesc, target: Target) -> StepsPlan:
     return StepsPlan(desc, target.library, [Step(kernel, argument, addresses, columns.element_count)])
 
 
-@plan(FoldDesc)
 def fold_plan(desc: FoldDesc, target: Target) -> StepsPlan:
     """Raises DeviceError if the kernel cannot be compiled."""
     columns, image = desc.input_tensor, desc.output_tensor

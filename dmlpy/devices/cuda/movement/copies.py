@@ -13,15 +13,15 @@ from dmlpy.description.enums import DepthSpaceOrder
 from dmlpy.devices.cuda.element_engine import ElementsPlan, Elementwise, View, computed_type
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES
 from dmlpy.devices.cuda.functors import Functor
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.operators.movement.blocks import DepthToSpace1Desc, DepthToSpaceDesc, SpaceToDepth1Desc, SpaceToDepthDesc
-from dmlpy.operators.movement.copy import CastDesc, JoinDesc, SplitDesc, TileDesc
-from dmlpy.operators.movement.slicing import Slice1Desc, SliceDesc, SliceGradDesc, WindowDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.movement.copy import CastDesc, JoinDesc, SplitDesc, TileDesc
+    from dmlpy.operators.movement.slicing import Slice1Desc, SliceDesc, SliceGradDesc, WindowDesc
 
 FILE = "movement/copy.cu"
 COPY = Functor(FILE, "movement::Copy")
@@ -34,7 +34,6 @@ def fill(tensor: TensorDesc, value: int | float, *, raw: bool = False) -> Functo
     return Functor(FILE, f"movement::Fill<{ELEMENT_TYPES[stored]}>", (("value", stored, value),))
 
 
-@plan(CastDesc)
 def cast_plan(desc: CastDesc, target: Target) -> ElementsPlan:
     x, y = desc.input_tensor, desc.output_tensor
     raw = x.data_type is y.data_type
@@ -42,7 +41,6 @@ def cast_plan(desc: CastDesc, target: Target) -> ElementsPlan:
     return ElementsPlan([Elementwise(COPY, y.sizes, views[0], views[1:])], target.library)
 
 
-@plan(JoinDesc)
 def join_plan(desc: JoinDesc, target: Target) -> ElementsPlan:
     assert desc.output_tensor is not None
     whole = View.of("output_tensor", desc.output_tensor, raw=True)
@@ -54,7 +52,6 @@ def join_plan(desc: JoinDesc, target: Target) -> ElementsPlan:
     return ElementsPlan(steps, target.library)
 
 
-@plan(SplitDesc)
 def split_plan(desc: SplitDesc, target: Target) -> ElementsPlan:
     parts = _parts(View.of("input_tensor", desc.input_tensor, raw=True), desc.output_tensors, desc.axis)
     steps = [
@@ -70,7 +67,6 @@ def _parts(whole: View, tensors: Sequence[TensorDesc], axis: int) -> list[View]:
     return [replace(whole, offset=start * whole.strides[axis]) for start in starts]
 
 
-@plan(TileDesc)
 def tile_plan(desc: TileDesc, target: Target) -> ElementsPlan:
     """One copy along the repetitions and the input's dimensions, in turns."""
     assert desc.output_tensor is not None
@@ -82,7 +78,6 @@ def tile_plan(desc: TileDesc, target: Target) -> ElementsPlan:
     return ElementsPlan([Elementwise(COPY, sizes, replace(y, strides=written), [replace(x, strides=repeating)])], target.library)
 
 
-@plan(SliceDesc)
 def slice_plan(desc: SliceDesc, target: Target) -> ElementsPlan:
     assert desc.output_tensor is not None
     window = _window(View.of("input_tensor", desc.input_tensor, raw=True), desc.offsets, desc.strides)
@@ -90,7 +85,6 @@ def slice_plan(desc: SliceDesc, target: Target) -> ElementsPlan:
     return ElementsPlan([Elementwise(COPY, desc.output_tensor.sizes, y, [window])], target.library)
 
 
-@plan(Slice1Desc)
 def slice1_plan(desc: Slice1Desc, target: Target) -> ElementsPlan:
     assert desc.output_tensor is not None
     window = _window(View.of("input_tensor", desc.input_tensor, raw=True), _starts(desc), desc.input_window_strides)
@@ -98,7 +92,6 @@ def slice1_plan(desc: Slice1Desc, target: Target) -> ElementsPlan:
     return ElementsPlan([Elementwise(COPY, desc.output_tensor.sizes, y, [window])], target.library)
 
 
-@plan(SliceGradDesc)
 def slice_grad_plan(desc: SliceGradDesc, target: Target) -> ElementsPlan:
     """Zeros everywhere, and then the gradient where it was copied from."""
     given, output = desc.input_gradient_tensor, desc.output_gradient_tensor
@@ -123,12 +116,10 @@ def _window(whole: View, starts: Sequence[int], steps: Sequence[int]) -> View:
     return replace(whole, strides=tuple(step * stride for step, stride in zip(steps, whole.strides, strict=True)), offset=offset)
 
 
-@plan(DepthToSpaceDesc, SpaceToDepthDesc)
 def block_plan(desc: DepthToSpaceDesc | SpaceToDepthDesc, target: Target) -> ElementsPlan:
     return _moved_blocks(desc, DepthSpaceOrder.DEPTH_COLUMN_ROW, target)
 
 
-@plan(DepthToSpace1Desc, SpaceToDepth1Desc)
 def block1_plan(desc: DepthToSpace1Desc | SpaceToDepth1Desc, target: Target) -> ElementsPlan:
     return _moved_blocks(desc, desc.order, target)
 

@@ -11,13 +11,13 @@ from dmlpy.description.enums import PaddingMode
 from dmlpy.devices.axes import Axis
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.words import Walk, WordsPlan
 from dmlpy.operators.movement.slicing import AnyPaddingDesc, Padding1Desc, PaddingDesc
 from dmlpy.reference.conversion import of_float, of_scalar
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernels import KernelLibrary, Struct
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.devices.plan import Pointers
 
 _VALUE, _NEAREST, _REPEATS = range(3)
@@ -111,6 +111,5 @@ def _repetition(mode: PaddingMode, size: int) -> tuple[int, int]:
     return (2 * size, 2 * size - 1) if mode is PaddingMode.SYMMETRIC else (size, 2 * size)
 
 
-@plan(PaddingDesc, Padding1Desc)
 def padding_plan(desc: PaddingDesc | Padding1Desc, target: Target) -> PaddingPlan:
     return PaddingPlan(desc, target.library)

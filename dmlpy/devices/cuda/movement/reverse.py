@@ -9,13 +9,13 @@ import numpy as np
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.words import Walk, WordsPlan
-from dmlpy.operators.movement.copy import ReverseSubsequencesDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernels import KernelLibrary, Struct
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.devices.plan import Pointers
+    from dmlpy.operators.movement.copy import ReverseSubsequencesDesc
 
 
 class ReversePlan(WordsPlan):
@@ -51,6 +51,5 @@ class ReversePlan(WordsPlan):
         return argument
 
 
-@plan(ReverseSubsequencesDesc)
 def reverse_plan(desc: ReverseSubsequencesDesc, target: Target) -> ReversePlan:
     return ReversePlan(desc, target.library)

@@ -13,6 +13,9 @@ from dmlpy.operators.activation import ActivationIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.division import Division
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.normalization.batch import NormalizationDesc
+    from dmlpy.operators.normalization.fused_batch import FusedBatchNormDesc
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 DATA = ("x", "add", "y")
@@ -84,3 +87,7 @@ class ForwardPlan(NormalizationPlan):
         statistics["epsilon"], statistics["factor"] = self._geometry.epsilon, self._geometry.average_factor
         statistics["entries"], statistics["unbiased"] = entries, entries / max(entries - 1, 1)
         argument["attributes"] = attribute_values(self._function)
+
+
+def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc, target: Target) -> ForwardPlan:
+    return ForwardPlan(desc.geometry, target.library)

@@ -11,6 +11,9 @@ from dmlpy.devices.cuda.normalization.common import NormalizationPlan, parameter
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.division import Division
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.normalization.batch import NormalizationGradDesc
+    from dmlpy.operators.normalization.fused_batch import FusedBatchNormGradV3Desc
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 DATA = ("x", "dy", "dx")
@@ -67,3 +70,7 @@ class GradientPlan(NormalizationPlan):
         super().fill(argument, division)
         argument["statistics"]["epsilon"], argument["statistics"]["entries"] = self._geometry.epsilon, division.entries
         argument["centres_anew"] = self._geometry.centres_anew
+
+
+def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc, target: Target) -> GradientPlan:
+    return GradientPlan(desc.geometry, target.library)

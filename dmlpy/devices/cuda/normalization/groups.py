@@ -22,6 +22,7 @@ from dmlpy.operators.normalization.mean_variance import (
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.division import Division
+    from dmlpy.devices.cuda.plans import Target
 
 GroupNormalizationDesc = (
     MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc | LPNormalizationDesc
@@ -111,3 +112,7 @@ class GroupNormalizationPlan(TeamsPlan):
     def fill(self, argument: Struct, division: Division) -> None:
         argument["settings"] = (division.entries, self._epsilon, self._statistic.scales)
         argument["attributes"] = attribute_values(self._function)
+
+
+def group_normalization_plan(desc: GroupNormalizationDesc, target: Target) -> GroupNormalizationPlan:
+    return GroupNormalizationPlan(desc, target.library)

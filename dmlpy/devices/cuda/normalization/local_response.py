@@ -17,6 +17,7 @@ from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.normalization.local_response import LocalResponseNormalizationGradDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.normalization.local_response import LocalResponseDesc
 
 TENSORS = 6
@@ -125,3 +126,7 @@ class LocalResponsePlan(PlanWithoutConstants):
             window["before"][:, number] = min(before, size - 1)
             window["after"][:, number] = min(self._desc.local_size - 1 - before, size - 1)
             window["x"][:, number], window["scratch"][:, number] = self._x[axis], self._packed[axis]
+
+
+def local_response_plan(desc: LocalResponseDesc, target: Target) -> LocalResponsePlan:
+    return LocalResponsePlan(desc, target.library)

@@ -11,7 +11,6 @@ from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.kernels import ALIGNMENT, ELEMENT_THREADS, Kernel, scalar_type, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import NO_SCRATCH, Step, StepsPlan
 from dmlpy.devices.plan import Layout
 from dmlpy.operators.pooling.roi import ForwardRegionsDesc, PlacedRegionsDesc, ROIAlignGradDesc
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.pooling.roi import RegionsDesc
 
 SAMPLING = struct(
@@ -117,7 +117,6 @@ def _regions_value(desc: RegionsDesc, images: TensorDesc, outputs: Sequence[int]
     return value
 
 
-@plan(ForwardRegionsDesc)
 def align_plan(desc: ForwardRegionsDesc, target: Target) -> StepsPlan:
     """The plan of ROI_ALIGN or ROI_ALIGN1. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()
@@ -132,7 +131,6 @@ def align_plan(desc: ForwardRegionsDesc, target: Target) -> StepsPlan:
     return StepsPlan(desc, target.library, [Step(kernel, argument, _ADDRESSES | {"output": "output_tensor"}, output.element_count)])
 
 
-@plan(ROIAlignGradDesc)
 def align_gradient_plan(desc: ROIAlignGradDesc, target: Target) -> StepsPlan:
     """The plan of ROI_ALIGN_GRAD. Raises DeviceError if a kernel cannot be compiled."""
     tensors = desc.tensors()

@@ -9,17 +9,16 @@ import numpy as np
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.pooling.sliding import sliding_type, sliding_value
 from dmlpy.devices.cuda.steps import Step, StepsPlan
-from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
-from dmlpy.operators.pooling.lp import NormPoolingDesc
-from dmlpy.operators.pooling.maximum import IndexedPoolingDesc, MaxPoolingDesc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.operators.pooling.maximum import MaxPooling2Desc, MaxPoolingGradDesc
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingDesc
+    from dmlpy.operators.pooling.lp import NormPoolingDesc
+    from dmlpy.operators.pooling.maximum import MaxPooling2Desc, MaxPoolingDesc, MaxPoolingGradDesc
 
 _FILE = "pooling/forward.cu"
 _INPUT_AND_OUTPUT = {"input": "input_tensor", "output": "output_tensor"}
@@ -48,7 +47,6 @@ def largest_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel(_FILE, f"largest<{scalar}>", parameters, f"LargestParameters<{scalar}>")
 
 
-@plan(AveragePoolingDesc, AveragePooling1Desc)
 def average_plan(desc: AveragePoolingDesc | AveragePooling1Desc, target: Target) -> StepsPlan:
     """The plan of an average pooling. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()
@@ -60,7 +58,6 @@ def average_plan(desc: AveragePoolingDesc | AveragePooling1Desc, target: Target)
     return StepsPlan(desc, target.library, [Step(kernel, argument, _INPUT_AND_OUTPUT, count)])
 
 
-@plan(NormPoolingDesc)
 def norm_plan(desc: NormPoolingDesc, target: Target) -> StepsPlan:
     """The plan of an Lp pooling. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()
@@ -98,7 +95,6 @@ def largest_step(
     return Step(kernel, argument, addresses, count)
 
 
-@plan(MaxPoolingDesc, IndexedPoolingDesc)
 def largest_plan(desc: MaxPoolingDesc | MaxPooling2Desc, target: Target) -> StepsPlan:
     """The plan of a max pooling. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()

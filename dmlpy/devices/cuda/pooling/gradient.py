@@ -15,18 +15,18 @@ from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, scalar_type, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.pooling.forward import largest_step
 from dmlpy.devices.cuda.pooling.sliding import SPATIAL, pooling_windows
 from dmlpy.devices.cuda.steps import Step, StepsPlan
 from dmlpy.devices.cuda.windows import WINDOW, counts_along, windows_value
 from dmlpy.devices.plan import Layout
-from dmlpy.operators.pooling.average import AveragePoolingGradDesc
-from dmlpy.operators.pooling.maximum import MaxPoolingGradDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.pooling.average import AveragePoolingGradDesc
+    from dmlpy.operators.pooling.maximum import MaxPoolingGradDesc
     from dmlpy.operators.pooling.windows import PoolingDesc
 
 _FILE = "pooling/gradient.cu"
@@ -78,7 +78,6 @@ def _covering_value(
     return value, count
 
 
-@plan(AveragePoolingGradDesc)
 def average_gradient_plan(desc: AveragePoolingGradDesc, target: Target) -> StepsPlan:
     """The plan of average pooling's gradient. Raises DeviceError if the kernel cannot be compiled."""
     incoming, outgoing = desc.input_gradient_tensor, desc.output_gradient_tensor
@@ -90,7 +89,6 @@ def average_gradient_plan(desc: AveragePoolingGradDesc, target: Target) -> Steps
     return StepsPlan(desc, target.library, [Step(kernel, argument, addresses, count)])
 
 
-@plan(MaxPoolingGradDesc)
 def largest_gradient_plan(desc: MaxPoolingGradDesc, target: Target) -> StepsPlan:
     """The plan of max pooling's gradient. Raises DeviceError if a kernel cannot be compiled."""
     tensors = desc.tensors()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import Step, StepsPlan
-from dmlpy.operators.pooling.roi import ROIPoolingDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.pooling.roi import ROIPoolingDesc
 
 
 def pool_regions_kernel(data_type: np.dtype[Any]) -> Kernel:
@@ -31,7 +33,6 @@ def pool_regions_kernel(data_type: np.dtype[Any]) -> Kernel:
     return Kernel("pooling/regions.cu", f"pool_regions<{scalar}>", parameters, f"PoolRegionsParameters<{scalar}>")
 
 
-@plan(ROIPoolingDesc)
 def pool_regions_plan(desc: ROIPoolingDesc, target: Target) -> StepsPlan:
     """The plan of ROI_POOLING. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()

@@ -11,13 +11,13 @@ from dmlpy.devices.axes import Axis, merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_types import element_type, word_type
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import Step, StepsPlan
 from dmlpy.devices.plan import Layout
-from dmlpy.operators.pooling.maximum import MaxUnpoolingDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.pooling.maximum import MaxUnpoolingDesc
 
 _FILE = "pooling/unpooling.cu"
 UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -42,7 +42,6 @@ def collect_kernel(data_type: np.dtype[Any], number_type: np.dtype[Any]) -> Kern
     return Kernel(_FILE, f"collect<{types}>", parameters, f"CollectParameters<{types}>")
 
 
-@plan(MaxUnpoolingDesc)
 def unpooling_plan(desc: MaxUnpoolingDesc, target: Target) -> StepsPlan:
     """The plan of an unpooling. Raises DeviceError if a kernel cannot be compiled."""
     x, indices, y = desc.input_tensor, desc.indices_tensor, desc.output_tensor

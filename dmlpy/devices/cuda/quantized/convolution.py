@@ -9,12 +9,13 @@ import numpy as np
 from dmlpy.devices.cuda.convolution.plan import Arithmetic, ConvolutionPlan, channel_stride
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS
 from dmlpy.operators.quantized.products import ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from dmlpy.devices.cuda.plans import Target
 
 _FILE = "quantized/convolution.cu"
 
@@ -50,7 +51,6 @@ def integer_arithmetic(
     return Arithmetic(_FILE, name, struct(*fields), addresses, strides or {}, most_terms)
 
 
-@plan(ConvolutionIntegerDesc, QuantizedLinearConvolutionDesc)
 def quantized_convolution_plan(desc: ConvolutionIntegerDesc | QuantizedLinearConvolutionDesc, target: Target) -> ConvolutionPlan:
     assert desc.output_tensor is not None  # guaranteed by the check
     x_type, w_type, y_type = (tensor.data_type.numpy for tensor in (desc.input_tensor, desc.filter_tensor, desc.output_tensor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
-from dmlpy.operators.quantized.linear import DynamicQuantizeLinearDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.quantized.linear import DynamicQuantizeLinearDesc
 
 NUMBERS = 2**32
 """An upper limit on the elements that kernels count."""
@@ -109,6 +111,5 @@ class DynamicQuantizePlan(PlanWithoutConstants):
         )
 
 
-@plan(DynamicQuantizeLinearDesc)
 def dynamic_quantize_plan(desc: DynamicQuantizeLinearDesc, target: Target) -> DynamicQuantizePlan:
     return DynamicQuantizePlan(desc, target.library)

@@ -14,7 +14,6 @@ from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.kernels import ALIGNMENT
 from dmlpy.devices.cuda.movement.copies import COPY
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.steps import NO_SCRATCH
 from dmlpy.devices.plan import Layout
 from dmlpy.operators.quantized.linear import (
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.plans import Target
 
 FILE = "quantized/linear.cu"
 QUANTIZE = Functor(FILE, "quantized::QuantizeLinear")
@@ -39,7 +39,6 @@ def _view(place: str, tensor: TensorDesc | None, count: int) -> View:
     return absent(count) if tensor is None else View.of(place, tensor)
 
 
-@plan(ElementWiseQuantizeLinearDesc, ElementWiseDequantizeLinearDesc)
 def linear_plan(desc: ElementWiseQuantizeLinearDesc | ElementWiseDequantizeLinearDesc, target: Target) -> ElementsPlan:
     assert desc.output_tensor is not None
     sizes = desc.output_tensor.sizes
@@ -49,7 +48,6 @@ def linear_plan(desc: ElementWiseQuantizeLinearDesc | ElementWiseDequantizeLinea
     return ElementsPlan([Elementwise(functor, sizes, View.of("output_tensor", desc.output_tensor), inputs)], target.library)
 
 
-@plan(ElementWiseQuantizedLinearAddDesc)
 def add_plan(desc: ElementWiseQuantizedLinearAddDesc, target: Target) -> ElementsPlan:
     assert desc.output_tensor is not None
     sizes = desc.output_tensor.sizes
@@ -64,7 +62,6 @@ def add_plan(desc: ElementWiseQuantizedLinearAddDesc, target: Target) -> Element
     return ElementsPlan([Elementwise(functor, sizes, View.of("output_tensor", desc.output_tensor), inputs)], target.library)
 
 
-@plan(QuantizeDesc, DequantizeDesc)
 def blocks_plan(desc: QuantizeDesc | DequantizeDesc, target: Target) -> ElementsPlan:
     """One step over parts of each axis in which scales and zero points repeat.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.element_types import element_type
 from dmlpy.devices.cuda.kernels import Kernel, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.pooling.sliding import sliding_type, sliding_value
 from dmlpy.devices.cuda.steps import Step, StepsPlan
-from dmlpy.operators.quantized.products import QuantizedLinearAveragePoolingDesc
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.quantized.products import QuantizedLinearAveragePoolingDesc
 
 
 def quantized_average_kernel(input_type: np.dtype[Any], output_type: np.dtype[Any]) -> Kernel:
@@ -21,7 +23,6 @@ def quantized_average_kernel(input_type: np.dtype[Any], output_type: np.dtype[An
     return Kernel("pooling/forward.cu", f"quantized_average<{types}>", parameters, f"QuantizedAverageParameters<{types}>")
 
 
-@plan(QuantizedLinearAveragePoolingDesc)
 def quantized_average_plan(desc: QuantizedLinearAveragePoolingDesc, target: Target) -> StepsPlan:
     """The plan of an average pooling of quantized elements. Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()

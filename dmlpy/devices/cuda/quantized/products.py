@@ -11,18 +11,17 @@ from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelL
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.matrix.product import Operand
 from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS, TILE_THREADS, multiplication
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.quantized.products import (
     MatrixMultiplyIntegerDesc,
-    MatrixMultiplyIntegerToFloatDesc,
     QuantizedLinearMatrixMultiplyDesc,
     QuantizedProductDesc,
 )
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
+    from dmlpy.devices.cuda.plans import Target
 
 FILE = "matrix/integer_product.cu"
 
@@ -85,7 +84,6 @@ def _type_number(tensor: TensorDesc) -> int:
     return 2 * (data_type.itemsize.bit_length() - 1) + (data_type.kind == "i")
 
 
-@plan(MatrixMultiplyIntegerDesc, MatrixMultiplyIntegerToFloatDesc, QuantizedLinearMatrixMultiplyDesc)
 class IntegerProductPlan(PlanWithoutConstants):
     """A product of quantized matrices.
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cuda.machine import Arithmetic
-    from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
 
 _SIZES = (("batch_size", np.int64), ("cell_size", np.int64))
 _SIZES_WITH_INPUT = (("batch_size", np.int64), ("input_size", np.int64), ("cell_size", np.int64))
@@ -339,3 +340,11 @@ def _of_four_dimensions(tensor: TensorDesc) -> TensorDesc:
     """The tensor with leading axes of size 1, so that it has the four dimensions that kernels expect."""
     missing = 4 - tensor.dimension_count
     return tensor.replace(sizes=(1,) * missing + tensor.sizes, strides=(0,) * missing + tensor.element_strides)
+
+
+def block_cell_plan(desc: GRUBlockCellDesc, target: Target) -> GRUBlockCellPlan:
+    return GRUBlockCellPlan(desc, target.library, target.tf32)
+
+
+def block_cell_gradient_plan(desc: GRUBlockCellGradDesc, target: Target) -> GRUBlockCellGradPlan:
+    return GRUBlockCellGradPlan(desc, target.library, target.tf32)

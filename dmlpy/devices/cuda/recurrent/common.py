@@ -50,6 +50,8 @@ LAYER = (
 
 MOST_ENTRIES = (2**16 - 1) * ELEMENT_THREADS
 """The most entries of a sample's state: blocks of them are the second axis of a grid, samples the first, which `MOST_ROWS` limits."""
+MOST_CAPTURED_STEPS = 8192
+"""Steps that `per_step` puts into one CUDA graph: beyond them the graph's memory, kilobytes a step, outweighs what it saves."""
 
 
 # kernels
@@ -135,10 +137,10 @@ def fill_layer(sequence: Struct, desc: RecurrentDesc) -> None:
     sequence["clip_threshold"] = desc.cell.clip or 0.0
     for name in ("seq_length", "batch_size", "hidden_size", "num_directions"):
         sequence[name] = getattr(desc.geometry, name)
-    sequence["backward"] = backward_walks(desc)
+    sequence["backward"] = backward_directions(desc)
 
 
-def backward_walks(desc: RecurrentDesc) -> tuple[bool, bool]:
+def backward_directions(desc: RecurrentDesc) -> tuple[bool, bool]:
     """Returns whether each of two directions runs from the end; the second entry is unused where there is one direction."""
     return desc.direction is RecurrentDirection.BACKWARD, True
 

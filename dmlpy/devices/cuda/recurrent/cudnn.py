@@ -16,8 +16,10 @@ import numpy as np
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, in_range, scalar_type, strided, struct
 from dmlpy.devices.cuda.matrix_products import headline, supported_flags
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan
-from dmlpy.devices.cuda.recurrent.strategies import gradient_plan, recurrent_plan
+from dmlpy.devices.cuda.plans import Target
+from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS
+from dmlpy.devices.cuda.recurrent.gradient_plan import gradient_plan
+from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -25,6 +27,7 @@ from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, s
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
+    from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
 
 MOVE_GATES = struct(("source", STRIDED), ("target", STRIDED), ("sizes", np.int64, (4,)), ("order", np.int32, (4,)))
 IDENTITY = struct(("target", np.uint64), ("matrices", np.int64), ("units", np.int64))
@@ -101,9 +104,9 @@ class NetworkPlan(PlanWithoutConstants):
         desc, library = layer.desc, self._library
         plan: RecurrentPlan | RecurrentGradientPlan
         if isinstance(desc, RecurrentGradDesc):
-            plan = gradient_plan(desc, library, tf32, strategy)
+            plan = gradient_plan(desc, Target(library, tf32, strategy))
         else:
-            plan = recurrent_plan(desc, library, tf32, strategy)
+            plan = recurrent_plan(desc, Target(library, tf32, strategy))
         plan.label = f"layer {layer.number} of {self._desc.c_name}"
         return plan
 
@@ -213,3 +216,7 @@ def _layer_layout(layer: StackLayer, plan: Plan) -> Layout:
 def _address(place: Place, memory: Memory) -> int:
     pointer, itemsize = memory[place.memory]
     return pointer + place.offset * itemsize
+
+
+def network_plan(desc: CudnnRNNDesc, target: Target) -> NetworkPlan:
+    return NetworkPlan(desc, target.library, target.tf32, target.strategy)

@@ -1,6 +1,6 @@
-"""The gradients of RNN, LSTM and GRU on CUDA: a walk against time in one of the strategies, then a product over all steps for each result.
+"""The gradients of RNN, LSTM and GRU on CUDA: the recurrence in one of the strategies, then a product over all steps for each result.
 
-`strategies` chooses the strategy; raw_kernels/recurrent/gradient.cu says what each kernel does, `gradient_results` what follows the walk.
+`strategies` chooses the strategy; raw_kernels/recurrent/gradient.cu says what each kernel does, `gradient_results` what follows it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
-from dmlpy.devices.cuda.recurrent.common import backward_walks, launch_states
-from dmlpy.devices.cuda.recurrent.gradient_kernels import STEP, WALK, gradient_kernel, walk_kernel
+from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, pack_recurrence, quads_kernel, recurrence_bytes
+from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, backward_directions, launch_states
+from dmlpy.devices.cuda.recurrent.gradient_kernels import PERSISTENT_BLOCK, STEP, gradient_kernel, persistent_block_kernel
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.gradient_tables import StridedRows
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS
-from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,47 +25,47 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 SLICES = (1, 2, 4)
-"""Samples that one block of `walk` can take."""
+"""Samples that one block of `persistent_block` can take."""
 
 
-class WalkGradientPlan(RecurrentGradientPlan):
-    """One launch of `walk` for the whole sequence, of this shape."""
+class PersistentBlockGradientPlan(RecurrentGradientPlan):
+    """One launch of `persistent_block` for the whole sequence, of this shape."""
 
     capturable = True
 
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: WalkShape, reason: str, tf32: bool = False) -> None:
+    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: BlockShape, reason: str, tf32: bool = False) -> None:
         self._shape = shape
         super().__init__(desc, library, reason, tf32)
 
     @property
     def _kernel(self) -> Kernel:
-        return walk_kernel(self._type, self._shape.samples, *self._types)
+        return persistent_block_kernel(self._type, self._shape.samples, *self._types)
 
     def kernels(self) -> list[Kernel]:
         return [*super().kernels(), quads_kernel(self._type), self._kernel]
 
-    def _describe_walk(self) -> list[str]:
+    def _describe_recurrence(self) -> list[str]:
         return [f"{quads_kernel(self._type).entry}: R in the order of shared memory, once", self._shape.describe(self._kernel)]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         packed = (self._sizes.num_directions, recurrence_bytes(self._desc))
         return [*super()._scratch_arrays(), ("packed_recurrence", packed, np.dtype(np.uint8))]
 
-    def _walk(self, places: GradientAddresses) -> list[Launch]:
+    def _bind_recurrence(self, places: GradientAddresses) -> list[Launch]:
         sizes, packed = self._sizes, places.scratch["packed_recurrence"]
         # A thread has a column, and its sums run over the rows of each gate.
         _, along_direction, along_row, along_column = self._tensors["recurrence_tensor"].element_strides
         strides = (along_direction, sizes.hidden_size * along_row, along_column, along_row)
         counts = (sizes.num_directions, sizes.gates, sizes.hidden_size, sizes.hidden_size)
         pack = pack_recurrence(self._library, self._desc, places.tensors["recurrence_tensor"], strides, counts, packed)
-        argument = np.zeros(1, WALK)
+        argument = np.zeros(1, PERSISTENT_BLOCK)
         argument["sequence"], argument["recurrence"] = self._sequence(places), packed
         for name in ("hidden_init_gradient", "cell_mem_init_gradient"):
             argument[name] = self._field(name, places)
         return [pack, self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)]
 
 
-class StepGradientPlan(RecurrentGradientPlan):
+class PerStepGradientPlan(RecurrentGradientPlan):
     """A launch of `step` and a matrix product for each step; more for a GRU that resets before the product, and for a projection."""
 
     def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
@@ -102,7 +101,7 @@ class StepGradientPlan(RecurrentGradientPlan):
     def _num_products(self) -> int:
         return self._early_gates if "state_dropout_tensor" in self._tensors else 1
 
-    def _describe_walk(self) -> list[str]:
+    def _describe_recurrence(self) -> list[str]:
         sizes, factors = self._sizes, ", in TF32" if self._tf32 else ""
         lines = [f"{sizes.seq_length} times, for each direction:"]
         if self._cell.projection:
@@ -118,22 +117,22 @@ class StepGradientPlan(RecurrentGradientPlan):
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes = self._sizes
-        walks, batch, hidden, entries = sizes.num_directions, sizes.batch_size, sizes.hidden_size, sizes.state_size
+        directions, batch, hidden, entries = sizes.num_directions, sizes.batch_size, sizes.hidden_size, sizes.state_size
         arrays = [
             *super()._scratch_arrays(),
-            ("hidden_gradient", (walks, batch, entries), FLOAT),
-            ("products", (walks, self._num_products, batch, entries), FLOAT),
+            ("hidden_gradient", (directions, batch, entries), FLOAT),
+            ("products", (directions, self._num_products, batch, entries), FLOAT),
         ]
         if self._cell.has_memory:
-            arrays.append(("memory_gradient", (walks, batch, hidden), FLOAT))
+            arrays.append(("memory_gradient", (directions, batch, hidden), FLOAT))
         if self._cell.resets_first:
-            arrays.append(("reset_product", (walks, batch, hidden), FLOAT))
+            arrays.append(("reset_product", (directions, batch, hidden), FLOAT))
         if self._cell.projection:
-            arrays.append(("state_gradients", (self._rows, walks, entries), FLOAT))
-            arrays.append(("projected_gradient", (walks, batch, hidden), FLOAT))
+            arrays.append(("state_gradients", (self._rows, directions, entries), FLOAT))
+            arrays.append(("projected_gradient", (directions, batch, hidden), FLOAT))
         return arrays
 
-    def _walk(self, places: GradientAddresses) -> list[Launch]:
+    def _bind_recurrence(self, places: GradientAddresses) -> list[Launch]:
         sizes, cell, library = self._sizes, self._cell, self._library
         argument = np.zeros(1, STEP)
         argument["sequence"] = self._sequence(places)
@@ -183,7 +182,7 @@ class StepGradientPlan(RecurrentGradientPlan):
 
     def _time_rows(self, index: int, direction: int) -> int:
         """The first of the B rows that belong to step `index` of the gradient, among the rows of all steps."""
-        backward = backward_walks(self._desc)[direction]
+        backward = backward_directions(self._desc)[direction]
         return (index if backward else self._sizes.seq_length - 1 - index) * self._sizes.batch_size
 
     def _products(self, places: GradientAddresses, index: int) -> list[Launch]:
@@ -234,11 +233,11 @@ class StepGradientPlan(RecurrentGradientPlan):
         ]
 
 
-# the memory of a walk
+# shared memory
 
 
-def walk_shared_bytes(desc: RecurrentGradDesc, samples: int) -> int:
-    """The dynamic shared memory of one block of `walk`, in bytes: R in the storage type and two steps' float32 gradients of its samples."""
+def block_shared_bytes(desc: RecurrentGradDesc, samples: int) -> int:
+    """The dynamic shared memory of one block, in bytes: R in the storage type and two steps' float32 gradients of its samples."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     return 2 * samples * sizes.gates * padded * FLOAT.itemsize + recurrence_bytes(desc)

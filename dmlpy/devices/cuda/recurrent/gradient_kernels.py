@@ -29,7 +29,7 @@ SEQUENCE = struct(
     ("gate_gradients", np.uint64),
     ("state_size", np.int32),
 )
-WALK = struct(
+PERSISTENT_BLOCK = struct(
     ("sequence", SEQUENCE),
     ("recurrence", np.uint64),
     ("hidden_init_gradient", STRIDED),
@@ -91,13 +91,13 @@ SUM = struct(
     ("backward", np.int32, (2,)),
 )
 
-WALKS, RESULTS = "recurrent/gradient.cu", "recurrent/gradient_results.cu"
+RECURRENCE_FILE, RESULTS = "recurrent/gradient.cu", "recurrent/gradient_results.cu"
 
 _KERNELS = {
-    "collect": (WALKS, STEP, "StepParameters"),
-    "step": (WALKS, STEP, "StepParameters"),
-    "reset": (WALKS, STEP, "StepParameters"),
-    "finish": (WALKS, STEP, "StepParameters"),
+    "collect": (RECURRENCE_FILE, STEP, "StepParameters"),
+    "step": (RECURRENCE_FILE, STEP, "StepParameters"),
+    "reset": (RECURRENCE_FILE, STEP, "StepParameters"),
+    "finish": (RECURRENCE_FILE, STEP, "StepParameters"),
     "rebuild": (RESULTS, REBUILD, "RebuildParameters"),
     "sum_products": (RESULTS, SUM_PRODUCTS, "SumProductsParameters"),
     "unpack": (RESULTS, UNPACK, "UnpackParameters"),
@@ -114,11 +114,11 @@ def gradient_kernel(name: str, data_type: np.dtype[Any], *types: str) -> Kernel:
     return Kernel(file, entry, parameters, f"{parameter_struct}<{scalar}>")
 
 
-def walk_kernel(data_type: np.dtype[Any], samples: int, cell: str, forward: str, backward: str) -> Kernel:
-    """The kernel `walk` for slices of `samples`."""
+def persistent_block_kernel(data_type: np.dtype[Any], samples: int, cell: str, forward: str, backward: str) -> Kernel:
+    """The kernel `persistent_block` for slices of `samples`."""
     scalar = scalar_type(data_type)
-    entry = f"walk<{scalar}, {samples}, {cell}, {forward}, {backward}>"
-    return Kernel(WALKS, entry, WALK, f"WalkParameters<{scalar}>", dynamic_shared=True)
+    entry = f"persistent_block<{scalar}, {samples}, {cell}, {forward}, {backward}>"
+    return Kernel(RECURRENCE_FILE, entry, PERSISTENT_BLOCK, f"PersistentBlockParameters<{scalar}>", dynamic_shared=True)
 
 
 def operand_kernel(source: np.dtype[Any], data_type: np.dtype[Any]) -> Kernel:
@@ -137,4 +137,4 @@ def narrow_kernel(width: int) -> Kernel:
     return Kernel(RESULTS, f"narrow<{width}>", NARROW, "NarrowParameters")
 
 
-FIND_UNMASKED = Kernel(WALKS, "find_unmasked<>", STEPS, "Steps")
+FIND_UNMASKED = Kernel(RECURRENCE_FILE, "find_unmasked<>", STEPS, "Steps")

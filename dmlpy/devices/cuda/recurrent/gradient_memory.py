@@ -114,8 +114,10 @@ class GradientMemory(PlanWithoutConstants):
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         sizes, wanted, rows = self._sizes, self._tensors, self._rows
-        walks, hidden = sizes.num_directions, sizes.hidden_size
-        arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [("gate_gradients", (rows, walks, self._gradient_rows, hidden), FLOAT)]
+        directions, hidden = sizes.num_directions, sizes.hidden_size
+        arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = [
+            ("gate_gradients", (rows, directions, self._gradient_rows, hidden), FLOAT)
+        ]
         if "step_mask_tensor" in wanted:
             arrays.append(("unmasked", (2, sizes.batch_size), np.dtype(np.int32)))
         arrays += [(short(name), wanted[name].sizes, data_type) for name, data_type in self._copied.items()]
@@ -129,15 +131,15 @@ class GradientMemory(PlanWithoutConstants):
         if self._rebuilds or (multiplies_states and "state_dropout_tensor" in wanted):
             arrays.append(("operand", (rows, max(hidden, sizes.state_size)), self._type))
         if self._halves and any(name in wanted for name in PRODUCTS[:3]):
-            arrays += [("scaled_gradients", (rows, walks, self._gradient_rows, hidden), HALF), ("parts", (MOST_PARTS,), FLOAT)]
+            arrays += [("scaled_gradients", (rows, directions, self._gradient_rows, hidden), HALF), ("parts", (MOST_PARTS,), FLOAT)]
         if self._halves and multiplies_states and "state_dropout_tensor" not in wanted:
             arrays.append(("states", self._state_slots, HALF))
         if self._halves and "projection_gradient_tensor" in wanted:
-            arrays += [("scaled_state_gradients", (rows, walks, sizes.state_size), HALF), ("state_parts", (MOST_PARTS,), FLOAT)]
+            arrays += [("scaled_state_gradients", (rows, directions, sizes.state_size), HALF), ("state_parts", (MOST_PARTS,), FLOAT)]
         columns = {"bias_gradient_tensor": self._gradient_rows, "peephole_gradient_tensor": 3}
         widest = max((count for name, count in columns.items() if name in wanted), default=0)
         if widest:
-            arrays.append(("partial", (self._chunks, walks * widest * hidden), FLOAT))
+            arrays.append(("partial", (self._chunks, directions * widest * hidden), FLOAT))
         return [*arrays, workspace(self._library)]
 
     @property
@@ -156,7 +158,7 @@ class GradientMemory(PlanWithoutConstants):
         return StridedRows(places.tensors[name], stride, self._type)
 
     def _gate_gradients(self, places: GradientAddresses) -> StridedRows:
-        """The float32 gate gradients that the walk leaves."""
+        """The float32 gate gradients that the recurrence leaves."""
         sizes = self._sizes
         return StridedRows(places.scratch["gate_gradients"], sizes.num_directions * self._gradient_rows * sizes.hidden_size)
 
@@ -169,7 +171,7 @@ class GradientMemory(PlanWithoutConstants):
         return scale_of(places.scratch["parts"], self._rows * self._gate_gradients(places).stride) if self._halves else NO_SCALE
 
     def _narrowed(self, places: GradientAddresses) -> list[Launch]:
-        """The FLOAT16 copies of float32 values that the walk and the reserve hold."""
+        """The FLOAT16 copies of float32 values that the recurrence and the reserve hold."""
         work, scratch = list[Launch](), places.scratch
         if "scaled_gradients" in scratch:
             table = self._gate_gradients(places)

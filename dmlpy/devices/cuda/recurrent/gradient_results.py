@@ -16,7 +16,7 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, strided
 from dmlpy.devices.cuda.machine import Arithmetic, Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm, headline
-from dmlpy.devices.cuda.recurrent.common import backward_walks, copy, copy_kernel, work_of
+from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, work_of
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
     FIND_UNMASKED,
     OPERAND,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class RecurrentGradientPlan(GradientMemory):
-    """The base of the strategies' plans: everything but the walk.
+    """The base of the strategies' plans: everything but the recurrence.
 
     Attributes:
         label: the operator that its launches belong to, for messages.
@@ -58,10 +58,10 @@ class RecurrentGradientPlan(GradientMemory):
     """
 
     estimate: Estimate | None = None
-    """The model's estimate of the walk; set by `strategies`."""
+    """The model's estimate of the recurrence; set by `strategies`."""
 
     not_resident = ""
-    """Why the strategy `grid` had to give way to this one, if it had; set by `strategies`."""
+    """Why the strategy `persistent_grid` had to give way to this one, if it had; set by `strategies`."""
 
     steps_apart = 0
     """The number of steps launched separately; 0 if one launch runs the whole sequence."""
@@ -101,7 +101,7 @@ class RecurrentGradientPlan(GradientMemory):
         lines = [
             f"{headline(self._library, self._type, tf32=self._tf32 and not self._halves)}; {self._reason}",
             *(f"copied to a {data_type} matrix first: {name}" for name, data_type in self._copied.items()),
-            *self._describe_walk(),
+            *self._describe_recurrence(),
         ]
         if self._narrowed_bytes:
             lines.append("factors of the products that follow: float16, gradients scaled by a power of two")
@@ -138,7 +138,7 @@ class RecurrentGradientPlan(GradientMemory):
         gradients = self._rows * sizes.num_directions * self._gradient_rows * sizes.hidden_size
         traffic = {"gate gradients": (1 + sums_read) * gradients * FLOAT.itemsize + products_read * gradients * self._type.itemsize}
         traffic["FLOAT16 factors"] = self._narrowed_bytes
-        if self.estimate.strategy == "step":
+        if self.estimate.strategy == "per_step":
             early = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 1
             sums = (early + self._cell.resets_first) * sizes.state_size + self._cell.projection * sizes.hidden_size
             traffic["products of steps"] = 2 * self._rows * sizes.num_directions * sums * FLOAT.itemsize
@@ -146,8 +146,8 @@ class RecurrentGradientPlan(GradientMemory):
         return replace(cost, estimate_us=(cost.estimate_us or 0.0) + machine.memory_us(self._narrowed_bytes))
 
     @abstractmethod
-    def _describe_walk(self) -> list[str]:
-        """Describes the walk against time, for `describe`."""
+    def _describe_recurrence(self) -> list[str]:
+        """Describes the recurrence against time, for `describe`."""
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places = GradientAddresses(ReserveAddresses.of(self._desc, tensors["reserve_tensor"]), self._scratch.pointers(temporary), tensors)
@@ -160,7 +160,7 @@ class RecurrentGradientPlan(GradientMemory):
         return in_order(
             [
                 *work,
-                *self._walk(places),
+                *self._bind_recurrence(places),
                 *self._narrowed(places),
                 *self._input_gradient(places),
                 *self._weight_gradient(places),
@@ -171,7 +171,7 @@ class RecurrentGradientPlan(GradientMemory):
         )
 
     @abstractmethod
-    def _walk(self, places: GradientAddresses) -> list[Launch]:
+    def _bind_recurrence(self, places: GradientAddresses) -> list[Launch]:
         """The work that leaves the gate gradients of all steps and writes the gradients of the initial states."""
 
     # work over all steps
@@ -287,7 +287,7 @@ class RecurrentGradientPlan(GradientMemory):
     def _states_before(self, slots: StridedRows, direction: int) -> StridedRows:
         """The states h before each step of one direction, in all slots: [T * B, S]."""
         sizes = self._sizes
-        slot = direction * (sizes.seq_length + 1) + backward_walks(self._desc)[direction]
+        slot = direction * (sizes.seq_length + 1) + backward_directions(self._desc)[direction]
         return replace(slots, pointer=slots.block(slot * sizes.batch_size, 1, 0, 1).pointer)
 
     def _operand(
@@ -330,7 +330,7 @@ class RecurrentGradientPlan(GradientMemory):
         argument["gate_gradients"], argument["partial"] = places.scratch["gate_gradients"], places.scratch["partial"]
         argument["memory"], argument["output"] = places.reserve.memory, strided(self._tensors[name], places.tensors[name])
         argument["chunk_rows"], argument["num_chunks"] = self._chunk_rows, self._chunks
-        argument["rows"], argument["gates"], argument["backward"] = self._gradient_rows, sizes.gates, backward_walks(self._desc)
+        argument["rows"], argument["gates"], argument["backward"] = self._gradient_rows, sizes.gates, backward_directions(self._desc)
         for size in ("seq_length", "batch_size", "num_directions", "hidden_size"):
             argument[size] = getattr(sizes, size)
         outputs = self._tensors[name].element_count

@@ -1,4 +1,4 @@
-"""The shapes of the gradients of the strategy `grid` that fit a device: see `grid_shapes`."""
+"""The shapes of the gradients of the strategy `persistent_grid` that fit a device: see `grid_shapes`."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def whole_parts(facts: Facts, shape: GridShape) -> bool:
 
 
 def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
-    """Bytes of each piece of shared memory that a block of `grid` uses."""
+    """Bytes of each piece of shared memory that a block of `persistent_grid` uses."""
     slots = shape.passes * shape.pass_samples * shape.units
     yield (1 + facts.cell.has_memory) * whole_pieces(slots * FLOAT.itemsize)
     yield facts.cell.has_memory * whole_pieces(shape.units * 4 * FLOAT.itemsize)

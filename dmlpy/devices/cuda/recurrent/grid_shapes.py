@@ -1,4 +1,4 @@
-"""Divides the recurrences of the strategy `grid` among blocks: `GridShape`, and the shapes of the forward pass that fit a device."""
+"""Divides the recurrences of `persistent_grid` among blocks: `GridShape`, and the shapes of the forward pass that fit a device."""
 
 from __future__ import annotations
 
@@ -424,7 +424,7 @@ def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *
 
 
 def _shared_bytes(facts: Facts, shape: GridShape) -> int:
-    """The bytes of shared memory that the kernel `grid` needs."""
+    """The bytes of shared memory that the kernel `persistent_grid` needs."""
     cell, depth, slots = facts.cell, facts.hidden_size, shape.passes * shape.pass_samples
     states = 1 + cell.has_memory + cell.resets_first
     constants = [(cell.gates + cell.resets_last) * shape.units, *([3 * shape.units] if cell.has_memory else [])]

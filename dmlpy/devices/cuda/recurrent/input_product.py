@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
-from dmlpy.devices.cuda.recurrent.common import backward_walks, copy, copy_kernel, row_stride, scale, scale_kernel, storage_type
+from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, row_stride, scale, scale_kernel, storage_type
 from dmlpy.devices.cuda.seam import Matrix
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ LEAST_ROWS = 2048
 
 def can_be_in_chunks(desc: RecurrentDesc) -> bool:
     """Returns whether the product can be formed in chunks, which needs every step to be at the same time in all samples."""
-    backward = backward_walks(desc)[: desc.geometry.num_directions]
+    backward = backward_directions(desc)[: desc.geometry.num_directions]
     return not (any(backward) and "sequence_lengths_tensor" in desc.tensors())
 
 
 class Chunk(NamedTuple):
-    """Consecutive steps of a walk: the first, and their number."""
+    """Consecutive steps of a recurrence: the first, and their number."""
 
     first: int
     steps: int
@@ -68,7 +68,7 @@ class InputProduct:
         self._tensors = desc.tensors()
         self._type = storage_type(desc)
         self._tf32 = tf32
-        self._backward = backward_walks(desc)
+        self._backward = backward_directions(desc)
         self._drops = "input_dropout_tensor" in self._tensors
         self._stride = None if self._drops else row_stride(self._tensors["input_tensor"])
         self._columns = sizes.num_directions * sizes.gates * sizes.hidden_size

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU on CUDA, and their training forms: the base of all strategies of kernels, and the strategy `walk`.
+"""RNN, LSTM and GRU on CUDA, and their training forms: the base of all strategies of kernels, and the strategy `persistent_block`.
 
 The products with the input come first, see `input_product`, then the recurrence. `strategies` chooses the strategy, and
 raw_kernels/recurrent/layer.cu says what each one does.
@@ -16,6 +16,7 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
 from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
+from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.cuda.recurrent.common import (
     LAYER,
     PACK_BIAS,
@@ -32,7 +33,6 @@ from dmlpy.devices.cuda.recurrent.common import (
 from dmlpy.devices.cuda.recurrent.input_product import Chunk, InputProduct
 from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
-from dmlpy.devices.cuda.recurrent.walk import WalkShape, pack_recurrence, quads_kernel, recurrence_bytes
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 
@@ -57,7 +57,7 @@ SEQUENCE = struct(
     ("step_mask", STRIDED),
     ("reserve", RESERVE),
 )
-WALK = struct(("sequence", SEQUENCE), ("recurrence", np.uint64))
+PERSISTENT_BLOCK = struct(("sequence", SEQUENCE), ("recurrence", np.uint64))
 STEP = struct(
     ("sequence", SEQUENCE),
     ("state_dropout", STRIDED),
@@ -83,19 +83,17 @@ _SELECTING = frozenset(("sequence_lengths_tensor", "step_mask_tensor"))
 """Tensors by which a sample may not take a step."""
 
 SLICES = (1, 2, 4, 8)
-"""Samples that one block of `walk` can take."""
-MOST_CAPTURED_STEPS = 8192
-"""Steps that `step` puts into one CUDA graph: beyond them the graph's memory, kilobytes a step, outweighs what it saves."""
+"""Samples that one block of `persistent_block` can take."""
 
 
 # the kernels, by their template arguments
 
 
-def walk_kernel(data_type: np.dtype[Any], samples: int, run: Pass, cell: str, forward: str, backward: str) -> Kernel:
-    """The kernel `walk` for slices of `samples`; `cell`, `forward` and `backward` are C++ types: see `cell_type`, `activations_type`."""
+def persistent_block_kernel(data_type: np.dtype[Any], samples: int, run: Pass, cell: str, forward: str, backward: str) -> Kernel:
+    """The kernel for slices of `samples`; `cell`, `forward` and `backward` are C++ types: see `cell_type`, `activations_type`."""
     scalar = scalar_type(data_type)
-    entry = f"walk<{scalar}, {samples}, {run}, {cell}, {forward}, {backward}>"
-    return Kernel("recurrent/layer.cu", entry, WALK, f"WalkParameters<{scalar}>", dynamic_shared=True)
+    entry = f"persistent_block<{scalar}, {samples}, {run}, {cell}, {forward}, {backward}>"
+    return Kernel("recurrent/layer.cu", entry, PERSISTENT_BLOCK, f"PersistentBlockParameters<{scalar}>", dynamic_shared=True)
 
 
 def step_kernel(name: str, data_type: np.dtype[Any], run: Pass, cell: str, forward: str, backward: str) -> Kernel:
@@ -138,7 +136,7 @@ class RecurrentPlan(Plan):
     """The model's estimate of the recurrence; set by `strategies`."""
 
     not_resident = ""
-    """Why the strategy `grid` had to give way to this one, if it had; set by `strategies`."""
+    """Why the strategy `persistent_grid` had to give way to this one, if it had; set by `strategies`."""
 
     launches_steps = False
     """Whether each step is launched by itself."""
@@ -314,16 +312,16 @@ class RecurrentPlan(Plan):
         return sequence
 
 
-class WalkPlan(RecurrentPlan):
-    """One launch of `walk` for the whole sequence, of this shape."""
+class PersistentBlockPlan(RecurrentPlan):
+    """One launch of `persistent_block` for the whole sequence, of this shape."""
 
-    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, shape: WalkShape, reason: str, tf32: bool = False) -> None:
+    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, shape: BlockShape, reason: str, tf32: bool = False) -> None:
         self._shape = shape
         super().__init__(desc, library, reason, tf32)
 
     @property
     def _kernel(self) -> Kernel:
-        return walk_kernel(self._type, self._shape.samples, *self._types)
+        return persistent_block_kernel(self._type, self._shape.samples, *self._types)
 
     def kernels(self) -> list[Kernel]:
         return [*super().kernels(), quads_kernel(self._type), self._kernel]
@@ -344,18 +342,18 @@ class WalkPlan(RecurrentPlan):
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places = self._places(tensors, temporary, persistent)
-        argument = np.zeros(1, WALK)
+        argument = np.zeros(1, PERSISTENT_BLOCK)
         argument["sequence"] = self._sequence(tensors, places)
         argument["recurrence"] = places.packed["recurrence"]
-        walk = self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)
-        return in_order([*places.prologue, *self._input_product(tensors, places), walk])
+        recurrence = self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)
+        return in_order([*places.prologue, *self._input_product(tensors, places), recurrence])
 
 
-# the memory of a walk
+# shared memory
 
 
-def walk_shared_bytes(desc: RecurrentDesc, samples: int) -> int:
-    """The dynamic shared memory of one block of `walk`, in bytes: R in the storage type and its samples' float32 states."""
+def block_shared_bytes(desc: RecurrentDesc, samples: int) -> int:
+    """The dynamic shared memory of one block of `persistent_block`, in bytes: R in the storage type and its samples' float32 states."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     states = 3 if desc.cell.resets_first else 2

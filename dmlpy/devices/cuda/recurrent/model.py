@@ -41,7 +41,7 @@ SINGLE_SUMS = 4
 UNIFORM_LOAD = 2
 """The load/store units' time for 16 bytes that all lanes of a warp read. Derived from the rate of compiled code."""
 COPY_LOADS = 8
-"""Loads of 16 bytes that a thread of `walk` has in flight while R is copied to shared memory."""
+"""Loads of 16 bytes that a thread of `persistent_block` has in flight while R is copied to shared memory."""
 COPY_STORES = 40
 """The time until those loads are stored to shared memory and the next ones begin. Model."""
 LEAST_GEMM_US = 4.0
@@ -95,7 +95,7 @@ class Work:
         arithmetic: the arithmetic of the recurrent product.
         training: whether what a gradient needs is written; forward only.
         resets_first: whether the last gate's product waits for the others (a GRU without linear_before_reset).
-        backward: whether gradients walk back.
+        backward: whether it is the gradient, which runs against time.
         projected: S, the entries of h where it is a matrix times the cell's output; None where it is that output.
     """
 
@@ -315,8 +315,8 @@ class Estimate:
         return self.time.once_us + self.work.steps * self.time.us
 
 
-def walk_step(work: Work, machine: Machine, samples: int) -> StepTime:
-    """The time of a step of `walk`: R in each block's shared memory, a thread per unit, `samples` per block.
+def persistent_block_time(work: Work, machine: Machine, samples: int) -> StepTime:
+    """The time of a step of `persistent_block`: R in each block's shared memory, a thread per unit, `samples` per block.
 
     Blocks beyond one for each multiprocessor wait for their turn, which counts as longer steps.
     """
@@ -344,7 +344,7 @@ def walk_step(work: Work, machine: Machine, samples: int) -> StepTime:
     )
 
 
-def grid_step(
+def persistent_grid_time(
     work: Work,
     machine: Machine,
     *,
@@ -361,7 +361,7 @@ def grid_step(
     cluster_blocks: int = 1,
     exchange_bytes: int = 0,
 ) -> StepTime:
-    """The time of a step of `grid`: R in registers and shared memory of one or many blocks.
+    """The time of a step of `persistent_grid`: R in registers and shared memory of one or many blocks.
 
     Args:
         work: the work to do.
@@ -423,10 +423,10 @@ def grid_step(
     )
 
 
-def step_step(
+def per_step_time(
     work: Work, machine: Machine, *, launches: int, products: int, captured: bool, loads: int = 1, gates_from_memory: bool = True
 ) -> StepTime:
-    """The time of a step of `step`: matrix products by a library and a fused kernel, one launch after another.
+    """The time of a step of `per_step`: matrix products by a library and a fused kernel, one launch after another.
 
     Args:
         work: the work to do.
@@ -455,7 +455,7 @@ def step_step(
 def product_us(
     machine: Machine, arithmetic: Arithmetic, rows: int, columns: int, depth: int, itemsize: int = 4, result_itemsize: int = 4
 ) -> float:
-    """The microseconds of a product over all steps outside the walk: [rows, depth] by [depth, columns], factors of `itemsize` bytes.
+    """The microseconds of a product over all steps outside the recurrence: [rows, depth] by [depth, columns], factors of `itemsize` bytes.
 
     A result with items of 0 bytes does not go to memory: it is read while the L2 cache has it.
     """
@@ -474,7 +474,7 @@ def cost_of(
         machine: on what.
         products_us: the time of the products of all steps, which no strategy changes.
         traffic: bytes beside those that the estimate knows of.
-        not_resident: why the strategy `grid` had to give way to this one, if it had.
+        not_resident: why the strategy `persistent_grid` had to give way to this one, if it had.
     """
     whole = estimate.work.recurrence_bytes * work.directions
     places = {"registers": estimate.registers, "shared memory": estimate.shared}
@@ -482,7 +482,7 @@ def cost_of(
     added = {"recurrence in each step": places["nowhere"] * work.steps, "exchange between blocks": estimate.exchanged * work.steps}
     step_us = floor_us(work, machine)
     return Cost(
-        strategy=f"{estimate.strategy} (grid: {not_resident})" if not_resident else estimate.strategy,
+        strategy=f"{estimate.strategy} (persistent_grid: {not_resident})" if not_resident else estimate.strategy,
         traffic={kind: size for kind, size in {**traffic, **added}.items() if size},
         residency={place: size for place, size in places.items() if size},
         floor_us=work.steps * step_us + products_us,

@@ -2,13 +2,14 @@
 
 | strategy | launches | runs |
 |---|---|---|
-| walk | 1 for a sequence | R and the states of a sample fit a block's shared memory; H is at most `MOST_WALK_THREADS` |
-| grid | 1 for a sequence | R fits the registers and shared memory of blocks that are resident together, or of one |
-| step | 2 or more for a step | everything |
+| persistent_block | 1 for a sequence | R and the states of a sample fit a block's shared memory; H is at most
+`MOST_PERSISTENT_BLOCK_THREADS` |
+| persistent_grid | 1 for a sequence | R fits the registers and shared memory of blocks that are resident together, or of one |
+| per_step | 2 or more for a step | everything |
 
-Only `step` runs layers with dropout of states or a projection, which multiply states by more than R. Of the strategies and shapes that can
-run a desc, the one with the lowest estimate for the whole sequence is chosen, the first one of equals; sequences of at most `FEW_STEPS`
-steps are run by `step`. The plan reports the estimate of each strategy or why it has none. A strategy that the caller names is used or
+Only `per_step` runs layers with dropout of states or a projection, which multiply states by more than R. Of the strategies and shapes that
+can run a desc, the one with the lowest estimate for the whole sequence is chosen, the first one of equals; sequences of at most `FEW_STEPS`
+steps are run by `per_step`. The plan reports the estimate of each strategy or why it has none. A strategy that the caller names is used or
 refused.
 """
 
@@ -19,21 +20,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from dmlpy.devices.cuda.machine import Machine
-from dmlpy.devices.cuda.recurrent import gradient, layer
-from dmlpy.devices.cuda.recurrent.common import rounds_to_tf32, storage_type, work_of
-from dmlpy.devices.cuda.recurrent.gradient import StepGradientPlan, WalkGradientPlan
-from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import GridPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import exchange_gradient_layout, grid_gradient_shapes
-from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape, exchange_layout, grid_shapes
+from dmlpy.devices.cuda.plans import STRATEGIES
+from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, block_shapes
+from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, rounds_to_tf32, storage_type, work_of
+from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
 from dmlpy.devices.cuda.recurrent.input_product import can_be_in_chunks
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, RecurrentPlan, WalkPlan
-from dmlpy.devices.cuda.recurrent.model import Estimate, Work, grid_step, least_unit_groups, step_step, walk_step
+from dmlpy.devices.cuda.recurrent.model import Estimate, Work, least_unit_groups, per_step_time, persistent_block_time, persistent_grid_time
 from dmlpy.devices.cuda.recurrent.products import Fma
 from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
-from dmlpy.devices.cuda.recurrent.step import StepPlan
-from dmlpy.devices.cuda.recurrent.walk import WalkShape, walk_shapes
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.messages.problems import DeviceError
 
@@ -41,15 +35,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
+    from dmlpy.devices.cuda.recurrent.layer import RecurrentPlan
     from dmlpy.devices.cuda.seam import Limits
     from dmlpy.devices.plan import Layout
-    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 FEW_STEPS = 2
 """The number of steps for which bringing R on chip does not pay."""
 
-PlanT = TypeVar("PlanT", RecurrentPlan, RecurrentGradientPlan)
+PlanT = TypeVar("PlanT", "RecurrentPlan", "RecurrentGradientPlan")
 
 
 @dataclass(frozen=True)
@@ -57,34 +52,22 @@ class Plans(Generic[PlanT]):
     """The plans and shapes of the strategies of one pass.
 
     Attributes:
-        walk: the plan of `walk`: desc, library, shape, reason, whether TF32 is allowed.
-        walk_slices: samples that one of its blocks can take, ascending.
-        walk_shared_bytes: its shared memory for a desc and so many samples.
-        grid: the plan of `grid`: as `walk`.
+        block: the plan of `persistent_block`: desc, library, shape, reason, whether TF32 is allowed.
+        block_slices: samples that one of its blocks can take, ascending.
+        block_shared_bytes: its shared memory for a desc and so many samples.
+        grid: the plan of `persistent_grid`: as `persistent_block`.
         grid_shapes: its shapes that fit a device.
         grid_exchange: the layout of the data that its blocks exchange, for a desc's facts and a shape.
-        step: the plan of `step`: as `walk`, without a shape.
+        step: the plan of `per_step`: as `persistent_block`, without a shape.
     """
 
-    walk: Callable[..., PlanT]
-    walk_slices: tuple[int, ...]
-    walk_shared_bytes: Callable[[Any, int], int]
+    block: Callable[..., PlanT]
+    block_slices: tuple[int, ...]
+    block_shared_bytes: Callable[[Any, int], int]
     grid: Callable[..., PlanT]
     grid_shapes: Callable[..., Sequence[GridShape]]
     grid_exchange: Callable[[Facts, GridShape], Layout]
     step: Callable[..., PlanT]
-
-
-FORWARD: Plans[RecurrentPlan] = Plans(WalkPlan, layer.SLICES, layer.walk_shared_bytes, GridPlan, grid_shapes, exchange_layout, StepPlan)
-BACKWARD: Plans[RecurrentGradientPlan] = Plans(
-    WalkGradientPlan,
-    gradient.SLICES,
-    gradient.walk_shared_bytes,
-    GridGradientPlan,
-    grid_gradient_shapes,
-    exchange_gradient_layout,
-    StepGradientPlan,
-)
 
 
 @dataclass(frozen=True)
@@ -114,22 +97,24 @@ class Option(Generic[PlanT]):
 # the strategies: all ways in which each can run a desc, or why there is none
 
 
-def _walk(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
+def _block_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
     if why := Facts.of(desc).refusal:
         return why
-    shapes = walk_shapes(desc, limits, plans.walk_slices, partial(plans.walk_shared_bytes, desc))
+    shapes = block_shapes(desc, limits, plans.block_slices, partial(plans.block_shared_bytes, desc))
     if isinstance(shapes, str):
         return shapes
     work, machine = work_of(desc), Machine.of(limits)
 
-    def option(shape: WalkShape) -> Option[PlanT]:
-        estimate = Estimate("walk", work, walk_step(work, machine, shape.samples), shared=work.recurrence_bytes * work.directions)
-        return Option(shape.summary(), estimate, lambda library, reason: plans.walk(desc, library, shape, reason, tf32))
+    def option(shape: BlockShape) -> Option[PlanT]:
+        estimate = Estimate(
+            "persistent_block", work, persistent_block_time(work, machine, shape.samples), shared=work.recurrence_bytes * work.directions
+        )
+        return Option(shape.summary(), estimate, lambda library, reason: plans.block(desc, library, shape, reason, tf32))
 
     return [option(shape) for shape in shapes]
 
 
-def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
+def _grid_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
     facts = Facts.of(desc)
     if facts.refusal:
         return facts.refusal
@@ -142,7 +127,7 @@ def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
         return f"R of {needed} bytes fits {limits.multiprocessors} multiprocessors, but no available block shape fits"
 
     def option(shape: GridShape) -> Option[PlanT]:
-        time = grid_step(
+        time = persistent_grid_time(
             work,
             machine,
             units=shape.units,
@@ -162,7 +147,7 @@ def _grid(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
         registers = min(whole, shape.register_bytes * shape.unit_groups * work.directions)
         operand = work.exchanged * work.itemsize * work.batch * work.directions
         exchanged = 0 if shape.alone else operand * shape.unit_groups
-        estimate = Estimate("grid", work, time, registers, whole - registers, exchanged)
+        estimate = Estimate("persistent_grid", work, time, registers, whole - registers, exchanged)
         return Option(
             shape.describe(),
             estimate,
@@ -181,7 +166,7 @@ def _multiplied(work: Work, shape: GridShape) -> int:
     return sum(product.rows * product.padded_depth(depth) for product, depth in zip(shape.products, depths, strict=True))
 
 
-def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
+def _step_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
     work, cell = work_of(desc, tf32=tf32), desc.cell
     if work.backward:
         # The factors of its products are float32, whatever the storage.
@@ -189,7 +174,7 @@ def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
     late = cell.resets_first + cell.projection
     early = work.gates - cell.resets_first if "state_dropout_tensor" in desc.tensors() else 1
     captured = work.steps <= MOST_CAPTURED_STEPS
-    time = step_step(
+    time = per_step_time(
         work,
         Machine.of(limits),
         launches=1 + late,
@@ -200,10 +185,10 @@ def _step(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) 
     )
     products = f"{early + late} matrix product(s) and {1 + late} kernel(s) for each step"
     what = f"{products}, {'in a CUDA graph' if captured else f'no CUDA graph beyond {MOST_CAPTURED_STEPS} steps'}"
-    return [Option(what, Estimate("step", work, time), lambda library, reason: plans.step(desc, library, reason, tf32))]
+    return [Option(what, Estimate("per_step", work, time), lambda library, reason: plans.step(desc, library, reason, tf32))]
 
 
-STRATEGIES: Mapping[str, Callable[..., Any]] = {"walk": _walk, "grid": _grid, "step": _step}
+_OPTIONS: Mapping[str, Callable[..., Any]] = dict(zip(STRATEGIES, (_block_options, _grid_options, _step_options), strict=True))
 
 
 # the choice
@@ -266,8 +251,8 @@ def choose(
     steps = desc.geometry.seq_length
     if not limits.cooperative:
         not_resident = "the device refuses cooperative launches, whose blocks wait for each other"
-    for name, options_of in STRATEGIES.items():
-        if strategy is None and name != "step" and steps <= FEW_STEPS:
+    for name, options_of in _OPTIONS.items():
+        if strategy is None and name != "per_step" and steps <= FEW_STEPS:
             found: list[Option[PlanT]] | str = f"{steps} step(s) are too few to bring R on chip"
         else:
             found = options_of(plans, desc, limits, tf32)
@@ -281,13 +266,8 @@ def choose(
     return Choice(best, options[best], verdicts, strategy is not None)
 
 
-def check_strategy(strategy: str | None) -> None:
-    """Raises DeviceError unless the name is None or that of a strategy."""
-    if strategy is not None and strategy not in STRATEGIES:
-        raise DeviceError(f"strategy is {strategy!r}, expected one of {', '.join(STRATEGIES)}, or None")
-
-
-def _plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32: bool, strategy: str | None) -> PlanT:
+def make_plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32: bool, strategy: str | None) -> PlanT:
+    """The plan for a checked desc by the best strategy, or the one that is named; arguments and errors as for `choose`."""
     choice, why = choose(plans, desc, library.limits, tf32, strategy), ""
     try:
         plan = _made(choice, library, why)
@@ -305,25 +285,3 @@ def _made(choice: Choice[PlanT], library: KernelLibrary, not_resident: str) -> P
     plan = choice.option.plan(library, choice.reason)
     plan.estimate, plan.not_resident = choice.option.estimate, not_resident
     return plan
-
-
-def recurrent_plan(desc: RecurrentDesc, library: KernelLibrary, tf32: bool = False, strategy: str | None = None) -> RecurrentPlan:
-    """The plan for a checked desc of a layer or of its training form.
-
-    Args:
-        desc: a checked desc.
-        library: the device's kernels.
-        tf32: whether factors of float32 matrix products may be rounded to TF32.
-        strategy: the strategy to take; None leaves the choice to the estimates.
-
-    Raises:
-        DeviceError: as for `RecurrentPlan`, or `strategy` cannot take the desc.
-    """
-    return _plan(FORWARD, desc, library, tf32, strategy)
-
-
-def gradient_plan(
-    desc: RecurrentGradDesc, library: KernelLibrary, tf32: bool = False, strategy: str | None = None
-) -> RecurrentGradientPlan:
-    """The plan for a checked desc of a layer's gradients; arguments and errors as of `recurrent_plan`."""
-    return _plan(BACKWARD, desc, library, tf32, strategy)

@@ -16,6 +16,7 @@ from dmlpy.devices.cuda.reduction.functions import SETTINGS, Reduction
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.reduction import ReductionDesc
 
 TENSORS = 2
@@ -117,3 +118,7 @@ class ReducePlan(PlanWithoutConstants):
             merging = division.merging()
             return self._library.launch(kernel, (merging.blocks,), merging.threads, argument, merging.shared_bytes)
         return self._library.launch(kernel, division.grid, division.threads, argument, division.shared_bytes)
+
+
+def reduce_plan(desc: ReductionDesc, target: Target) -> ReducePlan:
+    return ReducePlan(desc, target.library)

@@ -19,6 +19,7 @@ from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.reduction import CumulativeSummationDesc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.reduction import CumulativeProductDesc
 
 ITEMS = 8
@@ -149,3 +150,7 @@ class ScanPlan(PlanWithoutConstants):
                 for kernel in self._kernels(self._width if aligned else 1)
             ]
         )
+
+
+def scan_plan(desc: CumulativeSummationDesc | CumulativeProductDesc, target: Target) -> ScanPlan:
+    return ScanPlan(desc, target.library)

@@ -19,6 +19,7 @@ from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.reduction import TopK1Desc
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.reduction import TopKDesc
 
 NUMBERS = 2**31
@@ -207,3 +208,7 @@ class TopKPlan(PlanWithoutConstants):
         slots = min(MOST_SORTED, run * power_of_two(pieces))
         shared_bytes = slots * (self._key_bytes + _UINT32.itemsize)
         return self._library.launch(kernel, (-(-pieces // (slots // run)),), slots // 2, argument, shared_bytes)
+
+
+def top_k_plan(desc: TopKDesc, target: Target) -> TopKPlan:
+    return TopKPlan(desc, target.library)

@@ -11,15 +11,15 @@ from dmlpy.devices.axes import merged
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.element_types import element_type, word_type
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.resampling.tables import AXIS, MOST_AXES, Tables, axes_of
 from dmlpy.devices.cuda.steps import Step, StepsPlan
-from dmlpy.operators.resampling import ForwardResampleDesc, ResampleGradientDesc, Upsample2DDesc, ValueScale2DDesc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dmlpy.devices.cuda.plans import Target
     from dmlpy.devices.cuda.resampling.tables import ResampledAxis
+    from dmlpy.operators.resampling import ValueScale2DDesc
 
 _FILE = "resampling/resample.cu"
 _TENSORS = 2 + MOST_AXES
@@ -69,24 +69,23 @@ def _changed(axes: Sequence[ResampledAxis]) -> list[int]:
     return [at for at, axis in enumerate(axes) if not axis.changes_nothing]
 
 
-def _fill(argument: Any, changed: Sequence[int], sizes: Sequence[int], walked: Sequence[int], read: Sequence[int]) -> None:
+def _fill(argument: Any, changed: Sequence[int], sizes: Sequence[int], written: Sequence[int], read: Sequence[int]) -> None:
     """Sets the fields that tell where elements lie.
 
     Args:
         argument: the parameters.
         changed: the dimensions that have tables.
         sizes: of the tensor whose elements threads own.
-        walked: its strides.
+        written: its strides.
         read: those of the tensor that is read.
     """
     numbers = [tuple(int(at == dimension) for at in range(len(sizes))) for dimension in changed]
     numbers += [(0,) * len(sizes)] * (MOST_AXES - len(changed))
     kept = [0 if at in changed else stride for at, stride in enumerate(read)]
-    argument["axes"] = axes_value(merged(sizes, [walked, kept, *numbers]), _TENSORS)
+    argument["axes"] = axes_value(merged(sizes, [written, kept, *numbers]), _TENSORS)
     argument["strides"][0, : len(changed)] = [read[at] for at in changed]
 
 
-@plan(ForwardResampleDesc, Upsample2DDesc)
 def resample_plan(desc: Any, target: Target) -> StepsPlan:
     """Raises DeviceError if a kernel cannot be compiled."""
     tensors = desc.tensors()
@@ -104,7 +103,6 @@ def resample_plan(desc: Any, target: Target) -> StepsPlan:
     return StepsPlan(desc, target.library, [*tables.steps(), Step(kernel, argument, addresses, y.element_count)], tables.scratch)
 
 
-@plan(ResampleGradientDesc)
 def gradient_plan(desc: Any, target: Target) -> StepsPlan:
     """Raises DeviceError if a kernel cannot be compiled."""
     tensors = desc.tensors()
@@ -121,7 +119,6 @@ def gradient_plan(desc: Any, target: Target) -> StepsPlan:
     return StepsPlan(desc, target.library, [*tables.steps(), Step(kernel, argument, addresses, outgoing.element_count)], tables.scratch)
 
 
-@plan(ValueScale2DDesc)
 def scale_values_plan(desc: ValueScale2DDesc, target: Target) -> StepsPlan:
     """Raises DeviceError if the kernel cannot be compiled."""
     tensors = desc.tensors()

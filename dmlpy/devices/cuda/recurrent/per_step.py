@@ -8,8 +8,8 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, strided
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
-from dmlpy.devices.cuda.recurrent.common import launch_states, scale, scale_kernel
-from dmlpy.devices.cuda.recurrent.layer import MOST_CAPTURED_STEPS, STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
+from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, launch_states, scale, scale_kernel
+from dmlpy.devices.cuda.recurrent.layer import STEP, LayerMemory, RecurrentPlan, project_kernel, step_kernel
 from dmlpy.devices.cuda.seam import Matrix
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 
-class StepPlan(RecurrentPlan):
+class PerStepPlan(RecurrentPlan):
     """A matrix product and a launch of `step` for each step; twice that for a GRU that resets before the product, or a projection."""
 
     launches_steps = True

@@ -1,12 +1,12 @@
-// The gradients of RNN, GRU and LSTM against time in one launch, R staying on chip: the strategy `grid` of what recurrent/gradient.cu does,
-// which leaves the same as `walk` there. The cells' equations are in common/cell_gradients.cuh.
+// The gradients of RNN, GRU and LSTM against time in one launch, R staying on chip: the strategy `persistent_grid` of what
+// recurrent/gradient.cu does, which leaves the same as `persistent_block` there. The cells' equations are in common/cell_gradients.cuh.
 //
 // A block owns some hidden units with all their gates, in one direction, for the samples of its batch group, which it takes in passes. The
 // blocks that share samples and direction are a group. d_H[t-1] of a unit is a product of R's column with the gradients of all sums, so the
 // blocks of a group hand each other these gradients at each step (common/exchange.cuh), and each has its own columns of R on chip
 // (common/products.cuh). A block that owns all units is alone, and keeps the gradients in shared memory. At each step, for each pass:
 //
-//   1  d_H += d_sums R, of the step that the walk took before
+//   1  d_H += d_sums R, of the step taken before
 //   2  d_sums, pointwise, and handed on
 //   3  d_sums into `gate_gradients`: nobody waits for that
 //
@@ -61,7 +61,7 @@ struct ArrangeParameters {
     int blocks;                   // P
 };
 
-/// R as the products of `grid` load it: `count` gates from `first_gate` on.
+/// R as the products of `persistent_grid` load it: `count` gates from `first_gate` on.
 ///
 /// Grid and block: one-dimensional, of any size; a thread owns quads, which do not depend on each other.
 template <class T, class Product, int first_gate, int count>
@@ -85,10 +85,10 @@ __global__ void arrange(ArrangeParameters<T> parameters) {
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------- grid
+// ---------------------------------------------------------------------------------------------------------------- persistent_grid
 
 template <class T>
-struct GridParameters {
+struct PersistentGridParameters {
     Sequence<T> sequence;
     Handed<T> sums;                     // all gates; of a Gru that resets first z and r
     Handed<T> reset;                    // d_h of such a Gru
@@ -100,9 +100,9 @@ struct GridParameters {
     Timeout timeout;                    // unused by a block alone
 };
 
-/// One direction of `grid`: see there.
+/// One direction of `persistent_grid`: see there.
 template <class T, class Product, class ResetProduct, Protocol protocol, bool one_pass, bool whole_parts, class Cell, class Activations>
-__device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
+__device__ void persistent_grid_direction(PersistentGridParameters<T> const& parameters, int direction) {
     using Gradient = CellGradient<Cell>;
     using Own = Pairs<Product::rows, Product::samples>;
     constexpr int pairs = Own::count;
@@ -168,7 +168,7 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     }
     Activations const activations(sequence.activations[direction]);
 
-    // What the steps read and write of the operator. The walk begins at the last time of the longest sample, or at time 0.
+    // What the steps read and write of the operator. The recurrence begins at the last time of the longest sample, or at time 0.
     using Upstream = Trail<T const, pairs, Product::samples, one_pass>;
     using Values = Trail<float const, pairs, Product::samples, one_pass>;
     long long const row = sequence.step_row(0, first_sample, direction);
@@ -351,18 +351,18 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
 /// All steps in one launch, without dropped states and projection.
 ///
 /// Grid: x is the block's number in its group, so which `Product::rows` units it owns; y is the batch group, of `samples`; z is the
-/// direction. Where x is 1 a block is alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`;
-/// in each pass, of which there is one with `one_pass`, a thread owns up to `Pairs::count` units, each in one sample. Product is of all gates,
-/// but of z and r where the cell resets before the product: then that of h is ResetProduct, with the same rows and samples, else NoProduct.
-/// `whole_parts`: see Hand. Dynamic shared memory: what the pieces sum to.
+/// direction. Where x is 1 a block is alone, and `protocol` says so; else all blocks have to run at the same time. Block:
+/// `product_threads`; in each pass, of which there is one with `one_pass`, a thread owns up to `Pairs::count` units, each in one sample.
+/// Product is of all gates, but of z and r where the cell resets before the product: then that of h is ResetProduct, with the same rows and
+/// samples, else NoProduct. `whole_parts`: see Hand. Dynamic shared memory: what the pieces sum to.
 template <class T, class Product, class ResetProduct, Protocol protocol, bool one_pass, bool whole_parts, class Cell,
           class ForwardActivations, class BackwardActivations>
-__global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
+__global__ void __launch_bounds__(product_threads, 1) persistent_grid(const __grid_constant__ PersistentGridParameters<T> parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, ForwardActivations>(parameters, blockIdx.z);
+        persistent_grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, ForwardActivations>(parameters, blockIdx.z);
     } else if (blockIdx.z == 0) {
-        grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, ForwardActivations>(parameters, 0);
+        persistent_grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, ForwardActivations>(parameters, 0);
     } else {
-        grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, BackwardActivations>(parameters, 1);
+        persistent_grid_direction<T, Product, ResetProduct, protocol, one_pass, whole_parts, Cell, BackwardActivations>(parameters, 1);
     }
 }

@@ -1,7 +1,7 @@
 """The plan of RNN, LSTM and GRU on CUDA with R resident in many blocks, or in one.
 
-raw_kernels/common/grid_direction.cuh says what the kernels do; `strategies` chooses among the shapes of `grid_shapes`, and between them and
-other strategies.
+raw_kernels/common/persistent_grid.cuh says what the kernels do; `strategies` chooses among the shapes of `grid_shapes`, and between them
+and other strategies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
-GRID = struct(
+PERSISTENT_GRID = struct(
     ("sequence", SEQUENCE),
     *((name, np.uint64) for name in ("recurrence", "late_recurrence", "hidden", "reset_hidden", "flags")),
     ("units", np.int32),
@@ -44,8 +44,8 @@ def flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str, forward: str, backward: str) -> Kernel:
-    """The kernel `grid` for a shape, or `clustered`; the other arguments are as for `walk_kernel`."""
+def persistent_grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str, forward: str, backward: str) -> Kernel:
+    """The kernel `persistent_grid` for a shape, or `clustered`; the other arguments are as for `persistent_block_kernel`."""
     scalar = scalar_type(data_type)
     late = "NoProduct" if shape.late_product is None else shape.late_product.type_name
     protocol = f"cluster_of_{shape.unit_groups}" if shape.clustered else shape.protocol
@@ -53,12 +53,14 @@ def grid_kernel(data_type: np.dtype[Any], shape: GridShape, run: str, cell: str,
     arguments = f"<{scalar}, {where}, {run}, {cell}, {forward}, {backward}>"
     if shape.clustered:
         struct_name = f"ClusterParameters<{scalar}, {shape.unit_groups}>"
-        return Kernel("recurrent/clusters.cu", f"clustered{arguments}", GRID, struct_name, dynamic_shared=True, lowest_capability=90)
+        return Kernel(
+            "recurrent/clusters.cu", f"clustered{arguments}", PERSISTENT_GRID, struct_name, dynamic_shared=True, lowest_capability=90
+        )
     return Kernel(
-        "recurrent/grid.cu",
-        f"grid{arguments}",
-        GRID,
-        f"GridParameters<{scalar}>",
+        "recurrent/persistent_grid.cu",
+        f"persistent_grid{arguments}",
+        PERSISTENT_GRID,
+        f"PersistentGridParameters<{scalar}>",
         dynamic_shared=True,
         lowest_capability=shape.product.lowest_capability,
     )
@@ -68,7 +70,7 @@ def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
     """The kernel `arrange` for a product's order, whatever its registers and samples per pass."""
     scalar = scalar_type(data_type)
     return Kernel(
-        "recurrent/grid.cu",
+        "recurrent/persistent_grid.cu",
         f"arrange<{scalar}, {product.arrangement().type_name}>",
         ARRANGE,
         f"ArrangeParameters<{scalar}>",
@@ -90,8 +92,10 @@ def prepare_waits(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> N
     library.timeouts.allocate()
 
 
-def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argument: Struct, exchanged: tuple[int, int]) -> list[Launch]:
-    """Launches a kernel `grid` for the whole sequence, after setting what its blocks exchange to what they wait to see change.
+def launch_persistent_grid(
+    library: KernelLibrary, kernel: Kernel, shape: GridShape, argument: Struct, exchanged: tuple[int, int]
+) -> list[Launch]:
+    """Launches a kernel `persistent_grid` for the whole sequence, after setting what its blocks exchange to what they wait to see change.
 
     Args:
         library: the device's kernels.
@@ -108,8 +112,8 @@ def launch_grid(library: KernelLibrary, kernel: Kernel, shape: GridShape, argume
     return [partial(library.seam.memset, address, BEFORE_LAUNCH[shape.protocol], size), launch]
 
 
-class GridPlan(ResidentPlan, RecurrentPlan):
-    """One launch of `grid` for the whole sequence, of this shape.
+class PersistentGridPlan(ResidentPlan, RecurrentPlan):
+    """One launch of `persistent_grid` for the whole sequence, of this shape.
 
     Args:
         desc: a checked desc that no `Facts.refusal` is about.
@@ -131,7 +135,7 @@ class GridPlan(ResidentPlan, RecurrentPlan):
 
     @property
     def _kernel(self) -> Kernel:
-        return grid_kernel(self._type, self._shape, *self._types)
+        return persistent_grid_kernel(self._type, self._shape, *self._types)
 
     def kernels(self) -> list[Kernel]:
         return [*super().kernels(), self._kernel, *(arrange_kernel(self._type, product) for product in self._shape.products)]
@@ -173,7 +177,7 @@ class GridPlan(ResidentPlan, RecurrentPlan):
         places, shape = self._places(tensors, temporary, persistent), self._shape
         start = places.scratch["exchanged"]
         parts = self._exchanged.pointers(start)
-        argument = np.zeros(1, GRID)
+        argument = np.zeros(1, PERSISTENT_GRID)
         argument["sequence"] = self._sequence(tensors, places)
         for name in ("recurrence", "late_recurrence"):
             argument[name] = places.packed.get(name, 0)
@@ -182,5 +186,5 @@ class GridPlan(ResidentPlan, RecurrentPlan):
         argument["units"], argument["samples"] = shape.units, shape.samples
         if shape.cooperative:
             argument["timeout"] = self._library.timeouts.of(self.label, parts["expired"])
-        walk = launch_grid(self._library, self._kernel, shape, argument, (start, self._exchanged.size))
-        return in_order([*places.prologue, *self._input_product(tensors, places), *walk])
+        recurrence = launch_persistent_grid(self._library, self._kernel, shape, argument, (start, self._exchanged.size))
+        return in_order([*places.prologue, *self._input_product(tensors, places), *recurrence])

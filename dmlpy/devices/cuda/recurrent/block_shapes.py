@@ -1,4 +1,4 @@
-"""The shapes of the kernels named `walk`, of a layer and of its gradient: all steps in one launch, with R in shared memory.
+"""The shapes of the kernels named `persistent_block`, of a layer and of its gradient: all steps in one launch, with R in shared memory.
 
 R is packed before in the order that it has there, so that a block copies it in words of 16 bytes.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 QUADS = struct(("source", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)), ("count", np.int64))
 
-MOST_WALK_THREADS = 384
-"""`most_walk_threads` of raw_kernels/common/layer.cuh."""
+MOST_PERSISTENT_BLOCK_THREADS = 384
+"""`most_persistent_block_threads` of raw_kernels/common/layer.cuh."""
 
 
 # R as a block has it in shared memory
@@ -64,8 +64,8 @@ def pack_recurrence(
 # the shapes of a launch
 
 
-class WalkShape(NamedTuple):
-    """The launch of a walk.
+class BlockShape(NamedTuple):
+    """The launch of `persistent_block`.
 
     Attributes:
         samples: the samples of the batch that one block takes.
@@ -89,14 +89,14 @@ class WalkShape(NamedTuple):
         return f"{kernel.entry}: {width} x {height} blocks of {self.threads} threads, {self.shared_bytes} bytes of shared memory, once"
 
 
-def walk_shape(desc: RecurrentDesc, samples: int, shared_bytes: int) -> WalkShape:
-    """The launch of a walk whose blocks take `samples` and this much shared memory."""
+def block_shape(desc: RecurrentDesc, samples: int, shared_bytes: int) -> BlockShape:
+    """The launch of `persistent_block` whose blocks take `samples` and this much shared memory."""
     sizes = desc.geometry
-    return WalkShape(samples, (-(-sizes.batch_size // samples), sizes.num_directions), -(-sizes.hidden_size // 32) * 32, shared_bytes)
+    return BlockShape(samples, (-(-sizes.batch_size // samples), sizes.num_directions), -(-sizes.hidden_size // 32) * 32, shared_bytes)
 
 
-def walk_shapes(desc: RecurrentDesc, limits: Limits, slices: Sequence[int], shared_bytes: Callable[[int], int]) -> list[WalkShape] | str:
-    """The shapes of `walk` that fit the device, or the reason why none does.
+def block_shapes(desc: RecurrentDesc, limits: Limits, slices: Sequence[int], shared_bytes: Callable[[int], int]) -> list[BlockShape] | str:
+    """The shapes of `persistent_block` that fit the device, or the reason why none does.
 
     Args:
         desc: a checked desc.
@@ -105,9 +105,9 @@ def walk_shapes(desc: RecurrentDesc, limits: Limits, slices: Sequence[int], shar
         shared_bytes: the dynamic shared memory of a block that takes so many samples.
     """
     available, hidden_size = limits.shared_memory_per_block, desc.geometry.hidden_size
-    fitting = [shape for samples in slices if (shape := walk_shape(desc, samples, shared_bytes(samples))).shared_bytes <= available]
+    fitting = [shape for samples in slices if (shape := block_shape(desc, samples, shared_bytes(samples))).shared_bytes <= available]
     if not fitting:
         return f"R needs {shared_bytes(slices[0])} bytes of shared memory, a block has {available}"
-    if hidden_size > MOST_WALK_THREADS:
-        return f"hidden_size {hidden_size} is above {MOST_WALK_THREADS}, the threads of a block"
+    if hidden_size > MOST_PERSISTENT_BLOCK_THREADS:
+        return f"hidden_size {hidden_size} is above {MOST_PERSISTENT_BLOCK_THREADS}, the threads of a block"
     return fitting

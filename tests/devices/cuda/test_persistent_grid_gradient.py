@@ -1,4 +1,4 @@
-"""The recurrent gradients of the strategy `grid`, R resident in many blocks or in one, on the CPU and on a GPU: against a float64 tape."""
+"""The recurrent gradients of `persistent_grid`, R resident in many blocks or in one, on the CPU and on a GPU: against a float64 tape."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient import GridGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes, product_gates, whole_parts
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
+from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import PersistentGridGradientPlan
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
@@ -45,7 +45,7 @@ class Spread:
         pass_samples: samples that a block works at a time.
         samples: of a block; None: what a pass takes.
         dtype: of the tensors.
-        tf32: whether the walk's products are on tensor cores in TF32. Those after it are not: they have tests of their own.
+        tf32: whether the recurrence's products are on tensor cores in TF32. Those after it are not: they have tests of their own.
         batch: samples of the case.
         registers: of a thread for R; None leaves that to the shape.
         options: more for `grid_gradient_shape`.
@@ -60,13 +60,13 @@ class Spread:
     registers: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, desc: RecurrentGradDesc, library: KernelLibrary) -> GridGradientPlan:
+    def __call__(self, desc: RecurrentGradDesc, library: KernelLibrary) -> PersistentGridGradientPlan:
         samples = self.samples or self.pass_samples
         shape = grid_gradient_shape(
             desc, library.limits, self.units, samples, self.pass_samples, tf32=self.tf32, most_registers=self.registers, **self.options
         )
         assert shape is not None
-        return GridGradientPlan(desc, library, shape, "as the test asks")
+        return PersistentGridGradientPlan(desc, library, shape, "as the test asks")
 
 
 DATA = {"protocol": "data"}
@@ -245,7 +245,7 @@ def test_each_gradient_alone(cuda_seam: Seam, output: str) -> None:
 
 
 def gate_gradients(case: Case, make: Callable[[RecurrentGradDesc, KernelLibrary], RecurrentGradientPlan], seam: Seam) -> Array:
-    """What a plan's walk leaves of each step: [T, values] of float32."""
+    """What a plan's recurrence leaves of each step: [T, values] of float32."""
     plan = make(case.desc, KernelLibrary(seam, 0))
     copies = {name: seam.to_device(0, placed.memory, 0) for name, placed in (case.inputs | case.outputs).items()}
     pointers = {
@@ -275,7 +275,7 @@ def test_halves_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell
         rows = 4 if flags["linear_before_reset"] else 3
         kept = case.inputs["reserve_tensor"].elements.reshape(-1)[: rows * 8 * spread.batch * H].reshape(8, spread.batch, rows, H)
         kept[:, :, 0] /= 64
-    found, expected = (gate_gradients(case, make, cuda_seam) for make in (spread, STRATEGIES["step"]))
+    found, expected = (gate_gradients(case, make, cuda_seam) for make in (spread, STRATEGIES["per_step"]))
     largest = np.abs(expected).max(axis=1)
     assert largest[-1] > 1e-7
     assert largest[0] < 1e-11
@@ -399,7 +399,7 @@ SMALL = {
 Alone, the one before them does."""
 
 
-MAIN = ("grid<",)
+MAIN = ("persistent_grid<",)
 """What computes. The sanitizers watch over other kernels in test_gradient.py: each CUDA thread costs one of them a millisecond."""
 
 
@@ -438,7 +438,7 @@ def test_the_thread_sanitizer_misses_a_release_and_an_acquire(fault: tuple[str, 
         run_small("fma", sanitize="thread", sanitized=MAIN, fault=fault)
 
 
-BARRIERS = sources.read("recurrent/grid_gradient.cu").count(BARRIER)
+BARRIERS = sources.read("recurrent/persistent_grid_gradient.cu").count(BARRIER)
 ELSEWHERE = {1: "halves, shared", 3: "alone"}
 """The numbers of the barrier between warps that share an operand, and of that between a block's first values and its steps."""
 
@@ -459,7 +459,7 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
 
 
 def test_launches() -> None:
-    """One launch for each arrangement of R and one for the walk, and what the blocks hand each other is zero before."""
+    """One launch for each arrangement of R and one for the recurrence, and what the blocks hand each other is zero before."""
     require("g++")
     seam = CpuSeam(H100)
 
@@ -513,7 +513,7 @@ def test_shapes_fit(cell: str, dtype: str, limits: Limits, tf32: bool) -> None:
             for product in shape.products:
                 assert product.rows == shape.units
         if shapes:
-            plan = GridGradientPlan(desc, KernelLibrary(seam, 0), shapes[0], "the first", tf32)
+            plan = PersistentGridGradientPlan(desc, KernelLibrary(seam, 0), shapes[0], "the first", tf32)
             assert shapes[0].describe() in plan.describe()
             assert f"scratch: {plan.temporary_size} bytes" in plan.describe()
 
@@ -526,7 +526,7 @@ def test_what_is_resident() -> None:
 
 
 @pytest.mark.parametrize("optional", ["state_dropout", "projection"])
-def test_dropped_states_and_projections_are_left_to_step(optional: str) -> None:
+def test_dropped_states_and_projections_are_left_to_per_step(optional: str) -> None:
     projects = optional == "projection"
     case = Case("LSTM", np.random.default_rng(20), p=3 if projects else 0, optional=() if projects else (optional,))
     assert not grid_gradient_shapes(case.desc, H100, tf32=False)
@@ -538,4 +538,4 @@ def test_blocks_that_do_not_run_together_are_refused() -> None:
     shape = grid_gradient_shape(desc, H100, 8, 1, 1, tf32=False)
     assert shape is not None
     with pytest.raises(NotResidentError, match="5 blocks would have to run together, the device holds 4"):
-        GridGradientPlan(desc, KernelLibrary(NullSeam(replace(H100, multiprocessors=4)), 0), shape, "as the test asks")
+        PersistentGridGradientPlan(desc, KernelLibrary(NullSeam(replace(H100, multiprocessors=4)), 0), shape, "as the test asks")

@@ -1,4 +1,4 @@
-"""Instances of the kernels of the strategy `grid`, such that each cell, flag, kind of product, residency and way of exchange occurs."""
+"""Instances of the kernels of `persistent_grid`, such that each cell, flag, kind of product, residency and way of exchange occurs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel
-from dmlpy.devices.cuda.recurrent.grid import arrange_kernel, grid_kernel
 from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.recurrent.persistent_grid import arrange_kernel, persistent_grid_kernel
 from dmlpy.devices.cuda.recurrent.products import Fma, Product, TensorCores
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
@@ -64,7 +64,7 @@ def kernel(
         late_product=late if cell == "Gru<false>" else None,
         shared_bytes=0,
     )
-    return grid_kernel(data_type, shape, run, cell, functors, backward or functors)
+    return persistent_grid_kernel(data_type, shape, run, cell, functors, backward or functors)
 
 
 def grid_instances() -> Iterator[Kernel]:

@@ -9,14 +9,14 @@ import numpy as np
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.words import movement_cost
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
-from dmlpy.operators.optimization import AdamOptimizerDesc
 
 if TYPE_CHECKING:
     from dmlpy.devices.cost import Cost
     from dmlpy.devices.cuda.kernels import KernelLibrary
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.optimization import AdamOptimizerDesc
 
 _INPUTS = ("input_parameters_tensor", "input_first_moment_tensor", "input_second_moment_tensor", "gradient_tensor")
 _OUTPUTS = ("output_parameters_tensor", "output_first_moment_tensor", "output_second_moment_tensor")
@@ -86,6 +86,5 @@ class AdamPlan(PlanWithoutConstants):
         return self._library.launch_elements(adam_kernel(self._type, width), element_count(axes), argument)
 
 
-@plan(AdamOptimizerDesc)
 def adam_plan(desc: AdamOptimizerDesc, target: Target) -> AdamPlan:
     return AdamPlan(desc, target.library)

@@ -3,8 +3,8 @@
 // The products of all steps with the input, X W^T, are formed beforehand. A block owns some hidden units, with all their gates, in some
 // samples of one direction, and keeps the rows of R that belong to them. The blocks of the same samples and direction are a group: in
 // each step they need H[t-1] of each other, and hand it on by common/exchange.cuh, or by common/cluster_exchange.cuh where the group is a
-// cluster; a block alone has it in shared memory. A Gru that resets before the product hands on r . H[t-1] as well, and multiplies it by the
-// rows of its last gate in a product of its own.
+// cluster; a block alone has it in shared memory. A Gru that resets before the product hands on r . H[t-1] as well, and multiplies it by
+// the rows of its last gate in a product of its own.
 //
 // A step, for each pass over some of the block's samples: load the step's input gates, wait for the group, multiply, make the new states
 // and hand them on; and only then write the outputs and the reserve, while the others go on. All threads of all blocks in a group take
@@ -20,7 +20,7 @@
 #pragma once
 
 template <class T>
-struct GridParameters {
+struct PersistentGridParameters {
     Sequence<T> sequence;
     Quad<unsigned> const* recurrence;       // [D][unit groups][Product::arranged(H)]
     Quad<unsigned> const* late_recurrence;  // of the gate whose product is of r . H[t-1]
@@ -45,9 +45,9 @@ struct Producers {
           last(product.first_depth() < hidden_size ? (min(product.end_depth(), hidden_size) - 1) / units : -1) {}
 };
 
-/// One direction of `grid`: see there.
+/// One direction of `persistent_grid`: see there.
 template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell, class Activations>
-__device__ void grid_direction(GridParameters<T> const& parameters, int direction) {
+__device__ void persistent_grid_direction(PersistentGridParameters<T> const& parameters, int direction) {
     constexpr bool own = is_in_own_memory(protocol);
     constexpr int gates = Cell::gates;
     constexpr bool training = is_same<Pass, Training>;
@@ -122,8 +122,8 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     }
     __syncthreads();
 
-    // In each pass this thread has these units and samples, the sample counted from the pass's first; neighbouring threads have neighbouring
-    // units.
+    // In each pass this thread has these units and samples, the sample counted from the pass's first; neighbouring threads have
+    // neighbouring units.
     int unit[pairs];
     int sample[pairs];
     bool in_pass[pairs];  // whether there is such a sample,
@@ -162,8 +162,8 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
             return Exchange<protocol>(parameters.flags + group * gridDim.x, blockIdx.x, parameters.timeout);
         }
     }();
-    // Puts a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units beyond
-    // the last one have one too, zero. In a cluster, which counts them, all samples have one as long as one of them runs.
+    // Puts a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units
+    // beyond the last one have one too, zero. In a cluster, which counts them, all samples have one as long as one of them runs.
     auto const hand_on = [&](T* buffer, int row, int pass, int p, T value, bool runs) {
         bool const has_place = protocol == Protocol::data ? in_pass[p] & (first_unit + unit[p] < row) : exists[p];
         bool const counts = is_cluster(protocol) ? (0 < steps) & (pass * pass_samples + sample[p] < samples) : runs;
@@ -511,15 +511,15 @@ __device__ void grid_direction(GridParameters<T> const& parameters, int directio
     }
 }
 
-/// All directions of `grid`: see there.
+/// All directions of `persistent_grid`: see there.
 template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell,
           class ForwardActivations, class BackwardActivations>
-__device__ __forceinline__ void grid_directions(GridParameters<T> const& parameters) {
+__device__ __forceinline__ void grid_directions(PersistentGridParameters<T> const& parameters) {
     if constexpr (is_same<ForwardActivations, BackwardActivations>) {
-        grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, ForwardActivations>(parameters, blockIdx.z);
+        persistent_grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, ForwardActivations>(parameters, blockIdx.z);
     } else if (blockIdx.z == 0) {
-        grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, ForwardActivations>(parameters, 0);
+        persistent_grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, ForwardActivations>(parameters, 0);
     } else {
-        grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, BackwardActivations>(parameters, 1);
+        persistent_grid_direction<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, BackwardActivations>(parameters, 1);
     }
 }

@@ -1,6 +1,7 @@
 """The plan of the gradients of RNN, LSTM and GRU on CUDA with R resident in many blocks, or in one.
 
-raw_kernels/recurrent/grid_gradient.cu says what the kernel does; `strategies` chooses among the shapes of `grid_gradient_shapes`.
+raw_kernels/recurrent/persistent_grid_gradient.cu says what the kernel does; `strategies` chooses among the shapes of
+`grid_gradient_shapes`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import numpy as np
 from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid import flag, launch_grid, prepare_waits
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates, whole_parts
 from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
+from dmlpy.devices.cuda.recurrent.persistent_grid import flag, launch_persistent_grid, prepare_waits
 from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
 from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch, Pointers
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 HANDED = struct(("arranged", np.uint64), ("operand", np.uint64), ("inverse", np.uint64))
-GRID = struct(
+PERSISTENT_GRID = struct(
     ("sequence", SEQUENCE),
     ("sums", HANDED),
     ("reset", HANDED),
@@ -43,21 +44,21 @@ ARRANGE = struct(
     ("arranged", np.uint64),
     *((name, np.int32) for name in ("hidden_size", "num_directions", "blocks")),
 )
-FILE = "recurrent/grid_gradient.cu"
+FILE = "recurrent/persistent_grid_gradient.cu"
 
 
-def grid_gradient_kernel(
+def persistent_grid_gradient_kernel(
     data_type: np.dtype[Any], shape: GridShape, cell: str, forward: str, backward: str, *, parts_are_whole: bool
 ) -> Kernel:
-    """The kernel `grid` for a shape; `parts_are_whole` as `whole_parts` tells, and the other arguments as for `walk_kernel`."""
+    """The kernel for a shape; `parts_are_whole` as `whole_parts` tells, and the other arguments as for `persistent_block_kernel`."""
     scalar = scalar_type(data_type)
     reset = "NoProduct" if shape.late_product is None else shape.late_product.type_name
     where = f"{shape.product.type_name}, {reset}, Protocol::{shape.protocol}, {flag(shape.passes == 1)}, {flag(parts_are_whole)}"
     return Kernel(
         FILE,
-        f"grid<{scalar}, {where}, {cell}, {forward}, {backward}>",
-        GRID,
-        f"GridParameters<{scalar}>",
+        f"persistent_grid<{scalar}, {where}, {cell}, {forward}, {backward}>",
+        PERSISTENT_GRID,
+        f"PersistentGridParameters<{scalar}>",
         dynamic_shared=True,
         lowest_capability=shape.product.lowest_capability,
     )
@@ -75,8 +76,8 @@ def arrange_gradient_kernel(data_type: np.dtype[Any], product: Product, first_ga
     )
 
 
-class GridGradientPlan(ResidentPlan, RecurrentGradientPlan):
-    """R rearranged for the blocks, and one launch of `grid` for the whole sequence, of this shape.
+class PersistentGridGradientPlan(ResidentPlan, RecurrentGradientPlan):
+    """R rearranged for the blocks, and one launch of `persistent_grid` for the whole sequence, of this shape.
 
     Args:
         desc: a checked desc that no `Facts.refusal` is about.
@@ -101,7 +102,7 @@ class GridGradientPlan(ResidentPlan, RecurrentGradientPlan):
     @property
     def _kernel(self) -> Kernel:
         parts_are_whole = whole_parts(self._facts, self._shape)
-        return grid_gradient_kernel(self._type, self._shape, *self._types, parts_are_whole=parts_are_whole)
+        return persistent_grid_gradient_kernel(self._type, self._shape, *self._types, parts_are_whole=parts_are_whole)
 
     @property
     def _arrange_kernels(self) -> list[Kernel]:
@@ -115,7 +116,7 @@ class GridGradientPlan(ResidentPlan, RecurrentGradientPlan):
     def kernels(self) -> list[Kernel]:
         return [*super().kernels(), *self._arrange_kernels, self._kernel]
 
-    def _describe_walk(self) -> list[str]:
+    def _describe_recurrence(self) -> list[str]:
         return [*(f"{kernel.entry}: once" for kernel in self._arrange_kernels), f"{self._kernel.entry}: {self._shape.describe()}, once"]
 
     # memory
@@ -138,7 +139,7 @@ class GridGradientPlan(ResidentPlan, RecurrentGradientPlan):
     def _bind_resident(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         return RecurrentGradientPlan.bind(self, tensors, temporary, persistent)
 
-    def _walk(self, places: GradientAddresses) -> list[Launch]:
+    def _bind_recurrence(self, places: GradientAddresses) -> list[Launch]:
         shape, sizes, library, work = self._shape, self._sizes, self._library, list[Launch]()
         start = places.scratch["exchanged"]
         addresses = self._exchanged.pointers(start) | places.scratch
@@ -148,7 +149,7 @@ class GridGradientPlan(ResidentPlan, RecurrentGradientPlan):
             argument["hidden_size"], argument["num_directions"] = sizes.hidden_size, sizes.num_directions
             argument["blocks"] = shape.unit_groups
             work.append(library.launch_elements(kernel, size // 16, argument))
-        argument = np.zeros(1, GRID)
+        argument = np.zeros(1, PERSISTENT_GRID)
         argument["sequence"] = self._sequence(places)
         for name in HANDS[: len(shape.products)]:
             for part in ("arranged", "operand", "inverse"):
@@ -159,4 +160,4 @@ class GridGradientPlan(ResidentPlan, RecurrentGradientPlan):
         if not shape.alone:
             argument["timeout"] = library.timeouts.of(self.label, addresses["expired"])
         argument["samples"], argument["passes"] = shape.samples, shape.passes
-        return [*work, *launch_grid(library, self._kernel, shape, argument, (start, self._exchanged.size))]
+        return [*work, *launch_persistent_grid(library, self._kernel, shape, argument, (start, self._exchanged.size))]

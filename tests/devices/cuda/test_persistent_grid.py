@@ -1,4 +1,4 @@
-"""Whole CUDA plans of the strategy `grid`, R resident in many blocks or in one, their kernels on the CPU and on a GPU."""
+"""Whole CUDA plans of the strategy `persistent_grid`, R resident in many blocks or in one, their kernels on the CPU and on a GPU."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_blocks_of_one_sample_take_it_alone(cuda_seam: Seam, row: Row, trains: b
     """Though products on tensor cores have eight: a thread has no pairs of the others, whose sums go nowhere."""
     run = row.build(trains=trains)
     plan = launch(run, row.plan, cuda_seam)
-    (entry,) = (kernel.entry for kernel in plan.kernels() if kernel.entry.startswith("grid<"))
+    (entry,) = (kernel.entry for kernel in plan.kernels() if kernel.entry.startswith("persistent_grid<"))
     assert re.search(r"Protocol::\w+, 1, ", entry), "one pair"
     (training if trains else layers).check(run)
     if isinstance(cuda_seam, CpuSeam):

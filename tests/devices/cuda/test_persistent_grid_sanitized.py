@@ -1,4 +1,4 @@
-"""Plans of the strategy `grid` under g++'s sanitizers, and proof that they notice each barrier, release and acquire that is lost."""
+"""Plans of `persistent_grid` under g++'s sanitizers, and proof that they notice each barrier, release and acquire that is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = {
 }
 """Groups of units with two passes over the samples each, and two directions of a block alone."""
 
-SOURCE = sources.read("recurrent/grid.cu")
+SOURCE = sources.read("recurrent/persistent_grid.cu")
 
 
 def run(row: Row, seam: CpuSeam) -> None:
@@ -58,7 +58,7 @@ def run(row: Row, seam: CpuSeam) -> None:
 )
 def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
     require("g++")
-    run(ROWS[name], CpuSeam(H100, sanitize=sanitize, sanitized=("grid<", "arrange<")))
+    run(ROWS[name], CpuSeam(H100, sanitize=sanitize, sanitized=("persistent_grid<", "arrange<")))
 
 
 IN_STAGING = SOURCE[: SOURCE.index("class Staging")].count("__syncthreads();")
@@ -91,7 +91,7 @@ def fault_rows() -> list[Any]:
 def test_the_thread_sanitizer_misses_what_orders_memory(name: str, fault: Any) -> None:
     require("g++")
     with pytest.raises(DeviceError, match="data race"):
-        run(ROWS[name], CpuSeam(H100, sanitize="thread", sanitized=("grid<",), fault=fault))
+        run(ROWS[name], CpuSeam(H100, sanitize="thread", sanitized=("persistent_grid<",), fault=fault))
 
 
 @pytest.mark.parametrize("name", ["gru without flags", "lstm without flags"])

@@ -1,5 +1,5 @@
 // RNN, GRU and LSTM over a sequence in one launch, with R spread over many blocks, or in one: how R is arranged for that, and the kernel
-// `grid`. What it does is told in common/grid_direction.cuh.
+// `persistent_grid`. What it does is told in common/persistent_grid.cuh.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/elements.cuh"
@@ -12,7 +12,7 @@
 #include "common/trail.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
-#include "common/grid_direction.cuh"
+#include "common/persistent_grid.cuh"
 
 // ------------------------------------------------------------------------------------------------------------- arrange
 
@@ -28,8 +28,8 @@ struct ArrangeParameters {
     int gates;                     // from the first one on
 };
 
-/// Brings the rows of some gates into the order in which the blocks of `grid` load them; row g * units + u of a block is its unit u in
-/// gate first_gate + g.
+/// Brings the rows of some gates into the order in which the blocks of `persistent_grid` load them; row g * units + u of a block is its
+/// unit u in gate first_gate + g.
 ///
 /// Grid and block: a thread takes 16 bytes at a time, as many as there are.
 template <class T, class Product>
@@ -64,6 +64,6 @@ __global__ void arrange(ArrangeParameters<T> parameters) {
 /// elsewhere. Dynamic shared memory: what the pieces sum to.
 template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell,
           class ForwardActivations, class BackwardActivations>
-__global__ void __launch_bounds__(product_threads, 1) grid(const __grid_constant__ GridParameters<T> parameters) {
+__global__ void __launch_bounds__(product_threads, 1) persistent_grid(const __grid_constant__ PersistentGridParameters<T> parameters) {
     grid_directions<T, Product, LateProduct, protocol, pairs, one_pass, Pass, Cell, ForwardActivations, BackwardActivations>(parameters);
 }

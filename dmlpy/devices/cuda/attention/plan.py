@@ -18,18 +18,18 @@ from dmlpy.devices.cuda.element_engine import Elementwise, View
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, struct
 from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.movement.copies import COPY
-from dmlpy.devices.cuda.plans import Target, plan
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
-from dmlpy.operators.attention import AttentionDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cuda.machine import Arithmetic
+    from dmlpy.devices.cuda.plans import Target
+    from dmlpy.operators.attention import AttentionDesc
 
 FILE = "attention/forward.cu"
 TENSOR_CORES_FILE = "attention/tensor_cores.cu"
@@ -270,6 +270,5 @@ def _last_four(tensor: TensorDesc | None, pointer: int | None) -> tuple[int, Seq
     return pointer, (0,) * (4 - len(strides)) + strides
 
 
-@plan(AttentionDesc)
 def attention_plan(desc: AttentionDesc, target: Target) -> AttentionPlan:
     return AttentionPlan(desc, target.library)

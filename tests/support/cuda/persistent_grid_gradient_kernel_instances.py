@@ -1,4 +1,4 @@
-"""Instances of the kernels that take gradients in the strategy `grid`, with as much of R in registers as any shape has."""
+"""Instances of the kernels that take gradients in the strategy `persistent_grid`, with as much of R in registers as any shape has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.kernels import Kernel
-from dmlpy.devices.cuda.recurrent.grid_gradient import arrange_gradient_kernel, grid_gradient_kernel
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import resident_registers
 from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
 from dmlpy.devices.cuda.recurrent.model import Protocol
+from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import arrange_gradient_kernel, persistent_grid_gradient_kernel
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Product, TensorCores, divide_up
 from tests.support.cuda.gradient_kernel_instances import CELLS, LSTMS, activations
-from tests.support.cuda.grid_kernel_instances import fma
+from tests.support.cuda.persistent_grid_kernel_instances import fma
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
@@ -68,7 +68,7 @@ def kernel(
         shared_bytes=0,
     )
     functors = activations(*CELLS[cell])
-    return grid_gradient_kernel(data_type, shape, cell, functors, backward or functors, parts_are_whole=parts_are_whole)
+    return persistent_grid_gradient_kernel(data_type, shape, cell, functors, backward or functors, parts_are_whole=parts_are_whole)
 
 
 def grid_gradient_instances() -> Iterator[Kernel]:
