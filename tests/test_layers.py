@@ -152,8 +152,6 @@ BACK_REFERENCES = {
     ("dmlpy.devices.graphs.dispatch", "dmlpy.devices.graphs.compiled"),
     ("dmlpy.devices.graphs.prepared", "dmlpy.devices.graphs.compiled"),
     ("dmlpy.onnx.runtime.compiled", "dmlpy.onnx.model"),
-    ("dmlpy.onnx.runtime.open_sizes", "dmlpy.onnx.model"),
-    ("dmlpy.onnx.reporting.build", "dmlpy.onnx.model"),
 }
 """Imports for type checkers alone, of what refers back to its maker: the types of `Dispatch.operator`, `PreparedGraph.graph`
 and their like."""

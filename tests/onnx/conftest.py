@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dmlpy.onnx.loading.unforeseen import Wall
+from dmlpy.onnx.nodes.unexpected_errors import UnexpectedErrors
 
 
 @pytest.fixture(autouse=True)
 def _mistakes_are_seen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opens the wall, but for tests that ask for `walled`."""
-    monkeypatch.setattr(Wall, "lets_through", "walled" not in request.fixturenames)
+    monkeypatch.setattr(UnexpectedErrors, "propagate", "walled" not in request.fixturenames)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from onnx.helper import make_node, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx.loading import guard
 from dmlpy.onnx.lowering import functions, node_lowering
-from dmlpy.onnx.lowering.lower import Interpretation
+from dmlpy.onnx.lowering.model_lowering import Lowering
+from dmlpy.onnx.nodes import inference_guard
 from tests.support.onnx_models import model
 
 Array = np.ndarray[Any, Any]
@@ -197,7 +197,7 @@ ROWS = {
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The operators of nodes that ONNX's inference and its definitions were given."""
     found: list[str] = []
-    infer, builds = shape_inference.infer_node_outputs, guard.builds
+    infer, builds = shape_inference.infer_node_outputs, inference_guard.allows_definition
 
     def inferred(schema: Any, node: Any, *args: Any, **named: Any) -> Any:
         found.append(node.op_type)
@@ -209,7 +209,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return passes
 
     monkeypatch.setattr(shape_inference, "infer_node_outputs", inferred)
-    monkeypatch.setattr(guard, "builds", built)
+    monkeypatch.setattr(inference_guard, "allows_definition", built)
     return found
 
 
@@ -246,11 +246,11 @@ def test_patterns_are_not_tried_before_the_model_runs() -> None:
 
 
 def test_names_of_numbers_are_listed() -> None:
-    known = guard.AXES | guard.COUNTS | guard.NATURAL | guard.SPATIAL.keys() | guard.LISTS
+    known = inference_guard.AXES | inference_guard.COUNTS | inference_guard.NATURAL | inference_guard.SPATIAL.keys() | inference_guard.LISTS
     named = {
         name
         for schema in defs.get_all_schemas_with_history()
-        if schema.domain in guard.DOMAINS
+        if schema.domain in inference_guard.DOMAINS
         for name, declared in schema.attributes.items()
         if declared.type.name in ("INT", "INTS", "FLOATS")  # type: ignore[attr-defined]
     }
@@ -263,10 +263,10 @@ def test_names_may_be_taken_many_times() -> None:
     names = ["A/t"]
     for _ in range(1400):
         names.append(f"{names[-1]}_1")
-    made = Interpretation(onnx.load(Row("Relu", ([2],), "").model()).loaded, dml.FeatureLevel.FL_6_4)
+    made = Lowering(onnx.load(Row("Relu", ([2],), "").model()).loaded, dml.FeatureLevel.FL_6_4)
     for name in names:
-        made.unique(name)
-    assert made.unique("A/t") == f"{names[-1]}_1"
+        made.unique_name(name)
+    assert made.unique_name("A/t") == f"{names[-1]}_1"
 
 
 ERRORS = [IndexError("out of range"), TypeError(""), ValueError("wrong"), KeyError("k"), ZeroDivisionError(), AttributeError("a")]
@@ -279,7 +279,7 @@ def failing(error: Exception) -> Callable[..., Any]:
     return fails
 
 
-PLACES = {"lowering": (node_lowering, "lowering"), "rules": (guard, "problems_of"), "definition": (functions, "expanded")}
+PLACES = {"lowering": (node_lowering, "find_rule"), "rules": (inference_guard, "attribute_problems"), "definition": (functions, "expand_function")}
 
 
 @pytest.mark.parametrize("error", [*ERRORS, RecursionError(), OverflowError(), MemoryError()], ids=lambda error: type(error).__name__)
@@ -287,14 +287,14 @@ PLACES = {"lowering": (node_lowering, "lowering"), "rules": (guard, "problems_of
 def test_what_nobody_foresaw_names_the_node(
     error: Exception, module: Any, name: str, walled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = Row("HardSwish", ([2],), "") if name == "expanded" else Row("LeakyRelu", ([2],), "", {"alpha": 0.5})
+    row = Row("HardSwish", ([2],), "") if name == "expand_function" else Row("LeakyRelu", ([2],), "", {"alpha": 0.5})
     if name == "lowering":
-        monkeypatch.setattr(node_lowering, "lowering", lambda *_: failing(error))
+        monkeypatch.setattr(node_lowering, "find_rule", lambda *_: failing(error))
     else:
         monkeypatch.setattr(module, name, failing(error))
-    if name == "expanded":
-        monkeypatch.setattr("dmlpy.onnx.lowering.lower.lowering", lambda *_: None)
-        monkeypatch.setattr(node_lowering, "lowering", lambda *_: None)
+    if name == "expand_function":
+        monkeypatch.setattr("dmlpy.onnx.lowering.model_lowering.find_rule", lambda *_: None)
+        monkeypatch.setattr(node_lowering, "find_rule", lambda *_: None)
     told = reasons(row.model())
     assert "the node" in told
     assert row.operator in told
@@ -304,7 +304,7 @@ def test_what_nobody_foresaw_names_the_node(
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 def test_mistakes_pass_the_wall_in_tests(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_lowering, "lowering", lambda *_: failing(error))
+    monkeypatch.setattr(node_lowering, "find_rule", lambda *_: failing(error))
     with pytest.raises(type(error)):
         onnx.load(Row("Relu", ([2],), "").model()).report()
 

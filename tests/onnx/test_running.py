@@ -24,7 +24,7 @@ import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.graphs.prepared import PreparedGraph
-from dmlpy.onnx.runtime import backend
+from dmlpy.onnx import backend
 from tests.support.cuda.cpu_memory import DlpackArray
 from tests.support.cuda.fake_cupy import Machine
 from tests.support.cuda.seam_over_fake_cupy import seam_over

@@ -1,6 +1,6 @@
 """dmlpy as a backend in ONNX's sense (`onnx.backend.base`), so that its test runner and other programs drive it.
 
-import dmlpy.onnx.runtime.backend as backend
+import dmlpy.onnx.backend as backend
 
 outputs = backend.prepare(model, "CPU").run([x])
 """

@@ -1,0 +1,1 @@
+"""A node and what of it contradicts ONNX."""
