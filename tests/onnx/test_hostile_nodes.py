@@ -13,9 +13,11 @@ from onnx.helper import make_node, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
+from dmlpy.onnx.domains import definitions, host_operators
 from dmlpy.onnx.lowering import functions, node_lowering
 from dmlpy.onnx.lowering.model_lowering import Lowering
 from dmlpy.onnx.nodes import inference_guard
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from tests.support.onnx_models import model
 
 Array = np.ndarray[Any, Any]
@@ -279,13 +281,17 @@ def failing(error: Exception) -> Callable[..., Any]:
     return fails
 
 
-PLACES = {"lowering": (node_lowering, "find_rule"), "rules": (inference_guard, "attribute_problems"), "definition": (functions, "expand_function")}
+PLACES = {
+    "lowering": (node_lowering, "find_rule"),
+    "rules": (inference_guard, "attribute_problems"),
+    "definition": (functions, "expand_function"),
+}
 
 
 @pytest.mark.parametrize("error", [*ERRORS, RecursionError(), OverflowError(), MemoryError()], ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize(("module", "name"), PLACES.values(), ids=PLACES.keys())
 def test_what_nobody_foresaw_names_the_node(
-    error: Exception, module: Any, name: str, walled: None, monkeypatch: pytest.MonkeyPatch
+    error: Exception, module: Any, name: str, untrusted_models: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = Row("HardSwish", ([2],), "") if name == "expand_function" else Row("LeakyRelu", ([2],), "", {"alpha": 0.5})
     if name == "lowering":
@@ -299,17 +305,39 @@ def test_what_nobody_foresaw_names_the_node(
     assert "the node" in told
     assert row.operator in told
     assert "memory" in told if isinstance(error, MemoryError) else type(error).__name__ in told
-    assert name == "expanded" or "alpha = 0.5" in told
+    assert name == "expand_function" or "alpha = 0.5" in told
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_mistakes_pass_the_wall_in_tests(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_in_dmlpy_are_not_hidden_from_its_tests(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_lowering, "find_rule", lambda *_: failing(error))
     with pytest.raises(type(error)):
         onnx.load(Row("Relu", ([2],), "").model()).report()
 
 
-def test_a_loop_that_fails_while_it_runs_names_its_node(walled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+DOMAIN_FUNCTIONS: dict[str, tuple[dict[Any, Any], Any, tuple[list[int], ...]]] = {
+    "CDist": (definitions._DEFINITIONS, "CDist", ([2, 3], [4, 3])),
+    "Inverse": (host_operators._OPERATORS, ("com.microsoft", "Inverse"), ([2, 2],)),
+}
+"""For a node of com.microsoft: the registry of its function, its key there, and the sizes of its inputs."""
+
+
+@pytest.mark.parametrize("operator", DOMAIN_FUNCTIONS)
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_functions_of_other_domains_hide_no_mistakes_from_tests(operator: str, is_trusted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry, key, sizes = DOMAIN_FUNCTIONS[operator]
+    fails = failing(LookupError("a mistake"))
+    own = fails if operator == "CDist" else host_operators.HostOperator(fails, lambda node: [(None, None)])
+    monkeypatch.setitem(registry, key, own)
+    monkeypatch.setattr(ErrorPolicy, "propagate_unexpected", is_trusted)
+    arrays = {f"x{index}": np.eye(*size, dtype=np.float32) for index, size in enumerate(sizes)}
+    node = make_node(operator, [*arrays], ["y"], name="the node", domain="com.microsoft")
+    built = model([node], {name: array.shape for name, array in arrays.items()}, ["y"], domains={"com.microsoft": 1})
+    with pytest.raises(LookupError if is_trusted else dml.DmlError, match="a mistake"):
+        onnx.load(built).compile("numpy")(arrays)
+
+
+def test_a_loop_that_fails_while_it_runs_names_its_node(untrusted_models: None, monkeypatch: pytest.MonkeyPatch) -> None:
     built = model(
         [make_node("Loop", ["m", "", "x"], ["y"], name="the node", body=LOOP)], {"m": [], "x": [2]}, ["y"], types={"m": TensorProto.INT64}
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ def find_definition(node: Node) -> FunctionProto | None:
     try:
         inputs, outputs, nodes = made(node)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # models come from anywhere
+        if ErrorPolicy.propagate_unexpected:
+            raise
         found = f"attributes or inputs that {node.op_type} does not allow"
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise node.refusal("onnx.unforeseen", "", found, f"what ONNX Runtime says of {node.op_type}", reason) from error

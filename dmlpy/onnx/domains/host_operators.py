@@ -11,6 +11,7 @@ import numpy as np
 from dmlpy.messages.problems import CompileError, Problem
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.loading.values import Value
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from dmlpy.onnx.nodes.node import Node, NotLowered
 from dmlpy.validation.checking import LATEST
 
@@ -78,7 +79,11 @@ def describe_outputs(node: Node) -> Sequence[OutputType]:
         return ()
     try:
         return found.describes(node)
-    except (ArithmeticError, LookupError, NotLowered, TypeError, ValueError):  # what is wrong with the node, its run says
+    except NotLowered:  # what is wrong with the node, its run says
+        return ()
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        if ErrorPolicy.propagate_unexpected:
+            raise
         return ()
 
 
@@ -105,6 +110,8 @@ def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str,
     except NotLowered as reason:
         raise CompileError(proto.name, [problem.under(proto.name) for problem in reason.problems]) from None
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        if ErrorPolicy.propagate_unexpected:
+            raise
         sizes = ", ".join(value.summary() for value in inputs if value is not None)
         why = (f"{type(error).__name__}: {error}".splitlines()[0],)
         problem = Problem("onnx.host", proto.name, f"{proto.op_type} of {sizes}", "inputs and attributes that fit each other", why)

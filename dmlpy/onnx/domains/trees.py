@@ -9,8 +9,10 @@ import numpy as np
 from onnx import numpy_helper
 
 from dmlpy.messages.naming import listed
+from dmlpy.messages.problems import Problem
 from dmlpy.onnx.domains.host_operators import register_host_operator
 from dmlpy.onnx.loading.schemas import LEARNING
+from dmlpy.onnx.nodes.node import NotLowered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +87,9 @@ class Trees:
             ended, after = self.ends[holds, current], self.ways[holds, current]
             found[rows[ended], trees[ended]] = after[ended]
             rows, trees, current = (part[~ended] for part in (rows, trees, after))
-        raise ValueError("the nodes lead in a circle")
+        raise NotLowered(
+            [Problem("onnx.invalid", "nodes_truenodeids", "nodes that lead in a circle", "nodes of which each leads to a leaf")]
+        )
 
     def _holds(self, values: Array, nodes: Array) -> Array:
         modes, splits = self.modes[nodes], self.splits[nodes]

@@ -1,7 +1,7 @@
-"""The wall around a node: what is raised while a node is looked at, and nobody foresaw, becomes an error of dmlpy that names the node.
+"""What is raised while a node is looked at, and nobody foresaw, becomes an error of dmlpy that names the node.
 
-Models come from anywhere, so attributes and constants may contradict each other in ways for which there is no rule. A rule of its own tells
-more, and is better wherever one is easy; the wall is for the rest.
+Models come from anywhere, so attributes and constants may contradict each other in ways for which there is no check. A check of its own
+says more, and is better wherever one is easy; this is for the rest. `ErrorPolicy` turns it off for dmlpy's own tests.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dmlpy.description.enums import HResult
 from dmlpy.description.member_forms import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, DmlError, Problem
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from dmlpy.onnx.nodes.node import NotLowered
 
 if TYPE_CHECKING:
@@ -30,16 +31,6 @@ _MOST_ATTRIBUTES = 12
 
 _PLAIN = (AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING, AttributeProto.FLOATS, AttributeProto.INTS)
 """The types of attributes whose values messages show."""
-
-
-class UnexpectedErrors:
-    """Where the wall stands.
-
-    Attributes:
-        propagate: whether exceptions that nobody foresaw pass, as dmlpy's own tests want it: they may be mistakes in dmlpy.
-    """
-
-    propagate = False
 
 
 @contextmanager
@@ -58,7 +49,7 @@ def refuse_unexpected(proto: NodeProto, inputs: Sequence[Value | None] = ()) -> 
     except (DmlError, NotLowered):
         raise
     except Exception as error:
-        if UnexpectedErrors.propagate and not isinstance(error, MemoryError):
+        if ErrorPolicy.propagate_unexpected and not isinstance(error, MemoryError):
             raise
         raise NotLowered([unexpected_problem(error, proto, inputs)]) from error
 
@@ -83,7 +74,7 @@ def report_unexpected(subject: str, name: str, proto: NodeProto, kind: type[DmlE
     except MemoryError as error:
         raise kind(subject, [unexpected_problem(error, proto).under(name)], HResult.E_OUTOFMEMORY) from error
     except Exception as error:
-        if UnexpectedErrors.propagate:
+        if ErrorPolicy.propagate_unexpected:
             raise
         raise kind(subject, [unexpected_problem(error, proto).under(name)]) from error
 
