@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from tests.support import pairwise, selection
 from tests.support.cuda import stand_in
 from tests.support.tools import require
@@ -35,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if given := config.getoption("--device"):
         selection.device_names(given)  # a wrong name is told at once
     stand_in.install()
+    ErrorPolicy.propagate_unexpected = True  # a mistake in dmlpy shall not read as a fault of a model
     os.environ.setdefault("DMLPY_TIMEOUT_S", "60")  # on a busy machine blocks that the CPU runs come late
     if workers := getattr(config.option, "numprocesses", None):  # pytest-xdist's; it starts them later, with this environment
         # BLAS's threads spin while they wait: as many in each worker as there are processors took a third of all time.
@@ -94,6 +96,12 @@ def gpu_answers() -> bool:
     except dml.DeviceError:
         return False
     return True
+
+
+@pytest.fixture
+def untrusted_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors of ONNX models as users see them: for models that are damaged, or made to be wrong."""
+    monkeypatch.setattr(ErrorPolicy, "propagate_unexpected", False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -2,10 +2,10 @@
 from .exporting.graph_export import export as export
 from .loading.limits import Limits as Limits
 from .loading.values import Value as Value
-from .lowering.lower import NodeRecord as NodeRecord
-from .lowering.partitions import Partition as Partition
+from .lowering.node_records import NodeRecord as NodeRecord
 from .model import Model as Model
 from .model import load as load
+from .reporting.partitions import Partition as Partition
 from .reporting.report import Report as Report
 from .runtime.compiled import CompiledModel as CompiledModel
 from .runtime.plans import ModelComparison as ModelComparison

@@ -90,10 +90,10 @@ X: Mapping[str, tuple[str, ...]] = {
 ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.runtime.compiled": ("CompiledModel",),
     "dmlpy.onnx.exporting.graph_export": ("export",),
-    "dmlpy.onnx.lowering.lower": ("NodeRecord",),
+    "dmlpy.onnx.lowering.node_records": ("NodeRecord",),
     "dmlpy.onnx.loading.limits": ("Limits",),
     "dmlpy.onnx.model": ("Model", "load"),
-    "dmlpy.onnx.lowering.partitions": ("Partition",),
+    "dmlpy.onnx.reporting.partitions": ("Partition",),
     "dmlpy.onnx.runtime.plans": ("ModelComparison", "ModelPlan"),
     "dmlpy.onnx.reporting.report": ("Report",),
     "dmlpy.onnx.loading.values": ("Value",),

@@ -24,7 +24,7 @@ import onnxruntime
 from onnx import ModelProto, defs, helper
 
 from dmlpy.messages.problems import DmlError
-from dmlpy.onnx.lowering import host
+from dmlpy.onnx.lowering import host_evaluation
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.support import stored_data
@@ -170,7 +170,7 @@ def evaluated(proto: ModelProto, given: dict[str, Any]) -> list[Any] | None:
     opsets = {item.domain: item.version for item in proto.opset_import}
     names = [item.name for item in graph.output]
     try:
-        found = host.HostProgram([*graph.node], opsets, [item.name for item in graph.input], names)(given)
+        found = host_evaluation.HostProgram([*graph.node], opsets, [item.name for item in graph.input], names)(given)
     except (DmlError, MemoryError):
         return None
     return [found[name] for name in names]

@@ -277,7 +277,7 @@ def test_what_contradicts_an_operator_of_the_host_is_refused(
         ("QGemm", {"x": X[0]}, {}),
     ],
 )
-@pytest.mark.usefixtures("walled")
+@pytest.mark.usefixtures("untrusted_models")
 def test_damaged_nodes_are_refused_by_dmlpy(operator: str, given: dict[str, Array | None], attributes: dict[str, Any]) -> None:
     """Inputs of other ranks, attributes of other types, inputs that are missing: no error of another library comes through."""
     known = tuple(name for name, array in given.items() if array is not None and not array.shape)

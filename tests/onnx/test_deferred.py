@@ -13,8 +13,8 @@ from onnx.helper import make_graph, make_node, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx.lowering import host
-from dmlpy.onnx.runtime import deferred
+from dmlpy.onnx.lowering import host_evaluation
+from dmlpy.onnx.runtime import deferred_nodes
 from tests.support.onnx_hidden_sizes import WAYS, array_type, hidden, is_hidable
 from tests.support.onnx_models import model
 from tests.support.onnx_node_cases import node_cases, spread, stored
@@ -72,13 +72,13 @@ def test_no_result_of_any_case_depends_on_when_sizes_are_known(way: str) -> None
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that gets an entry whenever nodes are compiled."""
     made: list[str] = []
-    compiled = deferred.DeferredNodes._compiled
+    compiled = deferred_nodes.DeferredNodes._compiled
 
     def noted(self: Any, *given: Any) -> Any:
         made.append(self._name)
         return compiled(self, *given)
 
-    monkeypatch.setattr(deferred.DeferredNodes, "_compiled", noted)
+    monkeypatch.setattr(deferred_nodes.DeferredNodes, "_compiled", noted)
     return made
 
 
@@ -277,7 +277,7 @@ def test_boxes_are_suppressed_without_thresholds() -> None:
 
 @pytest.mark.parametrize("operator", ["GRU", "LRN", "LpNormalization"])
 def test_the_host_runs_nothing_whose_values_were_not_compared(operator: str) -> None:
-    assert not host.runs(operator, 21, "")
+    assert not host_evaluation.is_supported(operator, 21, "")
     shapes: dict[str, list[int]] = {"x": [3, 2, 3], "w": [1, 12, 3], "r": [1, 12, 4]} if operator == "GRU" else {"x": [2, 3, 4, 4]}
     attributes = {"GRU": {"hidden_size": 4}, "LRN": {"size": 3}, "LpNormalization": {}}[operator]
     types = dict.fromkeys((*shapes, "y"), TensorProto.BFLOAT16)

@@ -274,7 +274,7 @@ def _survives(seed: int) -> str | None:
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(250, 20_250, 250))])
-def test_damaged_models_raise_nothing_else(first: int, walled: None) -> None:
+def test_damaged_models_raise_nothing_else(first: int, untrusted_models: None) -> None:
     assert [text for seed in range(first, first + 250) if (text := _survives(seed))] == []
 
 

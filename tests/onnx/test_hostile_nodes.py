@@ -13,9 +13,11 @@ from onnx.helper import make_node, make_tensor_value_info
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx.loading import guard
+from dmlpy.onnx.domains import definitions, host_operators
 from dmlpy.onnx.lowering import functions, node_lowering
-from dmlpy.onnx.lowering.lower import Interpretation
+from dmlpy.onnx.lowering.model_lowering import Lowering
+from dmlpy.onnx.nodes import inference_guard
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from tests.support.onnx_models import model
 
 Array = np.ndarray[Any, Any]
@@ -197,7 +199,7 @@ ROWS = {
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The operators of nodes that ONNX's inference and its definitions were given."""
     found: list[str] = []
-    infer, builds = shape_inference.infer_node_outputs, guard.builds
+    infer, builds = shape_inference.infer_node_outputs, inference_guard.allows_definition
 
     def inferred(schema: Any, node: Any, *args: Any, **named: Any) -> Any:
         found.append(node.op_type)
@@ -209,7 +211,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return passes
 
     monkeypatch.setattr(shape_inference, "infer_node_outputs", inferred)
-    monkeypatch.setattr(guard, "builds", built)
+    monkeypatch.setattr(inference_guard, "allows_definition", built)
     return found
 
 
@@ -246,11 +248,11 @@ def test_patterns_are_not_tried_before_the_model_runs() -> None:
 
 
 def test_names_of_numbers_are_listed() -> None:
-    known = guard.AXES | guard.COUNTS | guard.NATURAL | guard.SPATIAL.keys() | guard.LISTS
+    known = inference_guard.AXES | inference_guard.COUNTS | inference_guard.NATURAL | inference_guard.SPATIAL.keys() | inference_guard.LISTS
     named = {
         name
         for schema in defs.get_all_schemas_with_history()
-        if schema.domain in guard.DOMAINS
+        if schema.domain in inference_guard.DOMAINS
         for name, declared in schema.attributes.items()
         if declared.type.name in ("INT", "INTS", "FLOATS")  # type: ignore[attr-defined]
     }
@@ -263,10 +265,10 @@ def test_names_may_be_taken_many_times() -> None:
     names = ["A/t"]
     for _ in range(1400):
         names.append(f"{names[-1]}_1")
-    made = Interpretation(onnx.load(Row("Relu", ([2],), "").model()).loaded, dml.FeatureLevel.FL_6_4)
+    made = Lowering(onnx.load(Row("Relu", ([2],), "").model()).loaded, dml.FeatureLevel.FL_6_4)
     for name in names:
-        made.unique(name)
-    assert made.unique("A/t") == f"{names[-1]}_1"
+        made.unique_name(name)
+    assert made.unique_name("A/t") == f"{names[-1]}_1"
 
 
 ERRORS = [IndexError("out of range"), TypeError(""), ValueError("wrong"), KeyError("k"), ZeroDivisionError(), AttributeError("a")]
@@ -279,37 +281,63 @@ def failing(error: Exception) -> Callable[..., Any]:
     return fails
 
 
-PLACES = {"lowering": (node_lowering, "lowering"), "rules": (guard, "problems_of"), "definition": (functions, "expanded")}
+PLACES = {
+    "lowering": (node_lowering, "find_rule"),
+    "rules": (inference_guard, "attribute_problems"),
+    "definition": (functions, "expand_function"),
+}
 
 
 @pytest.mark.parametrize("error", [*ERRORS, RecursionError(), OverflowError(), MemoryError()], ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize(("module", "name"), PLACES.values(), ids=PLACES.keys())
 def test_what_nobody_foresaw_names_the_node(
-    error: Exception, module: Any, name: str, walled: None, monkeypatch: pytest.MonkeyPatch
+    error: Exception, module: Any, name: str, untrusted_models: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = Row("HardSwish", ([2],), "") if name == "expanded" else Row("LeakyRelu", ([2],), "", {"alpha": 0.5})
+    row = Row("HardSwish", ([2],), "") if name == "expand_function" else Row("LeakyRelu", ([2],), "", {"alpha": 0.5})
     if name == "lowering":
-        monkeypatch.setattr(node_lowering, "lowering", lambda *_: failing(error))
+        monkeypatch.setattr(node_lowering, "find_rule", lambda *_: failing(error))
     else:
         monkeypatch.setattr(module, name, failing(error))
-    if name == "expanded":
-        monkeypatch.setattr("dmlpy.onnx.lowering.lower.lowering", lambda *_: None)
-        monkeypatch.setattr(node_lowering, "lowering", lambda *_: None)
+    if name == "expand_function":
+        monkeypatch.setattr("dmlpy.onnx.lowering.model_lowering.find_rule", lambda *_: None)
+        monkeypatch.setattr(node_lowering, "find_rule", lambda *_: None)
     told = reasons(row.model())
     assert "the node" in told
     assert row.operator in told
     assert "memory" in told if isinstance(error, MemoryError) else type(error).__name__ in told
-    assert name == "expanded" or "alpha = 0.5" in told
+    assert name == "expand_function" or "alpha = 0.5" in told
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-def test_mistakes_pass_the_wall_in_tests(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_lowering, "lowering", lambda *_: failing(error))
+def test_mistakes_in_dmlpy_are_not_hidden_from_its_tests(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_lowering, "find_rule", lambda *_: failing(error))
     with pytest.raises(type(error)):
         onnx.load(Row("Relu", ([2],), "").model()).report()
 
 
-def test_a_loop_that_fails_while_it_runs_names_its_node(walled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+DOMAIN_FUNCTIONS: dict[str, tuple[dict[Any, Any], Any, tuple[list[int], ...]]] = {
+    "CDist": (definitions._DEFINITIONS, "CDist", ([2, 3], [4, 3])),
+    "Inverse": (host_operators._OPERATORS, ("com.microsoft", "Inverse"), ([2, 2],)),
+}
+"""For a node of com.microsoft: the registry of its function, its key there, and the sizes of its inputs."""
+
+
+@pytest.mark.parametrize("operator", DOMAIN_FUNCTIONS)
+@pytest.mark.parametrize("is_trusted", [True, False])
+def test_functions_of_other_domains_hide_no_mistakes_from_tests(operator: str, is_trusted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry, key, sizes = DOMAIN_FUNCTIONS[operator]
+    fails = failing(LookupError("a mistake"))
+    own = fails if operator == "CDist" else host_operators.HostOperator(fails, lambda node: [(None, None)])
+    monkeypatch.setitem(registry, key, own)
+    monkeypatch.setattr(ErrorPolicy, "propagate_unexpected", is_trusted)
+    arrays = {f"x{index}": np.eye(*size, dtype=np.float32) for index, size in enumerate(sizes)}
+    node = make_node(operator, [*arrays], ["y"], name="the node", domain="com.microsoft")
+    built = model([node], {name: array.shape for name, array in arrays.items()}, ["y"], domains={"com.microsoft": 1})
+    with pytest.raises(LookupError if is_trusted else dml.DmlError, match="a mistake"):
+        onnx.load(built).compile("numpy")(arrays)
+
+
+def test_a_loop_that_fails_while_it_runs_names_its_node(untrusted_models: None, monkeypatch: pytest.MonkeyPatch) -> None:
     built = model(
         [make_node("Loop", ["m", "", "x"], ["y"], name="the node", body=LOOP)], {"m": [], "x": [2]}, ["y"], types={"m": TensorProto.INT64}
     )

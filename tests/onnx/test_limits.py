@@ -14,11 +14,11 @@ from onnx.helper import make_function, make_node, make_opsetid, make_sparse_tens
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx.loading import tensors, wire
-from dmlpy.onnx.loading.costs import cost_of
-from dmlpy.onnx.lowering import host, lower
-from dmlpy.onnx.lowering.lower import Interpretation
-from dmlpy.onnx.lowering.nodes import Node
+from dmlpy.onnx.loading import message_count, tensors
+from dmlpy.onnx.lowering import host_evaluation, model_lowering
+from dmlpy.onnx.lowering.model_lowering import Lowering
+from dmlpy.onnx.nodes.costs import cost_of
+from dmlpy.onnx.nodes.node import Node
 from tests.support.onnx_models import model
 from tests.support.onnx_mutants import bases
 
@@ -180,13 +180,13 @@ def test_messages_are_counted_before_they_are_parsed(data: bytes) -> None:
         return found
 
     exact = count(proto) - 1
-    assert exact <= wire.messages_in(data, 10**6) <= 2 * exact
-    assert wire.messages_in(data, 5) == 6
+    assert exact <= message_count.count_messages(data, 10**6) <= 2 * exact
+    assert message_count.count_messages(data, 5) == 6
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * 40, b"\x3a\xff\xff\xff\xff\x0f", b"\x0b\x0b\x0c", b"\x3a\x02\x0a" * 200], ids=repr)
 def test_what_is_no_protobuf_is_not_counted_for_ever(data: bytes) -> None:
-    assert wire.messages_in(data, 100) <= 101
+    assert message_count.count_messages(data, 100) <= 101
 
 
 def test_texts_are_held_one_by_one() -> None:
@@ -237,8 +237,8 @@ def test_what_may_cost_much_is_left_to_the_run(make: Callable[[], ModelProto], m
     def counted(*given: object) -> None:
         ran.append(given)
 
-    monkeypatch.setattr(host, "evaluate", counted)
-    monkeypatch.setattr(lower, "computed", counted)
+    monkeypatch.setattr(host_evaluation, "evaluate_node", counted)
+    monkeypatch.setattr(model_lowering, "evaluate_program", counted)
     (record,) = onnx.load(make()).interpretation().records
     assert record.where != "folded"
     assert ran == []
@@ -267,13 +267,13 @@ def test_costs_are_told_before_anything_is_computed(
     proto: NodeProto, arrays: dict[str, Any], elements: float, held: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[float, float]] = []
-    placed = Interpretation._placed
+    placed = Lowering._lower_node
 
-    def watched(self: Interpretation, node: Node, *rest: Any) -> Any:
+    def watched(self: Lowering, node: Node, *rest: Any) -> Any:
         seen.append(cost_of(node))
         return placed(self, node, *rest)
 
-    monkeypatch.setattr(Interpretation, "_placed", watched)
+    monkeypatch.setattr(Lowering, "_lower_node", watched)
     built = model([proto], {}, ["y"], opset=20)
     built.graph.initializer.extend(_stored(name, array) for name, array in arrays.items())
     onnx.load(built, limits=onnx.Limits(elements=0)).interpretation()

@@ -12,7 +12,7 @@ from onnx.helper import make_node, make_tensor
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx.lowering.host import HostProgram
+from dmlpy.onnx.lowering.host_evaluation import HostProgram
 from tests.support.onnx_models import model
 from tests.support.onnx_reference import element_type
 from tests.support.tolerance import assert_close

@@ -16,10 +16,10 @@ import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.devices.graphs.dispatch import GraphDispatch
 from dmlpy.devices.graphs.packing import Packing
-from dmlpy.onnx.lowering import lower, node_lowering
+from dmlpy.onnx.lowering import model_lowering, node_lowering
+from dmlpy.onnx.runtime.bound_runs import BoundRuns
+from dmlpy.onnx.runtime.cache import LRUCache
 from dmlpy.onnx.runtime.graph_runs import GraphRun
-from dmlpy.onnx.runtime.kept import Kept
-from dmlpy.onnx.runtime.recurring import BoundRuns
 from tests.support.devices import DeviceOfNothing
 from tests.support.onnx_models import model
 from tests.support.onnx_open_sizes import MODELS, OpenModel, chosen_rows, decoder, images, normal, recurrent
@@ -71,7 +71,7 @@ class Work:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lowered: Counter[str] = Counter()
         self.packed = 0
-        lowered, pack = node_lowering.lowered, Packing.pack
+        lowered, pack = node_lowering.lower_node, Packing.pack
 
         def noted(node: Any, stage: Any) -> Any:
             found = lowered(node, stage)  # raises where sizes are not known yet
@@ -82,7 +82,7 @@ class Work:
             self.packed += bool(own._program.persistent_size)
             return pack(own, *arguments)
 
-        monkeypatch.setattr(lower, "lowered", noted)
+        monkeypatch.setattr(model_lowering, "lower_node", noted)
         monkeypatch.setattr(Packing, "pack", packing)
 
     def of(self, call: Any, *arguments: Any) -> tuple[dict[str, int], int]:
@@ -252,7 +252,7 @@ def test_runs_bound_together_hold_a_small_part_of_what_is_kept(keep_bytes: int) 
     compiled = onnx.load(case.proto).compile("numpy", keep_bytes=keep_bytes)
     for given in [case.given(3)] * 4:
         check(compiled(given), fresh(case, given))
-    bound = [size for item, size in compiled._kept._items.values() if isinstance(item, BoundRuns)]
+    bound = [size for item, size in compiled._cache._items.values() if isinstance(item, BoundRuns)]
     assert len(bound) == (keep_bytes > 1 << 20)
     assert all(0 < size <= keep_bytes / 8 for size in bound)
 
@@ -266,7 +266,7 @@ def test_what_depends_on_elements_is_not_bound_for_sizes() -> None:
         check(compiled(given), fresh(case, given))
     assert compiled._open is not None
     assert compiled._open.form({name: array.shape for name, array in given.items()}) is not None, "it runs in parts"
-    assert not any(isinstance(item, BoundRuns) for item, _ in compiled._kept._items.values())
+    assert not any(isinstance(item, BoundRuns) for item, _ in compiled._cache._items.values())
 
 
 @pytest.mark.parametrize("busy", ["thread", "stream"])
@@ -276,7 +276,7 @@ def test_runs_that_cannot_use_what_is_bound_run_as_before(monkeypatch: pytest.Mo
     compiled = onnx.load(case.proto).compile("numpy")
     for _ in range(3):
         compiled(case.given(3))
-    (bound,) = (item for item, _ in compiled._kept._items.values() if isinstance(item, BoundRuns))
+    (bound,) = (item for item, _ in compiled._cache._items.values() if isinstance(item, BoundRuns))
     if busy == "stream":
         monkeypatch.setattr(type(compiled.device), "stream_identity", lambda own, stream: 7)
     else:
@@ -297,30 +297,30 @@ def test_what_is_kept_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch, c
     all_kept = onnx.load(own.proto).compile("numpy")
     for given in runs:
         all_kept(given)
-    most = all_kept._kept.held // 2
+    most = all_kept._cache.used_bytes // 2
     compiled = onnx.load(own.proto).compile("numpy", keep_bytes=most)
     for given in (*runs, *reversed(runs)):
         check(compiled(given), fresh(own, given))
-        assert 0 < compiled._kept.held <= most
-    assert 0 < len(compiled._kept) < len(all_kept._kept)
+        assert 0 < compiled._cache.used_bytes <= most
+    assert 0 < len(compiled._cache) < len(all_kept._cache)
     work = Work(monkeypatch)
     assert work.of(compiled, runs[0]) == ({}, 0), "what was used last is kept"
     assert sum(work.of(compiled, runs[-1])[0].values()) > 0, "what was used longest ago is not"
 
 
 def test_kept_items_go_in_the_order_of_their_last_use() -> None:
-    kept = Kept(10)
+    cache = LRUCache(10)
     for key, size in (("a", 4), ("b", 3), ("c", 3)):
-        kept.keep(key, key.upper(), size)
-    assert kept.find("a") == "A"
-    kept.keep("d", "D", 2)
-    assert [kept.find(key) for key in "abcd"] == ["A", None, "C", "D"]
-    assert (kept.held, len(kept)) == (9, 3)
-    kept.keep("c", "again", 5)
-    assert [kept.find(key) for key in "acd"] == [None, "again", "D"]
-    assert kept.held == 7
-    kept.keep("e", "large", 99)
-    assert (kept.find("e"), len(kept), kept.held) == ("large", 1, 99), "what was used last stays in any case"
+        cache.put(key, key.upper(), size)
+    assert cache.get("a") == "A"
+    cache.put("d", "D", 2)
+    assert [cache.get(key) for key in "abcd"] == ["A", None, "C", "D"]
+    assert (cache.used_bytes, len(cache)) == (9, 3)
+    cache.put("c", "again", 5)
+    assert [cache.get(key) for key in "acd"] == [None, "again", "D"]
+    assert cache.used_bytes == 7
+    cache.put("e", "large", 99)
+    assert (cache.get("e"), len(cache), cache.used_bytes) == ("large", 1, 99), "what was used last stays in any case"
 
 
 @pytest.mark.parametrize(("steps", "copied"), [(4, 4 * 2 * (3 + 5) * 4 + 40), (1000, 1000 * 2 * 3 * 4 + 40)])

@@ -25,7 +25,7 @@ from onnx import TensorProto, numpy_helper
 
 import dmlpy as dml
 from dmlpy import onnx
-from dmlpy.onnx.lowering.lower import NodeRecord
+from dmlpy.onnx.lowering.node_records import NodeRecord
 from tests.support import stored_data
 from tests.support.folders import DATA
 

@@ -1,1 +1,4 @@
-"""Operators of other domains than ONNX's first that no DirectML operator expresses: by nodes of ONNX, or on the host."""
+"""Operators of other domains than ONNX's own: definitions by ONNX's operators, and functions that compute them on the host.
+
+Imports `loading` and `nodes`.
+"""

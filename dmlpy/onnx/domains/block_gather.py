@@ -8,14 +8,14 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.domains.host import on_host
+from dmlpy.onnx.domains.host_operators import register_host_operator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.domains.host import Described
+    from dmlpy.onnx.domains.host_operators import OutputType
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _DATA, _INDICES, _SCALES, _ZEROS = range(4)
 _BYTE = 8
@@ -44,7 +44,7 @@ def _axes(node: Node) -> tuple[int, int]:
     return gathered, quantized
 
 
-def _described(node: Node) -> Sequence[Described]:
+def _described(node: Node) -> Sequence[OutputType]:
     data, indices, element = node.value(_DATA), node.value(_INDICES), node.value(_SCALES).element
     if not data.is_static or indices.sizes is None:
         return [(element, None)]
@@ -54,7 +54,7 @@ def _described(node: Node) -> Sequence[Described]:
     return [(element, (*sizes[:axis], *indices.sizes, *sizes[axis + 1 :]))]
 
 
-@on_host("GatherBlockQuantized", _described)
+@register_host_operator("GatherBlockQuantized", _described)
 def gather_blocks(node: Node) -> Sequence[Array]:
     """The rows at the indices, less their zero points, times the scales of their blocks; an index out of range gives zeros."""
     axis, quantized = _axes(node)

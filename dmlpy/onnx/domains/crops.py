@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlpy.onnx.domains.host import on_host
+from dmlpy.onnx.domains.host_operators import register_host_operator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.domains.host import Described
+    from dmlpy.onnx.domains.host_operators import OutputType
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _IMAGES, _BOXES, _PLACES, _SIZE = range(4)
 
 
-def _described(node: Node) -> Sequence[Described]:
+def _described(node: Node) -> Sequence[OutputType]:
     images, boxes, size = node.value(_IMAGES), node.value(_BOXES), node.value(_SIZE).array
     if images.sizes is None or boxes.sizes is None:
         return [(images.element, None)]
@@ -26,7 +26,7 @@ def _described(node: Node) -> Sequence[Described]:
     return [(images.element, (boxes.sizes[0], images.sizes[1], *last))]
 
 
-@on_host("CropAndResize", _described)
+@register_host_operator("CropAndResize", _described)
 def crop_and_resize(node: Node) -> Sequence[Array]:
     """The crops [boxes, C, height, width]; corners of a box lie on corners of its crop, and what lies outside an image is filled."""
     mode = node.attribute("mode", "bilinear")

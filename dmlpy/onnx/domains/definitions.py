@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from onnx import FunctionProto, NodeProto, TensorProto, helper, numpy_helper
 
-from dmlpy.onnx.lowering.rules.windows import sliding
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
+from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
     Definition: TypeAlias = "Callable[[Node], tuple[Sequence[str], Sequence[str], Sequence[NodeProto]]]"
     """Formal inputs, formal outputs and the nodes between them."""
@@ -22,7 +23,7 @@ _OPSET = 22
 _DEFINITIONS: dict[str, Definition] = {}
 
 
-def definition(node: Node) -> FunctionProto | None:
+def find_definition(node: Node) -> FunctionProto | None:
     """The nodes that an operator of com.microsoft stands for; None if there are none.
 
     Raises:
@@ -34,6 +35,8 @@ def definition(node: Node) -> FunctionProto | None:
     try:
         inputs, outputs, nodes = made(node)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # models come from anywhere
+        if ErrorPolicy.propagate_unexpected:
+            raise
         found = f"attributes or inputs that {node.op_type} does not allow"
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise node.refusal("onnx.unforeseen", "", found, f"what ONNX Runtime says of {node.op_type}", reason) from error
@@ -190,7 +193,7 @@ def _counted(node: Node) -> dict[str, Any]:
     sizes = node.sizes(0)
     spatial = sizes[1:-1] if node.attribute("channels_last", 0) else sizes[2:]
     pads: list[int] = []
-    for window in sliding(node, spatial, node.attribute("kernel_shape")).windows[-len(spatial) :]:
+    for window in compute_windows(node, spatial, node.attribute("kernel_shape")).windows[-len(spatial) :]:
         places = window.rounded_up_within
         reach = (places - 1) * window.stride + window.reach
         pads.insert(len(pads) // 2, window.start)

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.domains.host import on_host
+from dmlpy.onnx.domains.host_operators import register_host_operator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.domains.host import Described
+    from dmlpy.onnx.domains.host_operators import OutputType
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 
-def _like_input(node: Node) -> Sequence[Described]:
+def _like_input(node: Node) -> Sequence[OutputType]:
     return [(node.value(0).element, node.value(0).sizes)]
 
 
-@on_host("Inverse", _like_input)
+@register_host_operator("Inverse", _like_input)
 def inverse(node: Node) -> Sequence[Array]:
     """The inverse of each matrix `[*batch, n, n]`; of halves it is computed in FLOAT32."""
     data, sizes = node.array(0), node.sizes(0)

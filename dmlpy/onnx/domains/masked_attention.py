@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.domains.host import on_host
+from dmlpy.onnx.domains.host_operators import register_host_operator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.domains.host import Described
+    from dmlpy.onnx.domains.host_operators import OutputType
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _QUERY, _KEY, _VALUE, _MASK, _SCORE_BIAS, _PAST_KEY, _PAST_VALUE, _PAST, _BEAMS, _ORIGINS, _BIAS = range(11)
 _HEADS_APART = 4
@@ -29,7 +29,7 @@ def _heads(node: Node) -> int:
     return heads
 
 
-def _described(node: Node) -> Sequence[Described]:
+def _described(node: Node) -> Sequence[OutputType]:
     query = node.value(_QUERY)
     element = query.element
     if query.sizes is None or not node.has(_VALUE) or node.value(_VALUE).sizes is None:
@@ -43,7 +43,7 @@ def _product(heads: int | str | None, size: int | str | None) -> int | None:
     return heads * size if isinstance(heads, int) and isinstance(size, int) else None
 
 
-@on_host("DecoderMaskedMultiHeadAttention", _described)
+@register_host_operator("DecoderMaskedMultiHeadAttention", _described)
 def masked_attention(node: Node) -> Sequence[Array | None]:
     """The output, the caches and the scores; sums are in FLOAT32."""
     queries, keys, values = _parts(node)

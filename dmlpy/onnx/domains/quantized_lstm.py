@@ -9,17 +9,17 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.domains.host import on_host
-from dmlpy.onnx.lowering.rules.recurrent import activations
+from dmlpy.onnx.domains.host_operators import register_host_operator
+from dmlpy.onnx.nodes.recurrent_activations import parse_activations
 from dmlpy.operators.recurrent.layer import RecurrentCell
 from dmlpy.reference.recurrent.layer import Parameters, lstm_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.domains.host import Described
+    from dmlpy.onnx.domains.host_operators import OutputType
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.operators.activation import ActivationDesc
 
 _X, _W, _R, _B, _LENGTHS, _H, _C, _P, _SCALES = range(9)
@@ -140,7 +140,7 @@ class _Direction:
         return _Summed(none, none, none, none, peepholes, self.node.has(_P), None, none, none)
 
 
-def _described(node: Node) -> Sequence[Described]:
+def _described(node: Node) -> Sequence[OutputType]:
     """As LSTM has them: Y [T, D, B, H], Y_h and Y_c [D, B, H]."""
     x, r = node.value(_X).sizes, node.value(_R).sizes
     if x is None or r is None:
@@ -149,7 +149,7 @@ def _described(node: Node) -> Sequence[Described]:
     return [(TensorProto.FLOAT, (x[0], r[0], x[1], r[1])), last, last]
 
 
-@on_host("DynamicQuantizeLSTM", _described)
+@register_host_operator("DynamicQuantizeLSTM", _described)
 def quantized_lstm(node: Node) -> Sequence[Array]:
     """The LSTM; the bytes of its input have one scale for all steps, those of a state one for the batch."""
     x = node.array(_X)
@@ -159,7 +159,7 @@ def quantized_lstm(node: Node) -> Sequence[Array]:
         raise node.invalid("direction", *_DIRECTIONS)
     backwards = _DIRECTIONS[direction]
     _check(node, len(backwards))
-    functions = tuple(activations(node, "LSTM", len(backwards)))
+    functions = tuple(parse_activations(node, "LSTM", len(backwards)))
     lengths = node.array(_LENGTHS) if node.has(_LENGTHS) else np.full(batch, steps)
     found = [
         _Direction(node, number, backward, functions[3 * number : 3 * number + 3], lengths).run(x)

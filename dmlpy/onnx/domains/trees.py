@@ -9,14 +9,17 @@ import numpy as np
 from onnx import numpy_helper
 
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.domains.host import LEARNING, on_host
+from dmlpy.messages.problems import Problem
+from dmlpy.onnx.domains.host_operators import register_host_operator
+from dmlpy.onnx.loading.schemas import LEARNING
+from dmlpy.onnx.nodes.node import NotLowered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dmlpy.onnx.domains.host import Described
+    from dmlpy.onnx.domains.host_operators import OutputType
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _COMPARISONS: Mapping[int, Callable[[Array, Array], Array]] = {
     0: np.less_equal,
@@ -84,7 +87,9 @@ class Trees:
             ended, after = self.ends[holds, current], self.ways[holds, current]
             found[rows[ended], trees[ended]] = after[ended]
             rows, trees, current = (part[~ended] for part in (rows, trees, after))
-        raise ValueError("the nodes lead in a circle")
+        raise NotLowered(
+            [Problem("onnx.invalid", "nodes_truenodeids", "nodes that lead in a circle", "nodes of which each leads to a leaf")]
+        )
 
     def _holds(self, values: Array, nodes: Array) -> Array:
         modes, splits = self.modes[nodes], self.splits[nodes]
@@ -98,12 +103,12 @@ class Trees:
         return holds | (np.isnan(values) & self.tracks[nodes])
 
 
-def _described(node: Node) -> Sequence[Described]:
+def _described(node: Node) -> Sequence[OutputType]:
     x = node.value(0)
     return [(x.element, None if x.sizes is None else (x.sizes[0], int(node.attribute("n_targets", 1))))]
 
 
-@on_host("TreeEnsemble", _described, domain=LEARNING)
+@register_host_operator("TreeEnsemble", _described, domain=LEARNING)
 def tree_ensemble(node: Node) -> Sequence[Array]:
     """The weights of the leaves that a row comes to, put together by target: [rows, n_targets]. Sums are in FLOAT64."""
     x, targets = node.array(0), int(node.attribute("n_targets", 1))

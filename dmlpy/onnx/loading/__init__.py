@@ -1,1 +1,4 @@
-"""ONNX models read and checked: nothing of a file is trusted before this package has looked at it."""
+"""ONNX models read and checked as a whole: files, tensors, limits, and the values that a model declares.
+
+Imports no other package of `dmlpy.onnx`.
+"""

@@ -61,8 +61,8 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Stated:
-    """What a file itself says: the defaults of limits grow with it.
+class ModelSize:
+    """What a file itself holds: the defaults of limits grow with it.
 
     Attributes:
         nodes: the nodes of its graph, of their bodies and of its functions, each once.
@@ -73,7 +73,7 @@ class Stated:
     bytes: int = 0
 
 
-def exceeded(limit: str, path: str, found: str, allowed: int, what: str) -> Problem:
+def limit_problem(limit: str, path: str, found: str, allowed: int, what: str) -> Problem:
     """The problem that a limit is exceeded.
 
     Args:
@@ -88,12 +88,12 @@ def exceeded(limit: str, path: str, found: str, allowed: int, what: str) -> Prob
 
 
 class Budget:
-    """What is left of a model's limits during one walk through it.
+    """What is left of a model's limits during one lowering.
 
     Args:
         name: what messages call the model.
         limits: the limits.
-        stated: what the model's file says.
+        size: what the model's file holds.
 
     Attributes:
         nodes: the most nodes that are looked at.
@@ -103,19 +103,19 @@ class Budget:
         characters: the most characters of names.
     """
 
-    def __init__(self, name: str, limits: Limits, stated: Stated) -> None:
+    def __init__(self, name: str, limits: Limits, size: ModelSize) -> None:
         self._name = name
-        self.nodes = limits.nodes if limits.nodes is not None else most_nodes(stated)
+        self.nodes = limits.nodes if limits.nodes is not None else most_nodes(size)
         self.unrolled = limits.unrolled
-        self.elements = _ELEMENTS + _ELEMENTS_FOR_EACH * stated.bytes if limits.elements is None else limits.elements
-        self.bytes = most_bytes(limits, stated)
+        self.elements = _ELEMENTS + _ELEMENTS_FOR_EACH * size.bytes if limits.elements is None else limits.elements
+        self.bytes = most_bytes(limits, size)
         self.characters = limits.characters
         self._seen = self._unrolled = self._computed = self._held = self._written = 0
         self._loops = 0
 
     # What a model cannot do without: beyond the limit it is refused
 
-    def visit(self, place: str, count: int = 1) -> None:
+    def count_nodes(self, place: str, count: int = 1) -> None:
         """Counts nodes that are looked at.
 
         Raises:
@@ -128,12 +128,12 @@ class Budget:
         if self._seen > self.nodes:
             raise self._error("nodes", place, f"node {self._seen}", self.nodes, "nodes, with those that functions and definitions become")
 
-    def become(self, operators: int) -> None:
+    def count_operators(self, operators: int) -> None:
         """Counts the operators beyond one that a node of a loop became: each costs as much as a node. Other nodes are in the file."""
         if self._loops:
             self._unrolled += max(operators - 1, 0)
 
-    def write(self, text: str) -> None:
+    def count_name(self, text: str) -> None:
         """Counts a name that is made.
 
         Raises:
@@ -145,11 +145,11 @@ class Budget:
             raise self._error("characters", text, found, self.characters, "in all names that nodes and values have in their places")
 
     def _error(self, limit: str, place: str, found: str, allowed: int, what: str) -> DescError:
-        return DescError(f"onnx: {self._name}", [exceeded(limit, place, found, allowed, what)])
+        return DescError(f"onnx: {self._name}", [limit_problem(limit, place, found, allowed, what)])
 
     # What can be left to the model's runs
 
-    def computes(self, elements: float, held: float) -> bool:
+    def reserve(self, elements: float, held: float) -> bool:
         """Whether elements may be computed and held; if so, they are counted.
 
         Args:
@@ -162,9 +162,9 @@ class Budget:
         self._held += int(held)
         return True
 
-    def holds(self, count: int) -> bool:
+    def reserve_bytes(self, count: int) -> bool:
         """Whether so many bytes may be held; if so, they are counted."""
-        return self.computes(0, count)
+        return self.reserve(0, count)
 
     @property
     def nodes_left(self) -> int:
@@ -191,11 +191,11 @@ class Budget:
             self._loops -= 1
 
 
-def most_nodes(stated: Stated) -> int:
+def most_nodes(size: ModelSize) -> int:
     """The most nodes of a model, where nothing else is asked for."""
-    return min(_NODES + _NODES_FOR_EACH * stated.nodes, _MOST_NODES)
+    return min(_NODES + _NODES_FOR_EACH * size.nodes, _MOST_NODES)
 
 
-def most_bytes(limits: Limits, stated: Stated) -> int:
+def most_bytes(limits: Limits, size: ModelSize) -> int:
     """The most bytes that are held beside a model's tensors."""
-    return _BYTES + _BYTES_FOR_EACH * stated.bytes if limits.bytes is None else limits.bytes
+    return _BYTES + _BYTES_FOR_EACH * size.bytes if limits.bytes is None else limits.bytes

@@ -15,10 +15,10 @@ from dmlpy.description.member_forms import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading import tensors
-from dmlpy.onnx.loading.limits import Budget, Limits, exceeded
-from dmlpy.onnx.loading.stated import memory_problem, nodes_of, stated_of
-from dmlpy.onnx.loading.validity import problems_of
-from dmlpy.onnx.loading.wire import messages_in
+from dmlpy.onnx.loading.limits import Budget, Limits, limit_problem
+from dmlpy.onnx.loading.message_count import count_messages
+from dmlpy.onnx.loading.model_checks import problems_of
+from dmlpy.onnx.loading.model_size import count_model_nodes, measure_model, memory_problem
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -39,9 +39,9 @@ class LoadedModel:
         opsets: the versions of the domains that it imports; ONNX's own is ''.
         types: the types of values that the file states, or that follow from it, by name.
         limits: what it may take until it runs.
-        stated: what its file says of nodes and bytes.
-        taking_no_owned: the nodes found so far whose operators take nothing that DirectML owns, with the inputs that are known: for other
-            sizes they are not tried again.
+        size: the nodes and bytes that its file has.
+        without_owned_inputs: the nodes found so far whose operators take nothing that DirectML owns, with the inputs that are known: for
+            other sizes they are not tried again.
     """
 
     def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:
@@ -50,18 +50,18 @@ class LoadedModel:
         Raises:
             DescError: it is not valid; all problems are told.
         """
-        nodes = nodes_of(proto)
-        self.proto = _inlined(proto, name, folder, limits, nodes)
+        nodes = count_model_nodes(proto)
+        self.proto = _inline_functions(proto, name, folder, limits, nodes)
         self.name = name
         self.limits = limits
-        self.stated = stated_of(proto, nodes, folder)
-        if (problem := memory_problem(self.proto, folder, limits, self.stated)) is not None:
+        self.size = measure_model(proto, nodes, folder)
+        if (problem := memory_problem(self.proto, folder, limits, self.size)) is not None:
             raise DescError(f"onnx.load: {name}", [problem])
         self.folder = folder
         self.opsets = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in proto.opset_import}
         self._arrays: dict[int, tuple[TensorProto | SparseTensorProto, Array]] = {}  # the tensor is held, so that no other one gets its id
         self._outside: dict[tuple[object, ...], Array] = {}
-        self.taking_no_owned: set[Hashable] = set()
+        self.without_owned_inputs: set[Hashable] = set()
         self._roots: set[int] = set()
         self._bytes: dict[Hashable, bytes] = {}
 
@@ -91,20 +91,20 @@ class LoadedModel:
             return tensors.dense(tensor, self.folder)
         if tensor.data_location != TensorProto.EXTERNAL:
             return tensors.array_of(tensor, self.folder)
-        key = (tensors.place_of(tensor, self.folder), tensor.data_type, *tensor.dims)  # tensors that share their bytes share the array
+        key = (tensors.locate(tensor, self.folder), tensor.data_type, *tensor.dims)  # tensors that share their bytes share the array
         if key not in self._outside:
             self._outside[key] = tensors.array_of(tensor, self.folder)
         return self._outside[key]
 
     def budget(self) -> Budget:
-        """What a walk through the model may take."""
-        return Budget(self.name, self.limits, self.stated)
+        """What a lowering of the model may take."""
+        return Budget(self.name, self.limits, self.size)
 
     def bytes_of(self, array: Array) -> bytes:
         """The bytes of an array in order: of one that stays always the same object, which graphs for different sizes share."""
         if not self.holds(array):
             return array.tobytes()
-        place = place_of(array)
+        place = memory_key(array)
         if place not in self._bytes:
             self._bytes[place] = array.tobytes()
         return self._bytes[place]
@@ -114,7 +114,7 @@ class LoadedModel:
         return id(_root(array)) in self._roots
 
 
-def place_of(array: Array) -> Hashable:
+def memory_key(array: Array) -> Hashable:
     """Tells an array from all others that have memory at the same time."""
     return array.__array_interface__["data"][0], array.dtype, array.shape, array.strides
 
@@ -140,7 +140,7 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
     if isinstance(source, ModelProto):
         return LoadedModel(source, source.graph.name or "model", None, limits)
     if isinstance(source, bytes | bytearray | memoryview):
-        return LoadedModel(_parsed(bytes(source), "model", limits), "model", None, limits)
+        return LoadedModel(_parse(bytes(source), "model", limits), "model", None, limits)
     if not isinstance(source, str | Path):
         raise DescError("onnx.load", [Problem("field.form", "source", brief(source), "a path, bytes, or a ModelProto")])
     path = Path(source)
@@ -149,12 +149,12 @@ def load_model(source: Any, limits: Limits | None = None) -> LoadedModel:
     except (OSError, ValueError, MemoryError) as error:  # a name with a zero is a ValueError
         reason = "more than fits into memory" if isinstance(error, MemoryError) else getattr(error, "strerror", None) or str(error)
         raise DescError("onnx.load", [Problem("onnx.file", "source", f"{brief(path.name)}: {reason}", "a file that can be read")]) from None
-    return LoadedModel(_parsed(data, path.name, limits), path.name, path.parent, limits)
+    return LoadedModel(_parse(data, path.name, limits), path.name, path.parent, limits)
 
 
-def _parsed(data: bytes, name: str, limits: Limits) -> ModelProto:
-    if (count := messages_in(data, limits.messages)) > limits.messages:
-        problem = exceeded("messages", "", f"{count} messages or more in {len(data)} bytes", limits.messages, "of them")
+def _parse(data: bytes, name: str, limits: Limits) -> ModelProto:
+    if (count := count_messages(data, limits.messages)) > limits.messages:
+        problem = limit_problem("messages", "", f"{count} messages or more in {len(data)} bytes", limits.messages, "of them")
         raise DescError(f"onnx.load: {name}", [problem])
     proto = ModelProto()
     try:
@@ -166,7 +166,7 @@ def _parsed(data: bytes, name: str, limits: Limits) -> ModelProto:
     return proto
 
 
-def _inlined(proto: ModelProto, name: str, folder: Path | None, limits: Limits, nodes: int) -> ModelProto:
+def _inline_functions(proto: ModelProto, name: str, folder: Path | None, limits: Limits, nodes: int) -> ModelProto:
     """The model, after it was checked, with its own functions inlined.
 
     Args:

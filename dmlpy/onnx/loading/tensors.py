@@ -68,7 +68,7 @@ def array_of(tensor: TensorProto, folder: Path | None) -> Array:
         return texts_of(tensor.string_data).reshape(tuple(tensor.dims))
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
-    place = place_of(tensor, folder)
+    place = locate(tensor, folder)
     with files.opened(place.path) as file:
         file.seek(place.offset)
         data = file.read(place.size)
@@ -202,7 +202,7 @@ def _external_problem(tensor: TensorProto, folder: Path | None) -> Problem | Non
 
 
 @dataclass(frozen=True)
-class Place:
+class ExternalLocation:
     """Where the elements of a tensor with external data lie.
 
     Attributes:
@@ -216,11 +216,11 @@ class Place:
     size: int
 
 
-def place_of(tensor: TensorProto, folder: Path | None) -> Place:
+def locate(tensor: TensorProto, folder: Path | None) -> ExternalLocation:
     """Where the elements of a tensor lie that has external data, and that `problem_of` finds nothing wrong with."""
     entries: dict[str, Any] = {entry.key: entry.value for entry in tensor.external_data}
     assert folder is not None
-    return Place((folder / entries["location"]).resolve(), int(entries.get("offset", 0)), bytes_of(tensor))
+    return ExternalLocation((folder / entries["location"]).resolve(), int(entries.get("offset", 0)), bytes_of(tensor))
 
 
 def bytes_of(tensor: TensorProto) -> int:

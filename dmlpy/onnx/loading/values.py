@@ -110,7 +110,7 @@ class Value:
         return f"{element_name(self.element)} {sizes}"
 
 
-def of_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:
+def value_from_proto(name: str, proto: TypeProto, stage: int | None = None) -> Value:
     """The value that a type of the model describes."""
     kind = proto.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":

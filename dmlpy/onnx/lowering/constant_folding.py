@@ -11,16 +11,16 @@ from onnx import helper
 
 from dmlpy.messages.problems import DmlError
 from dmlpy.onnx.loading import tensors
-from dmlpy.onnx.loading.costs import cost_of
 from dmlpy.onnx.loading.elements import dtype_of, sizes_problem
-from dmlpy.onnx.lowering import host
+from dmlpy.onnx.lowering import host_evaluation
+from dmlpy.onnx.nodes.costs import cost_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dmlpy.onnx.loading.limits import Budget
     from dmlpy.onnx.loading.values import Array, Value
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _LOOPS = 200
 """How much longer the reference implementation takes for an element where it may loop over them."""
@@ -34,7 +34,7 @@ _NEVER = frozenset(
 Python's `re` tries in exponentially many ways. StringNormalizer changes the locale of the whole process while it runs."""
 
 
-def without_elements(value: Value) -> Value:
+def fold_empty_value(value: Value) -> Value:
     """The value; where some size is 0 its elements are known, as there are none."""
     is_typed = value.kind == "tensor" and value.element is not None
     if value.array is not None or not is_typed or not value.is_static or 0 not in value.static_sizes:
@@ -44,7 +44,7 @@ def without_elements(value: Value) -> Value:
     return replace(value, array=np.empty(value.static_sizes, dtype_of(value.element or 0)))
 
 
-def empty(node: Node) -> dict[str, Array] | None:
+def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
     """The outputs of a node by name where none of them has any elements, else None; also for a node with bodies, which may be wrong."""
     wanted = [value for value in node.outputs if value is not None]
     if not wanted or any(value.array is None for value in wanted) or _has_bodies(node):
@@ -52,7 +52,7 @@ def empty(node: Node) -> dict[str, Array] | None:
     return {value.name: value.array for value in wanted if value.array is not None}
 
 
-def folded(
+def fold_node(
     node: Node, opsets: Mapping[str, int], budget: Budget, computed: Callable[[Node, Mapping[str, int]], dict[str, Array] | None]
 ) -> dict[str, Array] | None:
     """The outputs of a node by name where they are known before the model runs, else None.
@@ -65,8 +65,8 @@ def folded(
             none for it.
     """
     if node.domain == "" and node.op_type in ("Shape", "Size") and node.inputs[0] is not None and node.inputs[0].is_static:
-        return {node.proto.output[0]: _of_shape(node)}
-    if node.domain == "" and node.op_type == "Constant" and (stored := _stored(node)) is not None:
+        return {node.proto.output[0]: _fold_shape(node)}
+    if node.domain == "" and node.op_type == "Constant" and (stored := _constant_elements(node)) is not None:
         return {node.proto.output[0]: stored}
     given = [value for value in node.inputs if value is not None]
     proto = node.proto
@@ -74,24 +74,26 @@ def folded(
         cast = helper.make_node("Cast", proto.input[:1], proto.output, to=node.outputs[0].element)
         cast.attribute.extend(proto.attribute)
         proto, given = cast, given[:1]
-    if any(value.array is None for value in given) or not _is_folded(node):
+    if any(value.array is None for value in given) or not _may_fold(node):
         return None
     elements, held = cost_of(node)
-    if not budget.computes(elements, held):
+    if not budget.reserve(elements, held):
         return None
-    is_quick = host.is_quick(node.op_type, node.opset)
+    is_quick = host_evaluation.is_quick(node.op_type, node.opset)
     try:
         if not is_quick and (found := computed(node, opsets)) is not None:
             return found
-        if not host.runs(node.op_type, node.opset, node.domain) or not (is_quick or budget.computes(_LOOPS * elements, 0)):
+        if not host_evaluation.is_supported(node.op_type, node.opset, node.domain) or not (
+            is_quick or budget.reserve(_LOOPS * elements, 0)
+        ):
             return None
-        found = host.evaluate(proto, opsets, {value.name: value.array for value in given if value.array is not None})
+        found = host_evaluation.evaluate_node(proto, opsets, {value.name: value.array for value in given if value.array is not None})
     except (DmlError, MemoryError):
         return None
     return found if all(isinstance(array, np.ndarray) for array in found.values()) else None
 
 
-def _is_folded(node: Node) -> bool:
+def _may_fold(node: Node) -> bool:
     if node.domain != "" or node.op_type in _NEVER:
         return False
     return not _has_bodies(node)
@@ -101,7 +103,7 @@ def _has_bodies(node: Node) -> bool:
     return any(item.HasField("g") or item.graphs for item in node.proto.attribute)
 
 
-def _stored(node: Node) -> Array | None:
+def _constant_elements(node: Node) -> Array | None:
     """The elements of a Constant that is a tensor or texts."""
     for item in node.proto.attribute:
         if item.name == "value" and item.HasField("t"):
@@ -111,7 +113,7 @@ def _stored(node: Node) -> Array | None:
     return None
 
 
-def _of_shape(node: Node) -> Array:
+def _fold_shape(node: Node) -> Array:
     sizes = node.sizes(0)
     if node.op_type == "Size":
         return np.asarray(prod(sizes), np.int64)

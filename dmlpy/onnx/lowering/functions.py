@@ -6,41 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import AttributeProto, FunctionProto, NodeProto
 
-from dmlpy.onnx.loading import guard
-from dmlpy.onnx.lowering.subgraphs import bodies
+from dmlpy.onnx.lowering.subgraphs import subgraphs_of
+from dmlpy.onnx.nodes import inference_guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from dmlpy.onnx.lowering.nodes import Node
-    from dmlpy.onnx.lowering.scopes import Scope, Values, Walk
+    from dmlpy.onnx.lowering.scopes import GraphLowering, Scope, Values
+    from dmlpy.onnx.nodes.node import Node
 
 
-def expanded(
-    walk: Walk, node: Node, opsets: Mapping[str, int], definition: Callable[[Node], FunctionProto | None] | None = None
+def expand_function(
+    lowering: GraphLowering, node: Node, opsets: Mapping[str, int], definition: Callable[[Node], FunctionProto | None] | None = None
 ) -> Values | None:
     """The outputs of a node after the nodes of its operator's definition were taken; None if there is no definition by others.
 
     Args:
-        walk: takes the nodes.
+        lowering: lowers the nodes.
         node: the node.
         opsets: the versions of the domains.
         definition: finds the definition of an operator that is not ONNX's.
     """
-    function = definition(node) if definition is not None else _definition(node)
+    function = definition(node) if definition is not None else _find_definition(node)
     if function is None:
         return None
     given = {item.name: item for item in node.proto.attribute}
-    given |= {item.name: item for item in _defaults(function, node) if item.name not in given}
+    given |= {item.name: item for item in _default_attributes(function, node) if item.name not in given}
     inner: Scope = {formal: value for formal, value in zip(function.input, node.inputs, strict=False) if value is not None}
     absent = {formal for formal in function.input if formal not in inner}
-    nodes = [_resolved(proto, given, absent) for proto in function.node]
+    nodes = [_resolve_attributes(proto, given, absent) for proto in function.node]
     own = {"" if item.domain == "ai.onnx" else item.domain: item.version for item in function.opset_import}
-    walk.take(nodes, inner, f"{node.name}/", {**opsets, **own})
+    lowering.lower_nodes(nodes, inner, f"{node.name}/", {**opsets, **own})
     return [inner.get(formal) if name else None for formal, name in zip(function.output, node.proto.output, strict=False)]
 
 
-def _definition(node: Node) -> FunctionProto | None:
+def _find_definition(node: Node) -> FunctionProto | None:
     schema: Any = node.schema  # onnx's stubs lack what defines an operator by others
     if schema is None:
         return None
@@ -48,7 +48,7 @@ def _definition(node: Node) -> FunctionProto | None:
         body = FunctionProto()
         body.ParseFromString(schema.get_function_with_opset_version(node.opset) or b"")
         return body if body.node else schema.function_body
-    if schema.has_context_dependent_function and not node.problems and guard.builds(node):
+    if schema.has_context_dependent_function and not node.problems and inference_guard.allows_definition(node):
         types = [value.proto.SerializeToString() if value else b"" for value in node.inputs]
         versions = [version for version in schema.context_dependent_function_opset_versions if version <= node.opset]
         if not versions:
@@ -63,7 +63,7 @@ def _definition(node: Node) -> FunctionProto | None:
     return None
 
 
-def _defaults(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
+def _default_attributes(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
     """The attributes that a definition reads, where the node leaves them out and the schema has a default."""
     yield from function.attribute_proto
     for name, attribute in node.schema.attributes.items() if node.schema is not None else ():
@@ -74,7 +74,7 @@ def _defaults(function: FunctionProto, node: Node) -> Iterator[AttributeProto]:
             yield made
 
 
-def _resolved(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Collection[str]) -> NodeProto:
+def _resolve_attributes(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Collection[str]) -> NodeProto:
     """A node of a definition with the attributes of the node that it stands for, without optional inputs that are not given."""
     own = NodeProto()
     own.CopyFrom(proto)
@@ -86,8 +86,8 @@ def _resolved(proto: NodeProto, given: Mapping[str, AttributeProto], absent: Col
         elif attribute.ref_attr_name in given:
             own.attribute.append(given[attribute.ref_attr_name])
             own.attribute[-1].name = attribute.name
-    for body in bodies(own):
-        inner = [_resolved(item, given, absent) for item in body.node]
+    for body in subgraphs_of(own):
+        inner = [_resolve_attributes(item, given, absent) for item in body.node]
         del body.node[:]
         body.node.extend(inner)
     return own

@@ -1,4 +1,4 @@
-"""`lowered`: one node as DirectML's operators, in the graph of its stage."""
+"""`lower_node`: one node as DirectML's operators, in the graph of its stage."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dmlpy import x
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.onnx.loading.elements import data_type_of, element_of
-from dmlpy.onnx.loading.unforeseen import as_reason
 from dmlpy.onnx.loading.values import Sizes, Value
-from dmlpy.onnx.lowering.nodes import Node, NotLowered, inexpressible
-from dmlpy.onnx.lowering.rules import Lowered, Lowering, lowering, may_be_empty
+from dmlpy.onnx.lowering.rules import LoweredOutputs, LoweringRule, find_rule, may_be_empty
+from dmlpy.onnx.nodes.node import Node, NotLowered, inexpressible_problems
+from dmlpy.onnx.nodes.unexpected_errors import refuse_unexpected
 from dmlpy.validation.checking import LATEST, check
 from dmlpy.x.producers import OperatorProducer, Producer
 from dmlpy.x.source_locations import locate_at, name_scope
@@ -31,7 +31,7 @@ _OWN_SIZES = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"
 Results: TypeAlias = "list[tuple[Value | None, Expression | None]]"
 
 
-def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]:
+def lower_node(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]:
     """The outputs of a node with their expressions, and the operators that these took.
 
     Args:
@@ -41,22 +41,22 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
     Raises:
         NotLowered: no DirectML operator expresses it.
     """
-    function = lowering(node.op_type, node.opset, node.domain)
+    function = find_rule(node.op_type, node.opset, node.domain)
     if function is None:
         raise NotLowered([_no_operator(node)])
     node = node.without_empty(may_be_empty(node.op_type, node.domain))
-    if problems := list(_unheld(node)):
+    if problems := list(_inexpressible_outputs(node)):
         raise NotLowered(problems)
     first = Producer(name="", origin="").serial
     with ExitStack() as contexts:
         contexts.enter_context(locate_at(f"from ONNX node {node.name!r}"))
         contexts.enter_context(name_scope(node.name))
-        contexts.enter_context(as_reason(node.proto, node.inputs))
+        contexts.enter_context(refuse_unexpected(node.proto, node.inputs))
         try:
-            results = _read(node, function, stage)
+            results = _apply_rule(node, function, stage)
         except DescError as error:
             raise NotLowered(error.problems) from None
-    operators = list(_operators((expression for _, expression in results if expression is not None), first))
+    operators = list(_collect_operators((expression for _, expression in results if expression is not None), first))
     # At the latest level each was checked when it was made.
     if node.level < LATEST:
         wrong = [problem.under(type(desc).short_name()) for desc in operators for problem in check(desc, node.level)]
@@ -65,18 +65,18 @@ def lowered(node: Node, stage: GraphStage) -> tuple[Results, list[OperatorDesc]]
     return results, operators
 
 
-def _read(node: Node, function: Lowering, stage: GraphStage) -> Results:
+def _apply_rule(node: Node, function: LoweringRule, stage: GraphStage) -> Results:
     """The outputs of a node that reads what is known as inputs that DirectML owns, or if its operators take none, as constants."""
     key = node.name, function, tuple(value is not None and value.array is not None for value in node.inputs)
-    if key not in stage.model.taking_no_owned:
+    if key not in stage.model.without_owned_inputs:
         try:
-            return [*_outputs(node, function(node.reading(stage.read)))]
+            return [*_match_outputs(node, function(node.with_reader(stage.read)))]
         except DescError as error:
             if all(problem.code != "flag.owned" for problem in error.problems):
                 raise
-        stage.model.taking_no_owned.add(key)
+        stage.model.without_owned_inputs.add(key)
     held = stage.read_constant if node.level >= _CONSTANTS else stage.read_plain
-    return [*_outputs(node, function(node.reading(held)))]
+    return [*_match_outputs(node, function(node.with_reader(held)))]
 
 
 def _no_operator(node: Node) -> Problem:
@@ -84,14 +84,14 @@ def _no_operator(node: Node) -> Problem:
     return Problem("onnx.kernel", "", f"{name} of opset {node.opset}", "an operator that DirectML's operators express")
 
 
-def _unheld(node: Node) -> Iterator[Problem]:
+def _inexpressible_outputs(node: Node) -> Iterator[Problem]:
     """Why DirectML's tensors cannot hold the outputs of a node; its inputs are looked at when they are read."""
     for index, value in enumerate(node.outputs):
         if value is not None and value.element is not None and value.array is None:
-            yield from inexpressible(f"output {index}", value)
+            yield from inexpressible_problems(f"output {index}", value)
 
 
-def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Expression | None]]:
+def _match_outputs(node: Node, found: LoweredOutputs) -> Iterator[tuple[Value | None, Expression | None]]:
     """The outputs with ONNX's types and sizes, and their expressions."""
     given = found if isinstance(found, tuple) else (found,)
     for index, name in enumerate(node.proto.output):
@@ -117,7 +117,7 @@ def _outputs(node: Node, found: Lowered) -> Iterator[tuple[Value | None, Express
         yield own, expression.reshape(*own.tensor_sizes)
 
 
-def _operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:
+def _collect_operators(expressions: Iterable[Expression], first: int) -> Iterator[OperatorDesc]:
     """The operators that were made for expressions since a serial number was given out, in the order of their making."""
     found: set[Producer] = set()
     waiting: list[Producer] = [expression._ref.producer for expression in expressions]

@@ -18,19 +18,19 @@ Values: TypeAlias = list[Value | None]
 """The outputs of a node; None for those that nobody asks for."""
 
 
-class Walk(Protocol):
+class GraphLowering(Protocol):
     """The walk through a model, to which bodies and definitions are given in place of their node."""
 
     budget: Budget
 
-    def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+    def lower_graph(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes the initializers and the nodes of a graph."""
 
-    def hold(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+    def load_initializers(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
         """Takes the initializers of a graph."""
 
-    def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+    def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes nodes in an order in which they run."""
 
-    def unique(self, name: str) -> str:
+    def unique_name(self, name: str) -> str:
         """A name that no value and no node has."""

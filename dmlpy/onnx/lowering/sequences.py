@@ -9,13 +9,13 @@ from onnx import TensorProto
 
 from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.values import Value
-from dmlpy.onnx.runtime.pieces import joined, parts, stacked, without
+from dmlpy.onnx.lowering.inserted_nodes import insert_concat, insert_split, insert_squeeze, insert_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.onnx.lowering.nodes import Node
-    from dmlpy.onnx.lowering.scopes import Values, Walk
+    from dmlpy.onnx.lowering.scopes import GraphLowering, Values
+    from dmlpy.onnx.nodes.node import Node
 
 MAX_PARTS = 4096
 """The most tensors that one is split into before the model runs."""
@@ -23,21 +23,21 @@ _FOR_EACH = 8
 """The bytes that a list takes for each of its tensors."""
 
 
-def treated(walk: Walk, node: Node) -> Values | None:
+def lower_sequence(lowering: GraphLowering, node: Node) -> Values | None:
     """The outputs of a node that makes or reads sequences or optionals; None for every other node.
 
     Raises:
         NotLowered: what the sequence holds, or a position in it, is computed while the model runs.
     """
-    function = _TREATED.get(node.op_type) if node.domain == "" else None
-    return function(walk, node) if function else None
+    function = _RULES.get(node.op_type) if node.domain == "" else None
+    return function(lowering, node) if function else None
 
 
-def _check_room(walk: Walk, node: Node, count: int) -> None:
+def _check_room(lowering: GraphLowering, node: Node, count: int) -> None:
     """Refuses a sequence of so many tensors if the model holds too many already: each node that changes one has a list of its own."""
-    if not walk.budget.holds(_FOR_EACH * count):
+    if not lowering.budget.reserve_bytes(_FOR_EACH * count):
         found = f"a sequence of {count} tensors"
-        why = (f"{walk.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits",)
+        why = (f"{lowering.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits",)
         raise node.refusal("onnx.limit", "", found, "fewer in all sequences that are known ahead", *why)
 
 
@@ -70,16 +70,16 @@ def _place(node: Node, index: int, count: int, default: int) -> int:
     return given % count if count else 0
 
 
-def _construct(_: Walk, node: Node) -> Values:
+def _construct(_: GraphLowering, node: Node) -> Values:
     return _sequence(node, tuple(node.value(index) for index in range(len(node.inputs))))
 
 
-def _empty(_: Walk, node: Node) -> Values:
+def _empty(_: GraphLowering, node: Node) -> Values:
     return _sequence(node, (), int(node.attribute("dtype", TensorProto.FLOAT)))
 
 
-def _insert(walk: Walk, node: Node) -> Values:
-    _check_room(walk, node, len(_items(node)) + 1)
+def _insert(lowering: GraphLowering, node: Node) -> Values:
+    _check_room(lowering, node, len(_items(node)) + 1)
     items = list(_items(node))
     count = len(items)
     given = _integer(node, 2) if node.has(2) else count
@@ -90,35 +90,35 @@ def _insert(walk: Walk, node: Node) -> Values:
     return _sequence(node, tuple(items), node.value(0).element)
 
 
-def _erase(walk: Walk, node: Node) -> Values:
-    _check_room(walk, node, len(_items(node)))
+def _erase(lowering: GraphLowering, node: Node) -> Values:
+    _check_room(lowering, node, len(_items(node)))
     items = list(_items(node))
     del items[_place(node, 1, len(items), -1)]
     return _sequence(node, tuple(items), node.value(0).element)
 
 
-def _at(_: Walk, node: Node) -> Values:
+def _at(_: GraphLowering, node: Node) -> Values:
     items = _items(node)
     return [items[_place(node, 1, len(items), 0)]]
 
 
-def _length(_: Walk, node: Node) -> Values:
+def _length(_: GraphLowering, node: Node) -> Values:
     return [Value.known(node.proto.output[0], np.asarray(len(_items(node)), np.int64))]
 
 
-def _concat(walk: Walk, node: Node) -> Values:
+def _concat(lowering: GraphLowering, node: Node) -> Values:
     items, axis = _items(node), int(node.attribute("axis"))
-    make = stacked if node.attribute("new_axis", 0) else joined
-    return [make(walk, items, axis, f"{node.name}/")]
+    make = insert_stack if node.attribute("new_axis", 0) else insert_concat
+    return [make(lowering, items, axis, f"{node.name}/")]
 
 
-def _split(walk: Walk, node: Node) -> Values:
+def _split(lowering: GraphLowering, node: Node) -> Values:
     if not node.value(0).is_static:
         raise node.refusal("onnx.dynamic", node.input_label(0), node.value(0).summary(), "sizes that are known before the model runs")
     axis, prefix = node.axis(int(node.attribute("axis", 0)), node.rank(0)), f"{node.name}/"
-    items = parts(walk, node.value(0), axis, _lengths(node, node.sizes(0)[axis]), prefix)
+    items = insert_split(lowering, node.value(0), axis, _lengths(node, node.sizes(0)[axis]), prefix)
     if not node.has(1) and not node.attribute("keepdims", 1):
-        items = [without(walk, item, axis, prefix) for item in items]
+        items = [insert_squeeze(lowering, item, axis, prefix) for item in items]
     return _sequence(node, tuple(items))
 
 
@@ -149,19 +149,19 @@ def _check_parts(node: Node, count: int) -> None:
         raise node.refusal("onnx.unroll", "", f"{count} parts", f"at most {MAX_PARTS}: each becomes a tensor of its own")
 
 
-def _identity(_: Walk, node: Node) -> Values | None:
+def _identity(_: GraphLowering, node: Node) -> Values | None:
     value = node.inputs[0]
     return None if value is None or value.items is None else [value]
 
 
-def _optional(_: Walk, node: Node) -> Values:
+def _optional(_: GraphLowering, node: Node) -> Values:
     if node.has(0):
         return [node.value(0)]
     described = node.outputs[0].described if node.outputs[0] else None
     return [Value(node.proto.output[0], None, None, kind="optional", items=(), described=described)]
 
 
-def _has_element(_: Walk, node: Node) -> Values:
+def _has_element(_: GraphLowering, node: Node) -> Values:
     value = node.inputs[0] if node.inputs else None
     if value is not None and value.kind == "optional" and value.items is None:
         raise node.refusal("onnx.sequence", node.input_label(0), f"{value.name!r}, an input", "an optional that is known")
@@ -169,7 +169,7 @@ def _has_element(_: Walk, node: Node) -> Values:
     return [Value.known(node.proto.output[0], np.asarray(present))]
 
 
-def _element(_: Walk, node: Node) -> Values:
+def _element(_: GraphLowering, node: Node) -> Values:
     value = node.value(0)
     if value.kind == "optional":
         found = f"{value.name!r}, an input" if value.items is None else "an optional that holds nothing"
@@ -177,7 +177,7 @@ def _element(_: Walk, node: Node) -> Values:
     return [value]
 
 
-_TREATED: dict[str, Callable[[Walk, Node], Values | None]] = {
+_RULES: dict[str, Callable[[GraphLowering, Node], Values | None]] = {
     "ConcatFromSequence": _concat,
     "Identity": _identity,
     "Optional": _optional,

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import NodeProto, TensorProto, defs, helper, numpy_helper, shape_inference
 
-from dmlpy.onnx.domains.host import described
-from dmlpy.onnx.loading import guard
-from dmlpy.onnx.loading.values import Value, of_proto
-from dmlpy.onnx.lowering.body_types import by_bodies
+from dmlpy.onnx.domains.host_operators import describe_outputs
+from dmlpy.onnx.loading.values import Value, value_from_proto
+from dmlpy.onnx.lowering.subgraph_types import infer_from_subgraphs
+from dmlpy.onnx.nodes import inference_guard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from onnx import TypeProto
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _MOST = 1024
 """The most elements of a known input that inference looks at: shapes, axes and the like are short."""
@@ -28,7 +28,7 @@ _BROADCAST_SINCE = 7
 """The opset from which on these operators broadcast as NumPy does; before, attributes say how."""
 
 
-def inferred(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProto], labels: Sequence[str]) -> tuple[Value | None, ...]:
+def infer_outputs(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProto], labels: Sequence[str]) -> tuple[Value | None, ...]:
     """The outputs of a node; None for those that are left out.
 
     Args:
@@ -38,20 +38,20 @@ def inferred(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProt
         labels: the outputs' names there.
     """
     found: dict[str, TypeProto] = {}
-    own = by_bodies(node)
+    own = infer_from_subgraphs(node)
     if node.schema is not None and not node.problems:
-        for known in (node.schema, *_later(node.op_type, node.schema.since_version, node.domain)):
-            for name, stated in _by_schema(known, node, opsets).items():
+        for known in (node.schema, *_later_versions(node.op_type, node.schema.since_version, node.domain)):
+            for name, stated in _infer_by_schema(known, node, opsets).items():
                 if name not in found or not _has_sizes(found[name]):
                     found[name] = stated
             if all(_has_sizes(found.get(name)) for name in node.proto.output if name):
                 break
-    told = () if not node.domain or node.problems else described(node)
+    told = () if not node.domain or node.problems else describe_outputs(node)
     values: list[Value | None] = []
     for index, (name, label) in enumerate(zip(node.proto.output, labels, strict=True)):
         proto = found.get(name, types.get(label))
-        value = None if not name else (own[index] or Value(name, None, None)) if proto is None else of_proto(name, proto)
-        if value is not None and value.sizes is None and index == 0 and (sizes := _own_sizes(node, opsets)) is not None:
+        value = None if not name else (own[index] or Value(name, None, None)) if proto is None else value_from_proto(name, proto)
+        if value is not None and value.sizes is None and index == 0 and (sizes := _infer_own_sizes(node, opsets)) is not None:
             value = replace(value, sizes=sizes)
         if value is not None and index < len(told):
             element, found_sizes = told[index]
@@ -60,23 +60,23 @@ def inferred(node: Node, opsets: Mapping[str, int], types: Mapping[str, TypeProt
     return tuple(values)
 
 
-def _by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
+def _infer_by_schema(schema: defs.OpSchema, node: Node, opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
     """The types of a node's outputs by a version of its operator, as far as ONNX tells them."""
-    if not guard.passes(node, schema):
+    if not inference_guard.allows_inference(node, schema):
         return {}
     given = {value.name: value for value in node.inputs if value is not None}
-    known = {name: _tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
+    known = {name: _make_tensor(value) for name, value in given.items() if value.array is not None and value.array.size <= _MOST}
     imports = [helper.make_opsetid(name, version) for name, version in opsets.items()]
     try:
         return shape_inference.infer_node_outputs(
-            schema, _stated(node.proto), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
+            schema, _with_defaults(node.proto), {name: value.proto for name, value in given.items()}, known, opset_imports=imports
         )
     except Exception:  # ONNX raises of many classes for models that are not valid; what it does not know, the lowering asks for
         return {}
 
 
 @cache
-def _later(op_type: str, version: int, domain: str) -> tuple[defs.OpSchema, ...]:
+def _later_versions(op_type: str, version: int, domain: str) -> tuple[defs.OpSchema, ...]:
     """The versions of an operator after one: the first ones of old operators, and some that are defined by others, tell no sizes."""
     schemas = [schema for schema in defs.get_all_schemas_with_history() if (schema.name, schema.domain) == (op_type, domain)]
     return tuple(sorted((schema for schema in schemas if schema.since_version > version), key=lambda schema: schema.since_version))
@@ -86,7 +86,7 @@ def _has_sizes(proto: TypeProto | None) -> bool:
     return proto is not None and (proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.HasField("shape"))
 
 
-def _own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] | None:
+def _infer_own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] | None:
     """The sizes of the first output where no version of ONNX's inference tells them, though all inputs are known; None if nobody does."""
     given = [value for value in node.inputs if value is not None]
     if node.domain or node.problems or not given or not all(value.is_static for value in given):
@@ -102,7 +102,7 @@ def _own_sizes(node: Node, opsets: Mapping[str, int]) -> tuple[int, ...] | None:
     return None
 
 
-def _stated(node: NodeProto) -> NodeProto:
+def _with_defaults(node: NodeProto) -> NodeProto:
     """The node with the default of an attribute that ONNX's inference takes to be another."""
     if node.op_type != "STFT" or any(item.name == "onesided" for item in node.attribute):
         return node
@@ -112,6 +112,6 @@ def _stated(node: NodeProto) -> NodeProto:
     return own
 
 
-def _tensor(value: Value) -> TensorProto:
+def _make_tensor(value: Value) -> TensorProto:
     assert value.array is not None
     return numpy_helper.from_array(np.ascontiguousarray(value.array).reshape(value.array.shape), value.name)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlpy.description.enums import TensorFlags
-from dmlpy.description.int4 import int4_type, unpack_int4
+from dmlpy.description.int4 import int4_type, pack_int4, unpack_int4
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.builder import constant_of
 from dmlpy.onnx.loading.elements import data_type_of, dtype_of
@@ -16,7 +18,6 @@ from dmlpy.x.calls import constant_ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import numpy as np
     from onnx import NodeProto
 
     from dmlpy.graphs import Graph
@@ -147,7 +148,7 @@ def tensor_of(value: Value) -> TensorDesc:
     return TensorDesc(data_type=data_type, sizes=value.tensor_sizes)
 
 
-def as_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
+def to_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
     """What a graph gave for a value, with ONNX's type and sizes."""
     dtype = dtype_of(value.element or 0)
     if (nibbles := int4_type(dtype)) is not None:
@@ -155,3 +156,11 @@ def as_elements(value: Value, array: np.ndarray[Any, Any]) -> Array:
     if array.dtype != dtype:
         array = array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
     return array.reshape(value.sizes if value.is_static else array.shape)
+
+
+def to_tensor(value: Value, array: Array) -> Array:
+    """An array with ONNX's type and sizes as a graph reads it: packed, Booleans as bytes, 4-bit elements two in a byte."""
+    packed = np.ascontiguousarray(array).reshape(value.tensor_sizes)
+    if packed.dtype == np.bool_:
+        packed = packed.view(np.uint8)
+    return pack_int4(packed) if int4_type(packed.dtype) else packed

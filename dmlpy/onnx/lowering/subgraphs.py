@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def bodies(proto: NodeProto) -> Iterator[GraphProto]:
+def subgraphs_of(proto: NodeProto) -> Iterator[GraphProto]:
     """The graphs among the attributes of a node."""
     for attribute in proto.attribute:
         if attribute.HasField("g"):
@@ -22,15 +22,15 @@ def bodies(proto: NodeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
-def captured(proto: NodeProto) -> list[str]:
+def captured_names(proto: NodeProto) -> list[str]:
     """The names of the values that the bodies of a node read from around it."""
     found: dict[str, None] = {}
-    for body in bodies(proto):
-        found.update(dict.fromkeys(_free(body)))
+    for body in subgraphs_of(proto):
+        found.update(dict.fromkeys(_free_names(body)))
     return list(found)
 
 
-def renamed(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> NodeProto:
+def rename_captured(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> NodeProto:
     """A node whose bodies read what is around them by other names, and have names of their own that nothing around them has.
 
     What they have in files of external data is read, too.
@@ -43,7 +43,7 @@ def renamed(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], 
     """
     own = NodeProto()
     own.CopyFrom(proto)
-    for body in bodies(own):
+    for body in subgraphs_of(own):
         # ONNX writes definitions of operators that have a body as text, in which only identifiers can be read.
         _rename(body, names, lambda name: unique(re.sub(r"\W", "_", f"{proto.name}/{name}")), folder)
     return own
@@ -67,20 +67,20 @@ def _rename(body: GraphProto, around: Mapping[str, str], unique: Callable[[str],
         sparse.values.name = made(sparse.values.name)
     for proto in body.node:
         proto.input[:] = [names.get(name, name) for name in proto.input]
-        for inner in bodies(proto):
+        for inner in subgraphs_of(proto):
             _rename(inner, names, unique, folder)
         proto.output[:] = [made(name) if name else "" for name in proto.output]
     for item in body.output:
         item.name = names.get(item.name, item.name)
 
 
-def _free(graph: GraphProto) -> Iterator[str]:
+def _free_names(graph: GraphProto) -> Iterator[str]:
     """The names that a body reads and does not make."""
     made = {item.name for item in graph.input} | {tensor.name for tensor in graph.initializer}
     made |= {sparse.values.name for sparse in graph.sparse_initializer}
     for proto in graph.node:
         yield from (name for name in proto.input if name and name not in made)
-        for body in bodies(proto):
-            yield from (name for name in _free(body) if name not in made)
+        for body in subgraphs_of(proto):
+            yield from (name for name in _free_names(body) if name not in made)
         made.update(proto.output)
     yield from (item.name for item in graph.output if item.name not in made)

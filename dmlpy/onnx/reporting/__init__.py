@@ -1,1 +1,4 @@
-"""Reports of ONNX models: where each node runs, at which feature level, and why not on DirectML."""
+"""Reports of models: where each node runs, at which feature level, why not on DirectML, and what ONNX Runtime would do.
+
+Imports the packages up to `lowering`; nothing of it runs a model.
+"""

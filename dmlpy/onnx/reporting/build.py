@@ -11,37 +11,37 @@ from dmlpy.graphs import ConstantNode
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import CompileError, DescError, DeviceError, Problem
 from dmlpy.onnx.loading import tensors
-from dmlpy.onnx.lowering.lower import Interpretation
-from dmlpy.onnx.lowering.partitions import partitions_of
+from dmlpy.onnx.lowering.model_lowering import Lowering
+from dmlpy.onnx.lowering.programs import GraphPart
+from dmlpy.onnx.reporting.partitions import group_records
 from dmlpy.onnx.reporting.prediction import Prediction
 from dmlpy.onnx.reporting.report import Like, Report
-from dmlpy.onnx.reporting.trials import trials_of
-from dmlpy.onnx.runtime.programs import GraphPart
+from dmlpy.onnx.reporting.size_candidates import size_candidates
 from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dmlpy.onnx.runtime.sized_model import SizedModel
+    from dmlpy.onnx.lowering.lowered_model import LoweredModel
 
 
-def report_of(model: SizedModel, level: FeatureLevel, like: Like) -> Report:
+def build_report(model: LoweredModel, level: FeatureLevel, like: Like) -> Report:
     """See `Model.report`."""
     if like not in get_args(Like):
         raise DescError("Model.report", [Problem("onnx.like", "like", repr(like), f"one of {listed(get_args(Like))}")])
     inputs = model.inputs
     sizes: Mapping[str, int] = {}
     if like == "dmlpy":
-        model, sizes = _tried(model, level)  # as a call has it, which knows all sizes
+        model, sizes = _with_candidate_sizes(model, level)  # as a call has it, which knows all sizes
 
-    def found_at(level: FeatureLevel) -> Interpretation:
-        kind = Interpretation if like == "dmlpy" else Prediction
+    def found_at(level: FeatureLevel) -> Lowering:
+        kind = Lowering if like == "dmlpy" else Prediction
         return kind.of(model.loaded, model.given, level)  # not kept: it may hold much
 
     found = model.interpretation(level) if like == "dmlpy" else found_at(level)
     latest = found if level >= LATEST else found_at(LATEST)
-    taken = _taken(found)
-    weights, memory = _sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
+    taken = _nodes_on_directml(found)
+    weights, memory = _memory_sizes(model, level) if like == "dmlpy" else (_initializer_bytes(model), None)
     return Report(
         model=model.name,
         like=like,
@@ -50,24 +50,24 @@ def report_of(model: SizedModel, level: FeatureLevel, like: Like) -> Report:
         inputs=inputs,
         outputs=found.outputs,
         tried=sizes,
-        lowest_level=_lowest(latest, {level: taken}, found_at),
-        missing_level=tuple(name for name in _taken(latest) if name not in taken),
-        partitions=partitions_of(found.records, level),
+        lowest_level=_lowest_level(latest, {level: taken}, found_at),
+        missing_level=tuple(name for name in _nodes_on_directml(latest) if name not in taken),
+        partitions=group_records(found.records, level),
         weight_bytes=weights,
         memory_bytes=memory,
     )
 
 
-def _tried(model: SizedModel, level: FeatureLevel) -> tuple[SizedModel, Mapping[str, int]]:
+def _with_candidate_sizes(model: LoweredModel, level: FeatureLevel) -> tuple[LoweredModel, Mapping[str, int]]:
     """A model as a call would have it, with the sizes that were taken for open ones; the model itself where none are open or found.
 
     These are the first sizes that the model allows and that leave no tensor empty; where some tensor always is, those that leave fewest so;
     and where something is wrong with any sizes, the first of all.
     """
-    best: tuple[SizedModel, Mapping[str, int]] = model, {}
+    best: tuple[LoweredModel, Mapping[str, int]] = model, {}
     fewest: float = inf
-    refused: list[tuple[SizedModel, Mapping[str, int], set[str]]] = []
-    for trial in trials_of(model.inputs):
+    refused: list[tuple[LoweredModel, Mapping[str, int], set[str]]] = []
+    for trial in size_candidates(model.inputs):
         found = model.with_inputs(trial.shapes)
         records = found.interpretation(level).records
         wrong = {problem.under(record.name).headline() for record in records if record.where == "invalid" for problem in record.problems}
@@ -85,22 +85,22 @@ def _tried(model: SizedModel, level: FeatureLevel) -> tuple[SizedModel, Mapping[
     return best
 
 
-def _taken(found: Interpretation) -> frozenset[str]:
+def _nodes_on_directml(found: Lowering) -> frozenset[str]:
     """The nodes that run on DirectML, or need not run."""
     return frozenset(record.name for record in found.records if record.where in ("directml", "folded"))
 
 
-def _lowest(
-    latest: Interpretation, known: dict[FeatureLevel, frozenset[str]], found_at: Callable[[FeatureLevel], Interpretation]
+def _lowest_level(
+    latest: Lowering, known: dict[FeatureLevel, frozenset[str]], found_at: Callable[[FeatureLevel], Lowering]
 ) -> FeatureLevel | None:
     """The lowest level that takes the same nodes as the latest. Levels only add, so half of them are left out at each look.
 
     Args:
         latest: the model at the latest level.
         known: the nodes that some levels take.
-        found_at: interprets the model at a level.
+        found_at: lowers the model at a level.
     """
-    wanted = _taken(latest)
+    wanted = _nodes_on_directml(latest)
     highest = max((record.level for record in latest.records if record.level is not None), default=None)
     if highest is None:
         return min(FeatureLevel) if any(record.where == "directml" for record in latest.records) else None
@@ -109,17 +109,17 @@ def _lowest(
     middle = high - 1  # the highest of them is needed, unless a node has another form below it
     while low < high:
         level = levels[middle]
-        taken = known[level] if level in known else _taken(found_at(level))
+        taken = known[level] if level in known else _nodes_on_directml(found_at(level))
         low, high = (low, middle) if wanted <= taken else (middle + 1, high)
         middle = (low + high) // 2
     return levels[low]
 
 
-def _initializer_bytes(model: SizedModel) -> int:
+def _initializer_bytes(model: LoweredModel) -> int:
     return sum(map(tensors.bytes_of, model.loaded.proto.graph.initializer))
 
 
-def _sizes(model: SizedModel, level: FeatureLevel) -> tuple[int, int | None]:
+def _memory_sizes(model: LoweredModel, level: FeatureLevel) -> tuple[int, int | None]:
     """The bytes of the weights of all graphs, and of the scratch of the graph that needs most."""
     parts = [part for part in model.program(level).parts if isinstance(part, GraphPart)]
     weights = sum(array.nbytes for part in parts for array in part.owned.values())

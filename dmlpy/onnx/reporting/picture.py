@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import graphviz
 
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.lowering.lower import NodeRecord
-    from dmlpy.onnx.lowering.partitions import Partition
+    from dmlpy.onnx.lowering.node_records import NodeRecord
+    from dmlpy.onnx.reporting.partitions import Partition
 
 _COLOURS = {"graph": "#e8f0fe", "host": "#fdecea", "alone": "#fff4e0"}
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 SMALL = 100
 """The most elements of an initializer that is no reason to leave a node that computes with sizes to DirectML."""
@@ -103,7 +103,7 @@ def computes_sizes(node: Node, sizes: Collection[str]) -> bool:
     )
 
 
-def judged(node: Node) -> Verdict:
+def judge_node(node: Node) -> Verdict:
     """What the provider does with a node that does not compute with sizes."""
     found = [kernel for kernel in kernels(node.op_type, node.domain) if _version(node) in kernel.since]
     if not found:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 
 def desc_of(node: Node) -> OperatorDesc | None:

@@ -1,4 +1,4 @@
-"""`reasons_of`: why nodes do not run on DirectML, or by themselves, in words. What holds for many nodes is told once."""
+"""`format_reasons`: why nodes do not run on DirectML, or by themselves, in words. What holds for many nodes is told once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from dmlpy.messages.problems import Problem
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.lowering.lower import NodeRecord
+    from dmlpy.onnx.lowering.node_records import NodeRecord
 
 _MOST_NAMED = 4
 """The most nodes that are named where a reason holds for several."""
@@ -27,14 +27,14 @@ _VERBS = {
 }
 
 
-def reasons_of(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> list[str]:
+def format_reasons(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> list[str]:
     """A text for each reason, in the order of the first nodes that it holds for.
 
     Args:
         nodes: the nodes in the order in which they run.
         inputs: the inputs of the model whose sizes are not known, by name.
     """
-    causes = _causes(nodes, inputs)
+    causes = _find_causes(nodes, inputs)
     found: dict[tuple[str, tuple[str, ...]], list[NodeRecord]] = {}
     alone: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
     for node in nodes:
@@ -45,7 +45,7 @@ def reasons_of(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> list
             key = what, (_waits(problems) and causes[node.name]) or own
             found.setdefault(key, []).append(node)
             alone.setdefault(key, own)
-    return [_told(what, held, lines if len(held) > 1 else alone[what, lines]) for (what, lines), held in found.items()]
+    return [_format_reason(what, held, lines if len(held) > 1 else alone[what, lines]) for (what, lines), held in found.items()]
 
 
 def _waits(problems: Sequence[Problem]) -> bool:
@@ -58,7 +58,7 @@ def _lines(problem: Problem) -> Iterator[str]:
     yield from (f"    {line}" for line in problem.details())
 
 
-def _told(what: str, nodes: Sequence[NodeRecord], lines: Sequence[str]) -> str:
+def _format_reason(what: str, nodes: Sequence[NodeRecord], lines: Sequence[str]) -> str:
     one, several = _VERBS[what]
     named = [f"{node.name!r} ({node.op_type})" for node in nodes[:_MOST_NAMED]]
     if len(nodes) == 1:
@@ -69,12 +69,12 @@ def _told(what: str, nodes: Sequence[NodeRecord], lines: Sequence[str]) -> str:
     return "\n".join([head, *(f"    {line}" for line in lines)])
 
 
-def _causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> dict[str, tuple[str, ...]]:
+def _find_causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> dict[str, tuple[str, ...]]:
     """For each node, where the sizes that it waits for come from: the model's inputs, or nodes whose elements decide them."""
     roots: dict[str, dict[str, None]] = {}
     for name, value in inputs.items():
         wanted = [size or name for size in value.sizes or (None,) if not isinstance(size, int)]
-        roots[name] = {_needed(symbol): None for symbol in wanted}
+        roots[name] = {_needed_size(symbol): None for symbol in wanted}
     known = {size for value in inputs.values() for size in value.sizes or () if isinstance(size, str)}
     found: dict[str, tuple[str, ...]] = {}
     for node in nodes:
@@ -84,9 +84,9 @@ def _causes(nodes: Sequence[NodeRecord], inputs: Mapping[str, Value]) -> dict[st
             reached = {f"they need the sizes of what {node.name!r} ({node.op_type}) gives": None}
         for value in node.outputs:
             symbols = [size for size in ((None,) if value.sizes is None else value.sizes) if not isinstance(size, int)]
-            roots[value.name] = {_needed(size): None for size in symbols if size in known} if known.issuperset(symbols) else reached
+            roots[value.name] = {_needed_size(size): None for size in symbols if size in known} if known.issuperset(symbols) else reached
     return found
 
 
-def _needed(symbol: str) -> str:
+def _needed_size(symbol: str) -> str:
     return f"they need a size for {symbol!r}"

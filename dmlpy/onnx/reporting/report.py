@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from dmlpy.devices.device import show_bytes
 from dmlpy.messages.naming import plural
 from dmlpy.messages.tables import Table, paragraph_html
-from dmlpy.onnx.reporting.reasons import reasons_of
+from dmlpy.onnx.reporting.reasons import format_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.messages.problems import Problem
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.lowering.lower import NodeRecord, Where
-    from dmlpy.onnx.lowering.partitions import Partition
+    from dmlpy.onnx.lowering.node_records import NodeRecord, Placement
+    from dmlpy.onnx.reporting.partitions import Partition
 
 Like: TypeAlias = Literal["dmlpy", "onnxruntime"]
 
-_PLACES: Mapping[Where, str] = {
+_PLACES: Mapping[Placement, str] = {
     "directml": "DirectML",
     "deferred": "DirectML, late",
     "host": "host",
@@ -147,7 +147,7 @@ class Report:
 
     def reasons(self) -> list[str]:
         """Why nodes do not run on DirectML, or by themselves, with remedies."""
-        return reasons_of(self.nodes, {} if self.tried else self._open_inputs())
+        return format_reasons(self.nodes, {} if self.tried else self._open_inputs())
 
     def __str__(self) -> str:
         reasons = self.reasons()

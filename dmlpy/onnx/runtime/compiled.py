@@ -13,21 +13,21 @@ from dmlpy.devices import Device
 from dmlpy.devices import device as find_device
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import BindError, CompileError, Problem
-from dmlpy.onnx.lowering.targets import Target
-from dmlpy.onnx.runtime.given import misfits, taken, taken_whole
+from dmlpy.onnx.runtime.bound_runs import BoundRunCache
+from dmlpy.onnx.runtime.cache import LRUCache
+from dmlpy.onnx.runtime.compile_context import CompileContext
+from dmlpy.onnx.runtime.compiled_program import CompiledProgram, compile_deferred
 from dmlpy.onnx.runtime.graph_runs import PackedWeights
-from dmlpy.onnx.runtime.kept import Kept
+from dmlpy.onnx.runtime.inputs import fit_problems, to_array, to_sequence
 from dmlpy.onnx.runtime.open_sizes import OpenSizes
-from dmlpy.onnx.runtime.recurring import RecurringRuns
-from dmlpy.onnx.runtime.running import Specialized, late
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.compiler import Flags
     from dmlpy.description.enums import FeatureLevel
+    from dmlpy.onnx.lowering.lowered_model import LoweredModel
     from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
-    from dmlpy.onnx.runtime.sized_model import SizedModel
 
 
 class CompiledModel:
@@ -41,7 +41,7 @@ class CompiledModel:
 
     def __init__(
         self,
-        model: SizedModel,
+        model: LoweredModel,
         device: Device | str | None,
         feature_level: FeatureLevel,
         flags: Flags | Sequence[Flags],
@@ -52,18 +52,18 @@ class CompiledModel:
         self.model = model
         self.device = find_device(device)
         self.feature_level = feature_level
-        self._kept = Kept(keep_bytes)
-        self._target = Target(
-            model.name, model.loaded, self.device, feature_level, flags, fuse, late, self._kept, PackedWeights(model.loaded)
+        self._cache = LRUCache(keep_bytes)
+        self._context = CompileContext(
+            model.name, model.loaded, self.device, feature_level, flags, fuse, compile_deferred, self._cache, PackedWeights(model.loaded)
         )
-        self._recurring = RecurringRuns(self.device, self._kept)
+        self._recurring = BoundRunCache(self.device, self._cache)
         self._lock = threading.Lock()
         self._open: OpenSizes | None = None
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
         if all(value.is_static for value in self._tensors.values()):
             self._specialized({name: value.static_sizes for name, value in self._tensors.items()})
         else:
-            self._open = OpenSizes(model, feature_level, self._compiled)
+            self._open = OpenSizes(model, feature_level, self._compile)
 
     def __call__(self, inputs: Mapping[str, Any] | None = None, /, **named: Any) -> dict[str, Any]:
         """Runs the model: `run` with its inputs as keywords."""
@@ -128,7 +128,7 @@ class CompiledModel:
         given = self._arrays(inputs)
         return self._specialized({name: given[name].shape for name in self._tensors}).compare(given, device, tolerance)
 
-    def _fitting(self, sizes: Mapping[str, Sequence[int]]) -> Specialized:
+    def _fitting(self, sizes: Mapping[str, Sequence[int]]) -> CompiledProgram:
         problems = []
         found = {}
         for name, value in self._tensors.items():
@@ -137,7 +137,7 @@ class CompiledModel:
                 problems.append(Problem("onnx.sizes", f"sizes[{name!r}]", "not given", f"sizes of {value.summary()}"))
             else:
                 found[name] = tuple(own)
-                problems += misfits(name, value, None, found[name])
+                problems += fit_problems(name, value, None, found[name])
         if problems:
             raise BindError(self.model.name, problems)
         return self._specialized(found)
@@ -162,30 +162,30 @@ class CompiledModel:
                 problems.append(Problem("onnx.inputs", name, "not given", value.summary()))
                 continue
             if value.kind != "tensor":
-                found[name], wrong = taken_whole(name, value, given[name], self.device)
+                found[name], wrong = to_sequence(name, value, given[name], self.device)
                 problems += wrong
                 continue
-            found[name] = taken(given[name], self.device)
-            problems += misfits(name, value, np.dtype(found[name].dtype), found[name].shape)
+            found[name] = to_array(given[name], self.device)
+            problems += fit_problems(name, value, np.dtype(found[name].dtype), found[name].shape)
         if problems:
             raise BindError(self.model.name, problems)
         return found
 
-    def _specialized(self, shapes: Mapping[str, Sequence[int]]) -> Specialized:
+    def _specialized(self, shapes: Mapping[str, Sequence[int]]) -> CompiledProgram:
         """The model compiled as a whole for sizes of its inputs."""
         key = CompiledModel, tuple(tuple(shapes[name]) for name in self._tensors)
         with self._lock:
-            found: Specialized | None = self._kept.find(key)
+            found: CompiledProgram | None = self._cache.get(key)
             if found is None:
                 known = all(value.is_static and value.static_sizes == tuple(shapes[name]) for name, value in self._tensors.items())
-                found = self._compiled(self.model if known else self.model.with_inputs(shapes))
-                self._kept.keep(key, found, found.held_bytes)
+                found = self._compile(self.model if known else self.model.with_inputs(shapes))
+                self._cache.put(key, found, found.held_bytes)
         return found
 
-    def _compiled(self, model: SizedModel) -> Specialized:
+    def _compile(self, model: LoweredModel) -> CompiledProgram:
         if problems := model.interpretation(self.feature_level).problems:
             raise CompileError(model.name, problems)
-        return Specialized(model.program(self.feature_level), self._target)
+        return CompiledProgram(model.program(self.feature_level), self._context)
 
     def __repr__(self) -> str:
         return f"<ONNX model {self.model.name} compiled for {self.device.name} at feature level {self.feature_level}>"

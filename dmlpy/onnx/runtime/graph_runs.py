@@ -1,4 +1,4 @@
-"""`GraphRun`: a graph of a model's nodes on a device, `Calls`: those that ran, and `OnDevice`: a tensor that one gave."""
+"""`GraphRun`: a graph of a model's nodes on a device, `GraphCalls`: those that ran, and `DeviceTensor`: a tensor that one gave."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from dmlpy.description.int4 import int4_type, pack_int4
+from dmlpy.description.int4 import int4_type
 from dmlpy.graphs import ConstantNode
 from dmlpy.onnx.loading.elements import dtype_of
-from dmlpy.onnx.loading.load import place_of
-from dmlpy.onnx.lowering.stages import as_elements
+from dmlpy.onnx.loading.load import memory_key
+from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs import CompiledGraph, PreparedGraph
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Array, Value
-    from dmlpy.onnx.runtime.programs import GraphPart
+    from dmlpy.onnx.lowering.programs import GraphPart
 
 _MOST_BOUND = 8
 """The most bound graphs of one that are kept for further runs: as many threads or streams run it without binding it anew."""
@@ -33,7 +33,7 @@ _MOST_COMPARED = 4096
 """The most bytes of an array whose elements are compared with those of others."""
 
 
-class OnDevice:
+class DeviceTensor:
     """A tensor that a graph gave, in the device's memory."""
 
     def __init__(self, array: Any, value: Value) -> None:
@@ -45,14 +45,14 @@ class OnDevice:
         dtype = dtype_of(self.value.element or 0)
         array = self.array
         if int4_type(dtype):
-            return self.on_host(device)
+            return self.to_host(device)
         if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize:
             array = array.view(dtype)
         return array.reshape(self.value.static_sizes) if self.value.is_static and array.shape != self.value.static_sizes else array
 
-    def on_host(self, device: Device) -> Any:
+    def to_host(self, device: Device) -> Any:
         """The tensor with ONNX's type and sizes as an array of NumPy."""
-        return as_elements(self.value, device.to_host(self.array))
+        return to_elements(self.value, device.to_host(self.array))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +69,11 @@ class GraphCall:
     run: GraphRun
     is_late: bool
     reads: Mapping[str, Any]
-    writes: Mapping[str, OnDevice]
+    writes: Mapping[str, DeviceTensor]
 
 
 @dataclass(eq=False)
-class Calls:
+class GraphCalls:
     """The graphs that one run of a model consists of.
 
     Attributes:
@@ -96,22 +96,22 @@ class PackedWeights:
         """The graph of a part, prepared, and whether it packed the weights itself."""
         key: tuple[Hashable, ...] = tuple((name, self._identity(array)) for name, array in part.owned.items())
         if not compiled.binding_properties.persistent_resource_size or any(self._identity(array) is None for array in part.owned.values()):
-            return _packed(part, compiled), True
+            return _prepare(part, compiled), True
         key += tuple((node.name, id(node.data)) for node in part.graph.nodes if isinstance(node, ConstantNode))
         known = self._packed.get(key)
         shared = None if known is None else known.shared_with(compiled)
-        made = _packed(part, compiled) if shared is None else shared
+        made = _prepare(part, compiled) if shared is None else shared
         self._packed[key] = made  # in place of the other, which goes sooner
         return made, shared is None
 
     def _identity(self, array: Array) -> Hashable:
         """What tells an array from others: its place if its memory stays, its elements if they are few, else None."""
         if self._model.holds(array):
-            return place_of(array)
+            return memory_key(array)
         return (array.dtype, array.shape, array.tobytes()) if array.nbytes <= _MOST_COMPARED else None
 
 
-def _packed(part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
+def _prepare(part: GraphPart, compiled: CompiledGraph) -> PreparedGraph:
     made = compiled.prepare(part.owned, copy=True)
     compiled.device.synchronize(compiled.device.current_stream())  # runs may go into other streams
     return made
@@ -127,7 +127,7 @@ class GraphRun:
     def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device, weights: PackedWeights | None = None) -> None:
         self.part = part
         self.compiled = compiled
-        self.prepared, packs = (_packed(part, compiled), True) if weights is None else weights.prepared(part, compiled)
+        self.prepared, packs = (_prepare(part, compiled), True) if weights is None else weights.prepared(part, compiled)
         properties = compiled.binding_properties
         self.held_bytes = properties.temporary_resource_size + copied_bytes(self.prepared, device)
         self.held_bytes += properties.persistent_resource_size if packs else 0
@@ -141,17 +141,14 @@ class GraphRun:
 
     def read(self, value: Value, held: Any) -> Any:
         """The array of a value that is handed on, as the graph is bound to it."""
-        if isinstance(held, OnDevice):
+        if isinstance(held, DeviceTensor):
             return held.array
         if isinstance(held, np.ndarray):
-            packed = np.ascontiguousarray(held).reshape(value.tensor_sizes)
-            if packed.dtype == np.bool_:
-                packed = packed.view(np.uint8)
-            return self._device.from_host(pack_int4(packed) if int4_type(packed.dtype) else packed)
+            return self._device.from_host(to_tensor(value, held))
         array = held.reshape(value.tensor_sizes)
         return array.view(np.uint8) if array.dtype == np.bool_ else array
 
-    def __call__(self, values: dict[str, Any], calls: Calls | None = None, *, is_late: bool = False) -> None:
+    def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None, *, is_late: bool = False) -> None:
         """Runs the graph.
 
         Args:
@@ -170,7 +167,7 @@ class GraphRun:
         outputs = bound(inputs, stream)
         if not is_captured:
             self._free.append((identity, bound))
-        written = {name: OnDevice(outputs[name], value) for name, value in self.part.writes.items()}
+        written = {name: DeviceTensor(outputs[name], value) for name, value in self.part.writes.items()}
         if calls is not None:
             calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
         values.update(written)

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.loading.elements import dtype_of
-from dmlpy.onnx.loading.values import of_proto
+from dmlpy.onnx.loading.values import value_from_proto
 from dmlpy.onnx.lowering import subgraphs
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dmlpy.onnx.loading.values import Array
     from dmlpy.onnx.lowering.stages import HostNode
-    from dmlpy.onnx.lowering.targets import Target
+    from dmlpy.onnx.runtime.compile_context import CompileContext
 
 
 class LoopRun:
@@ -28,20 +28,20 @@ class LoopRun:
 
     Args:
         node: the node, a Loop or a Scan.
-        target: what its body is compiled for.
+        context: what its body is compiled for.
     """
 
-    def __init__(self, node: HostNode, target: Target) -> None:
+    def __init__(self, node: HostNode, context: CompileContext) -> None:
         self._node = node
-        self._target = target
+        self._context = context
         self._attributes = {item.name: helper.get_attribute_value(item) for item in node.proto.attribute}
         self._body: GraphProto = self._attributes["body"]
-        own = {item.name: of_proto(item.name, item.type) for item in self._body.input}
-        around = {name: node.reads[name] for name in subgraphs.captured(node.proto)}
+        own = {item.name: value_from_proto(item.name, item.type) for item in self._body.input}
+        around = {name: node.reads[name] for name in subgraphs.captured_names(node.proto)}
         graph = self._body
-        take = target.walking(graph, node.opsets)
+        take = context.walking(graph, node.opsets)
         self._around = [name for name, value in around.items() if value.array is None]
-        self._iteration = target.deferred(take, around | own, list(dict.fromkeys(item.name for item in graph.output)))
+        self._iteration = context.deferred(take, around | own, list(dict.fromkeys(item.name for item in graph.output)))
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """The node's outputs, as many as its body gives.
@@ -62,20 +62,20 @@ class LoopRun:
             if not goes_on or (most is not None and step >= most):
                 break
             found = self._run([np.asarray(step, np.int64), np.asarray(goes_on), *states], around)
-            goes_on = bool(np.ravel(self._target.on_host(found[0]))[0])
+            goes_on = bool(np.ravel(self._context.to_host(found[0]))[0])
             states = found[1 : 1 + len(states)]
             for row, held in zip(rows, found[1 + len(states) :], strict=True):
-                row.append(self._target.on_host(held))
-        return [*states, *(_stacked(row, item, 0) for row, item in zip(rows, self._body.output[1 + len(states) :], strict=True))]
+                row.append(self._context.to_host(held))
+        return [*states, *(_stack_rows(row, item, 0) for row, item in zip(rows, self._body.output[1 + len(states) :], strict=True))]
 
     def _scanned(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
             return self._scanned_once(given, around)
         if given[0] is not None:
             raise self._failure("input 0 'sequence_lens'", "given", "left out: all sequences have the same length")
-        batches = [self._target.on_host(held) for held in given[1:]]
+        batches = [self._context.to_host(held) for held in given[1:]]
         found = [self._scanned_once([array[entry] for array in batches], around) for entry in range(len(batches[0]))]
-        return [np.stack([self._target.on_host(held) for held in entries]) for entries in zip(*found, strict=True)]
+        return [np.stack([self._context.to_host(held) for held in entries]) for entries in zip(*found, strict=True)]
 
     def _scanned_once(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         scanned = int(self._attributes["num_scan_inputs"])
@@ -84,7 +84,7 @@ class LoopRun:
         rows: list[list[Any]] = [[] for _ in self._body.output[first:]]
         axes = self._attributes.get("scan_input_axes") or [0] * scanned
         turned = self._attributes.get("scan_input_directions" if self._opset >= 9 else "directions") or [0] * scanned
-        arrays = [np.moveaxis(self._target.on_host(held), axis, 0) for held, axis in zip(given[first:], axes, strict=True)]
+        arrays = [np.moveaxis(self._context.to_host(held), axis, 0) for held, axis in zip(given[first:], axes, strict=True)]
         lengths = sorted({len(array) for array in arrays})
         if len(lengths) > 1:
             raise self._failure("the scanned inputs", f"of lengths {lengths}", "inputs of one length along their axes")
@@ -93,13 +93,13 @@ class LoopRun:
             found = self._run([*states, *(array[step] for array in arrays)], around)
             states = found[:first]
             for row, held in zip(rows, found[first:], strict=True):
-                row.append(self._target.on_host(held))
+                row.append(self._context.to_host(held))
         axes = self._attributes.get("scan_output_axes") or [0] * len(rows)
         turned = self._attributes.get("scan_output_directions") or [0] * len(rows)
         items = self._body.output[first:]
         return [
             *states,
-            *(_stacked(row[::-1] if turn else row, item, axis) for row, item, axis, turn in zip(rows, items, axes, turned, strict=True)),
+            *(_stack_rows(row[::-1] if turn else row, item, axis) for row, item, axis, turn in zip(rows, items, axes, turned, strict=True)),
         ]
 
     def _run(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
@@ -114,7 +114,7 @@ class LoopRun:
 
     def _scalar(self, index: int, held: Any) -> Any:
         """The only element of an input."""
-        array = np.ravel(self._target.on_host(held))
+        array = np.ravel(self._context.to_host(held))
         if len(array) != 1:
             raise self._failure(
                 f"input {index} {('M', 'cond')[index]!r}", f"of {len(array)} elements", "one element, an integer or a truth value"
@@ -125,11 +125,11 @@ class LoopRun:
         return DeviceError(self._node.proto.name, [Problem("onnx.invalid", path, found, expected)])
 
 
-def _stacked(rows: Sequence[Array], item: ValueInfoProto, axis: int) -> Array:
+def _stack_rows(rows: Sequence[Array], item: ValueInfoProto, axis: int) -> Array:
     """What the iterations gave for an output of the body; after none, sizes that the body does not declare are 0."""
     if rows:
         return np.stack(rows, axis)
-    row = of_proto(item.name, item.type)
+    row = value_from_proto(item.name, item.type)
     sizes = [size if isinstance(size, int) else 0 for size in row.sizes or ()]
     sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
     return np.empty(sizes, dtype_of(row.element or TensorProto.FLOAT))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.runtime.running import Specialized
-    from dmlpy.onnx.runtime.sized_model import SizedModel
+    from dmlpy.onnx.lowering.lowered_model import LoweredModel
+    from dmlpy.onnx.runtime.compiled_program import CompiledProgram
 
 Pattern: TypeAlias = "dict[str, tuple[int | None, ...]]"
 """The sizes of the inputs by name; None for those that are open."""
@@ -36,18 +36,18 @@ class OpenSizes:
         compiled: compiles the model with some sizes open.
     """
 
-    def __init__(self, model: SizedModel, level: FeatureLevel, compiled: Callable[[SizedModel], Specialized]) -> None:
+    def __init__(self, model: LoweredModel, level: FeatureLevel, compiled: Callable[[LoweredModel], CompiledProgram]) -> None:
         self._model, self._level, self._compiled = model, level, compiled
         self._learned: Pattern | None = None
         """The sizes that were the same in all runs so far."""
         self._pattern: Pattern = {}
-        self._form: Specialized | None = None
+        self._form: CompiledProgram | None = None
         self._is_given_up = False
-        self._declared = _declared(model.inputs)
+        self._declared = _declared_sizes(model.inputs)
         if self._declared is not None:
             self._take(self._declared)
 
-    def form(self, sizes: Mapping[str, Sequence[int]]) -> Specialized | None:
+    def form(self, sizes: Mapping[str, Sequence[int]]) -> CompiledProgram | None:
         """The model with sizes open that runs with these sizes; None if there is none."""
         if self._is_given_up:
             return None
@@ -58,7 +58,7 @@ class OpenSizes:
             if self._declared is not None:
                 self._take(_without_ones(self._declared, sizes))
         elif not _fits(self._learned, sizes):
-            learned = _common(self._learned, sizes)
+            learned = _common_sizes(self._learned, sizes)
             if learned is None:
                 self._is_given_up = True
                 return None
@@ -78,7 +78,7 @@ class OpenSizes:
         except (CompileError, DeviceError):
             self.give_up()  # the model as a whole tells what is wrong
 
-    def _pays(self, model: SizedModel) -> bool:
+    def _pays(self, model: LoweredModel) -> bool:
         """Whether enough nodes do not depend on what is open, in parts that are large enough, and only sizes stand in the way of others."""
         found = model.interpretation(self._level)
         if any(record.where not in ("directml", "folded", "deferred") or record.op_type in CONTROL_FLOW for record in found.records):
@@ -88,7 +88,7 @@ class OpenSizes:
         return fixed >= waiting > 0 and len(model.program(self._level).parts) * _LEAST_NODES <= fixed + waiting
 
 
-def _declared(inputs: Mapping[str, Value]) -> Pattern | None:
+def _declared_sizes(inputs: Mapping[str, Value]) -> Pattern | None:
     """The sizes that the model's file states; None if it does not even state how many an input has."""
     found: Pattern = {}
     for name, value in inputs.items():
@@ -117,7 +117,7 @@ def _without_ones(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> Patte
     }
 
 
-def _common(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> Pattern | None:
+def _common_sizes(pattern: Pattern, sizes: Mapping[str, Sequence[int]]) -> Pattern | None:
     """The pattern without what these sizes differ in; None if they are of other numbers of dimensions."""
     if any(len(own) != len(sizes[name]) for name, own in pattern.items()):
         return None

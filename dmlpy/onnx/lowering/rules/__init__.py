@@ -1,4 +1,4 @@
-"""The functions that lower ONNX's operators, by family. `@lowers` registers them; `lowering` finds them."""
+"""The functions that lower ONNX's operators, by family. `@lowers` registers them; `find_rule` finds them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
-Lowered: TypeAlias = "Expression | tuple[Expression | None, ...]"
+LoweredOutputs: TypeAlias = "Expression | tuple[Expression | None, ...]"
 """The outputs of a node. Their elements are ONNX's, in the same order; the caller views them with ONNX's sizes."""
-Lowering: TypeAlias = "Callable[[Node], Lowered]"
+LoweringRule: TypeAlias = "Callable[[Node], LoweredOutputs]"
 
-MICROSOFT = "com.microsoft"
-
-_LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
+_LOWERINGS: dict[tuple[str, str], dict[int, LoweringRule]] = {}
 _MAY_BE_EMPTY: dict[tuple[str, str], tuple[int, ...]] = {}
 
 
-def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple[int, ...] = ()) -> Callable[[Lowering], Lowering]:
+def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple[int, ...] = ()) -> Callable[[LoweringRule], LoweringRule]:
     """Registers a function for operators of ONNX.
 
     Args:
@@ -33,7 +31,7 @@ def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple
         may_be_empty: optional inputs that are as good as left out where they have no elements, such as those of earlier steps in the first.
     """
 
-    def register(function: Lowering) -> Lowering:
+    def register(function: LoweringRule) -> LoweringRule:
         for op_type in op_types:
             versions = _LOWERINGS.setdefault((domain, op_type), {})
             assert since not in versions, f"{op_type} since {since} is lowered twice"
@@ -44,7 +42,7 @@ def lowers(*op_types: str, since: int = 1, domain: str = "", may_be_empty: tuple
     return register
 
 
-def lowering(op_type: str, opset: int, domain: str = "") -> Lowering | None:
+def find_rule(op_type: str, opset: int, domain: str = "") -> LoweringRule | None:
     """The function that lowers an operator as an opset has it; None if there is none."""
     _import_families()
     versions = _LOWERINGS.get((domain, op_type), {})

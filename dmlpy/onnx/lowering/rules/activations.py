@@ -13,7 +13,7 @@ from dmlpy.onnx.lowering.rules.elementwise import in_four
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 PLAIN: dict[str, Callable[..., Expression]] = {

@@ -26,7 +26,7 @@ from dmlpy.onnx.lowering.rules.heads import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 

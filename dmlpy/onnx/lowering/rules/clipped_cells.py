@@ -9,7 +9,7 @@ from dmlpy import x
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.operators.activation import ActivationDesc
     from dmlpy.x.expressions import Expression
 
@@ -56,7 +56,7 @@ def _direction(
     node: Node, tensors: dict[str, Expression], index: int, activations: Sequence[ActivationDesc], *, backwards: bool
 ) -> tuple[Expression, Expression]:
     _, steps, batch, features = tensors["input"].sizes
-    node.becomes(steps)
+    node.reserve_steps(steps)
     hidden = tensors["recurrence"].sizes[-1]
     weight, recurrence = (tensors[name][:, index : index + 1] for name in ("weight", "recurrence"))
     gates = weight.sizes[2]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.windows import Sliding, sliding
+from dmlpy.onnx.nodes.windows import Windows, compute_windows
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import FusableDesc
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 
@@ -23,7 +23,7 @@ def convolution(node: Node) -> Expression:
 def convolved(node: Node, fused_activation: FusableDesc | None = None) -> Expression:
     """The convolution of a node, with an activation if one is fused; the result of a width alone has a height of 1."""
     lengths = node.attribute("kernel_shape") or node.sizes(1)[2:]
-    slid = sliding(node, node.sizes(0)[2:], lengths)
+    slid = compute_windows(node, node.sizes(0)[2:], lengths)
     return x.convolution(
         slid.placed(node.x(0)),
         slid.placed(node.x(1)),
@@ -38,7 +38,7 @@ def transposed(node: Node) -> Expression:
     """CONVOLUTION with direction BACKWARD. What `output_shape` asks for beyond the windows' reach is padding of the output."""
     spatial = node.sizes(0)[2:]
     rank = len(spatial)
-    slid = sliding(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])
+    slid = compute_windows(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])
     extra = node.attribute("output_padding") or [0] * rank
     full = [(window.size - 1) * window.stride + window.reach + extra[axis] for axis, window in enumerate(slid.windows[slid.added :])]
     start, end = slid.start[slid.added :], slid.end[slid.added :]
@@ -69,5 +69,5 @@ def transposed(node: Node) -> Expression:
     )
 
 
-def _bias(node: Node, slid: Sliding) -> Expression | None:
+def _bias(node: Node, slid: Windows) -> Expression | None:
     return node.x(2).reshape(1, -1, *[1] * len(slid.windows)) if node.has(2) else None

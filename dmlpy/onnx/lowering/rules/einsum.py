@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from dmlpy import x
 from dmlpy.graphs.views import restride
-from dmlpy.onnx.loading.equations import letters_of
 from dmlpy.onnx.lowering.rules import lowers
+from dmlpy.onnx.nodes.equations import letters_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 

@@ -19,7 +19,7 @@ from dmlpy.onnx.lowering.rules import lowers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 NIBBLES = (DataType.INT4, DataType.UINT4)

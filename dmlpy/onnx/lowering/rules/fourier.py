@@ -12,7 +12,7 @@ from dmlpy.onnx.lowering.rules import lowers
 
 if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _MOST = 1 << 24
@@ -52,7 +52,7 @@ def frames(node: Node) -> Expression:
     window = node.value(2) if node.has(2) else None
     if window is not None and window.array is not None:
         matrix = matrix * window.array.astype(np.float64)
-    filters = node.known("matrix", matrix.astype(node.data_type(0).numpy))
+    filters = node.constant("matrix", matrix.astype(node.data_type(0).numpy))
     if window is not None and window.array is None:
         filters = x.multiply(filters, node.x(2).reshape(1, 1, 1, count).broadcast(*filters.sizes))
     signal = node.x(0).reshape(batch, length, components).transpose(0, 2, 1).reshape(batch, components, 1, length)
@@ -83,7 +83,7 @@ def _transformed(node: Node, given: int) -> Expression:
     order = [*(place for place in range(len(sizes) - 1) if place != axis), axis, len(sizes) - 1]
     rows = prod(data.sizes) // (used * components)
     columns = matrix.transpose(1, 0, 2, 3).reshape(used * components, -1).astype(node.data_type(0).numpy)
-    product = data.transpose(*order).reshape(rows, used * components) @ node.known("matrix", columns)
+    product = data.transpose(*order).reshape(rows, used * components) @ node.constant("matrix", columns)
     moved = [sizes[place] for place in order[:-2]]
     return product.reshape(*moved, matrix.shape[2], matrix.shape[3]).transpose(*np.argsort(order).tolist())
 

@@ -15,7 +15,7 @@ from dmlpy.onnx.lowering.rules.elementwise import in_four
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _FAR = (1 << 31) - 1
@@ -63,7 +63,7 @@ def compress(node: Node) -> Expression:
         raise node.refusal("onnx.empty", node.input_label(1), "a condition that keeps nothing", "at least one element: no tensor is empty")
     place = 0 if axis is None else node.axis(axis, node.rank(0))
     (data,) = in_four(data)
-    indices = node.known("kept", kept.astype(np.uint32)).with_leading_ones(len(data.sizes))
+    indices = node.constant("kept", kept.astype(np.uint32)).with_leading_ones(len(data.sizes))
     rank = 1 if axis is None else node.rank(0)
     found = x.gather(data, indices, axis=place + len(data.sizes) - rank, index_dimensions=1)
     return found.reshape(*found.sizes[len(found.sizes) - rank :])

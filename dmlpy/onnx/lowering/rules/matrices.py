@@ -13,7 +13,7 @@ from dmlpy.onnx.lowering.rules import lowers
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import FusableDesc
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 INTEGERS = (DataType.INT32, DataType.UINT32, DataType.INT64, DataType.UINT64)

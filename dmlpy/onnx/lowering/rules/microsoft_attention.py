@@ -11,14 +11,15 @@ import numpy as np
 from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.heads import counted
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, required, sides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 
@@ -173,7 +174,7 @@ def _last_seen(node: Node, length: int, total: int, before: int) -> Expression:
     # Cross attention: ONNX Runtime masks nothing for the last query, whatever the number of keys.
     last = np.minimum(np.arange(length, dtype=np.int32) + before, total - 1)
     last[-1] = total - 1
-    return node.known("last_seen", last.reshape(1, 1, length, 1))
+    return node.constant("last_seen", last.reshape(1, 1, length, 1))
 
 
 def _condition(node: Node, index: int, keys: Expression, known: tuple[int, int, int]) -> Expression:

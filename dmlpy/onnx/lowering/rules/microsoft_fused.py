@@ -11,13 +11,14 @@ from dmlpy import x
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.activations import PLAIN
 from dmlpy.onnx.lowering.rules.heads import looked_up, merge_heads, rotated, split_heads
-from dmlpy.onnx.lowering.rules.windows import sliding
+from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _ACTIVATIONS = {name: function for name, function in PLAIN.items() if name not in ("Celu", "ThresholdedRelu")}
@@ -180,7 +181,7 @@ def _product(a: Expression, b: Expression, alpha: float) -> Expression:
 def nhwc_convolution(node: Node) -> Expression:
     """CONVOLUTION of views with the channels last, the filter's included."""
     data, filters = (node.x(index).transpose(0, 3, 1, 2) for index in (0, 1))
-    slid = sliding(node, data.sizes[2:], filters.sizes[2:])
+    slid = compute_windows(node, data.sizes[2:], filters.sizes[2:])
     found = x.convolution(
         data,
         filters,
@@ -232,7 +233,7 @@ def rotary(node: Node) -> Expression:
     tensor = node.x(0) if four else split_heads(node.x(0), count)
     length, places = tensor.sizes[2], node.x(1)
     if node.rank(1) == 1:
-        node.makes(length)
+        node.reserve_elements(length)
         steps = x.cast(x.constant(np.arange(length, dtype=np.int32)), output_data_type=places.data_type)
         places = (places + steps).reshape(1, length)
     if places.sizes[1] != length:

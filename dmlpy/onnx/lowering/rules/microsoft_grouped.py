@@ -10,11 +10,12 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.description.enums import DataType
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.heads import both, counted, looked_up, merge_heads, products, rotated, softcapped, split_heads, weighted
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _KEY, _PAST, _LENGTHS, _TOTAL, _COSINES, _PLACES, _BIAS, _SINKS = 1, 3, 5, 6, 7, 9, 10, 11

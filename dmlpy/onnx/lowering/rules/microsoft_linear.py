@@ -6,12 +6,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from dmlpy import x
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.microsoft_quantized import dequantized, quantized
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, required
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _COERCED_BEFORE = 13

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy import x
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.activations import PLAIN
 from dmlpy.onnx.lowering.rules.convolutions import convolved
 from dmlpy.onnx.lowering.rules.matrices import product
@@ -24,7 +25,7 @@ from dmlpy.operators.activation import (
 )
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _FUSED: dict[str, type[ActivationDesc]] = {

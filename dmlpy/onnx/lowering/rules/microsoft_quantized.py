@@ -13,13 +13,14 @@ from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import unpack_int4
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import listed
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import quantization
 from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, required, sides
-from dmlpy.onnx.lowering.rules.windows import sliding
+from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _NIBBLE, _BYTE = 4, 8
@@ -66,7 +67,7 @@ def average_pool(node: Node) -> Expression:
     whole = node.op_type == "QLinearGlobalAveragePool"
     if node.attribute("ceil_mode", 0):
         raise node.unsupported("ceil_mode", 0)
-    slid = sliding(node, spatial, spatial if whole else node.attribute("kernel_shape"))
+    slid = compute_windows(node, spatial, spatial if whole else node.attribute("kernel_shape"))
     placed = slid.placed(data)
     scales = [required(node, index, _one(node, index, len(placed.sizes))) for index in (1, 3)]
     zeros = [_one(node, index, len(placed.sizes)) for index in (2, 4)]
@@ -195,7 +196,7 @@ def _nibbles(node: Node, index: int, rows: int, columns: int) -> Expression:
     if columns % 2 == 0 and node.value(index).array is None:
         return node.x(index).packed().viewed(TensorDesc(data_type=DataType.UINT4, sizes=[rows, columns]))
     whole = unpack_int4(np.ravel(node.array(index)), "UINT4", [rows, columns + columns % 2])
-    return node.known(f"input{index}", np.ascontiguousarray(whole[:, :columns]).astype(ml_dtypes.uint4))
+    return node.constant(f"input{index}", np.ascontiguousarray(whole[:, :columns]).astype(ml_dtypes.uint4))
 
 
 def _one(node: Node, index: int, rank: int) -> Expression | None:

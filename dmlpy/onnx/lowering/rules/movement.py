@@ -14,7 +14,7 @@ from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 

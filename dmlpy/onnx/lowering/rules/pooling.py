@@ -10,10 +10,10 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.windows import Sliding, sliding
+from dmlpy.onnx.nodes.windows import Windows, compute_windows
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.operators.windows import Window
     from dmlpy.x.expressions import Expression
 
@@ -31,7 +31,7 @@ def average(node: Node) -> Expression:
         data = x.padding(data, start_padding=[0, 0, *slid.start], end_padding=[0, 0, *slid.end])
         pairs = zip(slid.windows, fitted.windows, strict=True)
         inside = [replace(window, size=window.padded, start=0, end=whole.end - window.end) for window, whole in pairs]
-        fitted, counts = Sliding(tuple(inside), slid.added), False
+        fitted, counts = Windows(tuple(inside), slid.added), False
     if max(fitted.dilations) > 1:
         return slid.restored(x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts))
     return slid.restored(x.average_pooling(data, **_members(fitted), include_padding=counts))
@@ -126,15 +126,15 @@ def region_maximum(node: Node) -> Expression:
     return x.roi_pooling(node.x(0), regions, spatial_scale=scale, pooled_size={"Width": width, "Height": height})
 
 
-def _pooling(node: Node) -> Sliding:
-    return sliding(node, node.sizes(0)[2:], node.attribute("kernel_shape"))
+def _pooling(node: Node) -> Windows:
+    return compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape"))
 
 
-def _fitted(node: Node, slid: Sliding) -> Sliding:
+def _fitted(node: Node, slid: Windows) -> Windows:
     """The windows with the padding at the end that makes as many positions as ONNX's output has."""
     if not node.attribute("ceil_mode", 0):
         return slid
-    return Sliding(tuple(_rounded_up(window) for window in slid.windows), slid.added)
+    return Windows(tuple(_rounded_up(window) for window in slid.windows), slid.added)
 
 
 def _rounded_up(window: Window) -> Window:
@@ -144,5 +144,5 @@ def _rounded_up(window: Window) -> Window:
     return replace(window, end=(positions - 1) * window.stride + window.reach - window.size - window.start)
 
 
-def _members(slid: Sliding) -> dict[str, Any]:
+def _members(slid: Windows) -> dict[str, Any]:
     return {"window_size": slid.lengths, "strides": slid.strides, "start_padding": slid.start, "end_padding": slid.end}

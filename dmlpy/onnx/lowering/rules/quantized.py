@@ -9,11 +9,12 @@ from dmlpy import x
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.elements import data_type_of
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowers
+from dmlpy.onnx.loading.schemas import MICROSOFT
+from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import in_four, quantization
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 BYTES = (DataType.UINT8, DataType.INT8)

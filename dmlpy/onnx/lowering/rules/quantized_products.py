@@ -11,10 +11,10 @@ from dmlpy.description.enums import DataType
 from dmlpy.graphs.views import broadcast_sizes
 from dmlpy.messages.naming import listed
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.windows import sliding
+from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 
@@ -118,7 +118,7 @@ def qlinear_matmul(node: Node) -> Expression:
 @lowers("ConvInteger")
 def convolution_integer(node: Node) -> Expression:
     """CONVOLUTION_INTEGER; of a width alone with a height of 1."""
-    slid = sliding(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(1)[2:])
+    slid = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(1)[2:])
     return x.convolution_integer(
         slid.placed(node.x(0)),
         slid.placed(node.x(1)),
@@ -131,7 +131,7 @@ def convolution_integer(node: Node) -> Expression:
 @lowers("QLinearConv")
 def qlinear_convolution(node: Node) -> Expression:
     """QUANTIZED_LINEAR_CONVOLUTION; of a width alone with a height of 1."""
-    slid = sliding(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(3)[2:])
+    slid = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(3)[2:])
     scale, zero_point = _float_scale(node, 4, per_channel(node, 4)), per_channel(node, 5)
     if zero_point is not None:  # DirectML refuses one of them for each channel beside a single one
         channels = max(scale.sizes[1], zero_point.sizes[1])

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.clipped_cells import unrolled
-from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations
+from dmlpy.onnx.nodes.recurrent_activations import parse_activations
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
-    from dmlpy.operators.activation import ActivationDesc
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _DIRECTIONS = {"forward": "FORWARD", "reverse": "BACKWARD", "bidirectional": "BIDIRECTIONAL"}
@@ -77,18 +76,8 @@ def _options(node: Node) -> dict[str, Any]:
         raise node.invalid("direction", *_DIRECTIONS)
     return {
         "direction": _DIRECTIONS[direction],
-        "activation_descs": activations(node, node.op_type, 2 if direction == "bidirectional" else 1),
+        "activation_descs": parse_activations(node, node.op_type, 2 if direction == "bidirectional" else 1),
     }
-
-
-def activations(node: Node, cell: str, directions: int) -> list[ActivationDesc]:
-    """The activations of all directions of an RNN, GRU or LSTM; their names are those of ONNX in any case."""
-    spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
-    given = node.attributes.get("activations") or ONNX_DEFAULTS[cell] * directions
-    if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[cell]) * directions:
-        raise node.invalid("activations", *ONNX_ACTIVATIONS)
-    names = [spelled[name.lower()] for name in given]
-    return onnx_activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))
 
 
 def _batch_first(node: Node) -> bool:

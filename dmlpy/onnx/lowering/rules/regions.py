@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _ROUNDING = 2.0**-22
@@ -100,7 +100,7 @@ def _largest(node: Node, *, moved: bool) -> Expression:
     parts = largest.reshape(count, outputs[0], first // outputs[0], outputs[1], second // outputs[1], channels)
     found = x.reduce(parts, function="MAX", axes=[2, 4]).reshape(count, *outputs, channels).transpose(0, 3, 1, 2)
     if present is not None:
-        found = x.if_(node.known("present", present).reshape(count, 1, 1, 1), found, number(found, 0.0))
+        found = x.if_(node.constant("present", present).reshape(count, 1, 1, 1), found, number(found, 0.0))
     return found
 
 
@@ -118,9 +118,9 @@ def _sampled(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[E
         for axis, places in enumerate(outputs):
             start, end = boxes[:, 1 - axis].reshape(count, 1), boxes[:, 3 - axis].reshape(count, 1)
             length = end - start if moved else x.max(end - start, number(end, least))
-            node.makes(places, samples)
+            node.reserve_elements(places, samples)
             steps = (np.arange(places * samples, dtype=np.float32) + 0.5) / (places * samples)
-            found.append(x.add(start, x.multiply(length, node.known(f"steps{axis}", steps).reshape(1, -1))))
+            found.append(x.add(start, x.multiply(length, node.constant(f"steps{axis}", steps).reshape(1, -1))))
         return found, None
     known = node.array(1).astype(np.float32) * np.float32(scale) - np.float32(offset)
     present = np.ones(count, np.uint8)
@@ -129,10 +129,10 @@ def _sampled(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[E
         counts = np.ceil(step).astype(np.int64)
         present[counts < 1] = 0
         counts = counts.clip(1)[:, None]
-        node.makes(count, places, int(counts.max()))
+        node.reserve_elements(count, places, int(counts.max()))
         parts = (np.minimum(np.arange(counts.max()), counts - 1) + 0.5) / counts
         whole = start[:, None, None] + step[:, None, None] * (np.arange(places)[:, None] + parts[:, None, :])
-        found.append(node.known(f"places{axis}", whole.reshape(count, -1).astype(np.float32)))
+        found.append(node.constant(f"places{axis}", whole.reshape(count, -1).astype(np.float32)))
     return found, None if present.all() else present
 
 

@@ -15,7 +15,7 @@ from dmlpy.onnx.lowering.rules import lowers
 
 if TYPE_CHECKING:
     from dmlpy.onnx.loading.values import Array
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _FLOORED = {"floor": 0.5, "round_prefer_ceil": 0.0}
@@ -101,7 +101,7 @@ def resize(node: Node) -> Expression:
     found = _resized(node, data, axes, chosen)
     if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
         return found
-    node.makes(*(axis.output for axis in axes))
+    node.reserve_elements(*(axis.output for axis in axes))
     inside = np.ones([axis.output for axis in axes], np.uint8)
     for axis in axes:
         own = (axis.coordinates >= 0) & (axis.coordinates <= axis.size - 1)
@@ -111,7 +111,7 @@ def resize(node: Node) -> Expression:
     value = x.fill_value_constant(
         value_data_type=found.data_type, value=node.attribute("extrapolation_value", 0.0), output_sizes=[1] * len(axes)
     )
-    return x.if_(node.known("inside", inside), found, value)
+    return x.if_(node.constant("inside", inside), found, value)
 
 
 def _axes(node: Node) -> list[Axis]:
@@ -246,12 +246,12 @@ def _offsets(axis: Axis) -> tuple[float, float]:
 
 def _gathered(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The nearest elements along one axis."""
-    node.makes(axis.output)
+    node.reserve_elements(axis.output)
     places = axis.coordinates.round(9)  # ties and whole numbers are not missed by a last bit
     rounded = {"floor": np.floor(places), "ceil": np.ceil(places), "round_prefer_ceil": np.floor(places + 0.5)}
     indices = rounded.get(chosen.rounding, np.ceil(places - 0.5)).clip(0, axis.size - 1).astype(np.uint32)
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
-    rows = node.known(f"indices_{axis.place}", indices).with_leading_ones(4)
+    rows = node.constant(f"indices_{axis.place}", indices).with_leading_ones(4)
     found = x.gather(data.reshape(1, prod(before), axis.size, prod(behind)), rows, axis=2, index_dimensions=1)
     return found.reshape(*before, axis.output, *behind)
 
@@ -262,12 +262,12 @@ def _weighed(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expres
         raise node.refusal("onnx.type", node.input_label(0), data.data_type.name, "FLOAT32 or FLOAT16, of which GEMM takes weights")
     wide = data if data.data_type is DataType.FLOAT32 else x.cast(data, output_data_type="FLOAT32")
     before, behind = data.sizes[: axis.place], data.sizes[axis.place + 1 :]
-    node.makes(axis.output, axis.size)
+    node.reserve_elements(axis.output, axis.size)
     matrix = _weights(axis, chosen).astype(np.float32)
     if prod(behind) == 1:
-        found = wide.reshape(-1, axis.size) @ node.known(f"weights_{axis.place}", matrix.T)
+        found = wide.reshape(-1, axis.size) @ node.constant(f"weights_{axis.place}", matrix.T)
     else:
-        found = node.known(f"weights_{axis.place}", matrix) @ wide.reshape(prod(before), axis.size, prod(behind))
+        found = node.constant(f"weights_{axis.place}", matrix) @ wide.reshape(prod(before), axis.size, prod(behind))
     return found.reshape(*before, axis.output, *behind)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.windows import sliding
+from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic", "nearest": "nearest"}
@@ -52,13 +52,13 @@ def deformed(node: Node) -> Expression:
     """GATHER_ND1 of the elements around each place that an element of the kernel is moved to, and GEMM of them with the kernel."""
     (batch, channels, *spatial), (outer, inner, *kernel) = node.sizes(0), node.sizes(1)
     groups, offset_groups = node.attribute("group", 1), node.attribute("offset_group", 1)
-    slid = sliding(node, spatial, node.attribute("kernel_shape") or kernel)
+    slid = compute_windows(node, spatial, node.attribute("kernel_shape") or kernel)
     windows = slid.windows[slid.added :]
     places, taps, rank = [window.positions for window in windows], prod(kernel), len(spatial)
     rows, count = batch * offset_groups, taps * prod(places)
     moves = as_float32(node.x(2)).reshape(rows, taps, rank, prod(places))
     data = node.x(0).reshape(rows, channels // offset_groups, prod(spatial)).transpose(0, 2, 1).packed()
-    node.makes(rank, count)
+    node.reserve_elements(rank, count)
     axes = []
     for axis, window in enumerate(windows):
         # Where each element of the kernel lies at each position if nothing moves it.
@@ -66,7 +66,7 @@ def deformed(node: Node) -> Expression:
         starts = np.arange(window.positions) * window.stride
         own = inside.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(kernel)
         along = starts.reshape(-1, *[1] * (rank - 1 - axis)) + np.zeros(places)
-        still = node.known(f"places{axis}", np.add.outer(own.ravel(), along.ravel()).astype(np.float32))
+        still = node.constant(f"places{axis}", np.add.outer(own.ravel(), along.ravel()).astype(np.float32))
         place = x.add(moves[:, :, axis].reshape(rows, taps, prod(places)), still.reshape(1, taps, prod(places)))
         axes.append(_taps(place.reshape(rows, count, 1), "linear"))
     found = _sampled(data, axes, spatial, "zeros", align=True)

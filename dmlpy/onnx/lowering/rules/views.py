@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dmlpy.onnx.lowering.rules import lowers
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 

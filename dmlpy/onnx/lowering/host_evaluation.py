@@ -17,8 +17,8 @@ from onnx.reference.ops.op_cast import cast_to
 
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
-from dmlpy.onnx.domains.host import host_operator
-from dmlpy.onnx.lowering.nodes import schema_of
+from dmlpy.onnx.domains.host_operators import find_host_operator
+from dmlpy.onnx.loading.schemas import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,16 +34,16 @@ _BY_NATURE = frozenset(
 """Operators of which nothing can be compared: random numbers, and optionals that hold what they are given."""
 
 
-def runs(op_type: str, opset: int, domain: str) -> bool:
+def is_supported(op_type: str, opset: int, domain: str) -> bool:
     """Whether the host may run an operator: the reference implementation has it and gives what ONNX Runtime gives, or dmlpy defines it."""
     if domain:
-        return host_operator(op_type, domain) is not None
+        return find_host_operator(op_type, domain) is not None
     schema = schema_of(op_type, opset, domain)
-    return schema is not None and (op_type in _BY_NATURE or schema.since_version in _compared().get(op_type, ()))
+    return schema is not None and (op_type in _BY_NATURE or schema.since_version in _verified_versions().get(op_type, ()))
 
 
 @cache
-def _compared() -> dict[str, list[int]]:
+def _verified_versions() -> dict[str, list[int]]:
     found: dict[str, list[int]] = json.loads(TABLE.read_text("utf-8"))
     return found
 
@@ -64,7 +64,7 @@ _QUICK = frozenset(
 
 def is_quick(op_type: str, opset: int) -> bool:
     """Whether constants of an operator are computed here first."""
-    return op_type in _QUICK and runs(op_type, opset, "")
+    return op_type in _QUICK and is_supported(op_type, opset, "")
 
 
 class Compress(OpRun):  # type: ignore[misc, unused-ignore]
@@ -105,7 +105,7 @@ class HostProgram:
         self._lock = threading.Lock()  # the reference implementation keeps values of a run
         self.label = ", ".join(node.name or node.op_type for node in nodes[:3]) + ("" if len(nodes) <= 3 else ", ...")
         graph = helper.make_graph(
-            [part for node in nodes for part in _completed(node)],
+            [part for node in nodes for part in _with_optional_inputs(node)],
             "host",
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in inputs],
             [helper.make_value_info(name, helper.make_tensor_type_proto(0, None)) for name in outputs],
@@ -148,7 +148,7 @@ def _summary(value: Any) -> str:
     return f"a list of {len(value)}" if isinstance(value, list) else "None"
 
 
-def _completed(node: NodeProto) -> list[NodeProto]:
+def _with_optional_inputs(node: NodeProto) -> list[NodeProto]:
     """A node with its optional inputs, where the reference implementation needs them to be given."""
     if node.op_type != "NonMaxSuppression" or (len(node.input) == 5 and all(node.input)):
         return [node]
@@ -170,7 +170,7 @@ def _as_array(value: Any) -> Any:
     return value.astype(object) if isinstance(value, np.ndarray) and value.dtype.kind in "US" else value
 
 
-def evaluate(node: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array]:
+def evaluate_node(node: NodeProto, opsets: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of one node whose inputs are known, by name."""
     wanted = [name for name in node.output if name]
     return HostProgram([node], opsets, list(arrays), wanted)(arrays)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dmlpy.onnx.loading.values import Array, Value
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _OF_TEXT = 64
 """The bytes of a text without its characters, and of the pointer to it."""
@@ -174,7 +174,7 @@ def cost_of(node: Node) -> tuple[float, float]:
     """
     given = [value.array for value in node.inputs if value is not None and value.array is not None]
     read = sum(array.size for array in given)
-    made = sum(_made(node, value, given) for value in node.outputs if value is not None)
+    made = sum(_output_bytes(node, value, given) for value in node.outputs if value is not None)
     texts = [array for array in given if array.dtype.kind == "O"]
     if texts or node.op_type in _OF_TEXTS or any(value is not None and value.element == TensorProto.STRING for value in node.outputs):
         longest = sum(_longest(array) for array in texts) or _OF_TEXT
@@ -182,7 +182,7 @@ def cost_of(node: Node) -> tuple[float, float]:
             made = read * (longest + 1)  # a column for each part of the text that has most
         held = (read + made) * (_OF_TEXT + _OF_CHARACTER * longest)
         return held, held
-    held = sum(_made(node, value, given) * _itemsize(value, given) for value in node.outputs if value is not None)
+    held = sum(_output_bytes(node, value, given) * _itemsize(value, given) for value in node.outputs if value is not None)
     if node.op_type in _LINEAR:
         return read + made, held
     if node.op_type in _PRODUCTS:
@@ -190,7 +190,7 @@ def cost_of(node: Node) -> tuple[float, float]:
     return _PAIR * (read + made) ** 2 * prod(_magnitudes(node), start=1.0), held
 
 
-def _made(node: Node, value: Value, given: Sequence[Array]) -> float:
+def _output_bytes(node: Node, value: Value, given: Sequence[Array]) -> float:
     """The elements of a result."""
     if value.kind != "tensor":
         return inf

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 _ELLIPSIS = "0123456789"
 """What stands for the dimensions of an ellipsis, the last digits for the last dimensions."""

@@ -9,18 +9,18 @@ from onnx import NodeProto
 
 from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.lowering import subgraphs
+from dmlpy.onnx.lowering.programs import GraphPart
 from dmlpy.onnx.lowering.stages import HostNode
-from dmlpy.onnx.runtime.deferred import DeferredNodes, taking
-from dmlpy.onnx.runtime.kept import NODE_BYTES
-from dmlpy.onnx.runtime.programs import GraphPart
+from dmlpy.onnx.runtime.cache import NODE_BYTES
+from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes, lower_host_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.lowering.targets import Target
-    from dmlpy.onnx.runtime.graph_runs import Calls
-    from dmlpy.onnx.runtime.programs import Program
+    from dmlpy.onnx.lowering.programs import Program
+    from dmlpy.onnx.runtime.compile_context import CompileContext
+    from dmlpy.onnx.runtime.graph_runs import GraphCalls
 
 
 class _HasHostNodesError(Exception):
@@ -36,36 +36,36 @@ class SharedNodes:
         nodes: the nodes.
         reads: the values that they read, by name.
         wanted: the names of the values that they give.
-        target: what they are compiled for.
+        context: what they are compiled for.
     """
 
-    def __init__(self, nodes: Sequence[HostNode], reads: Mapping[str, Value], wanted: Sequence[str], target: Target) -> None:
-        self._own = target.deferred(taking(nodes), reads, wanted)
-        self._target = target
-        self._is_alone = any(True for node in nodes for _ in subgraphs.bodies(node.proto))
+    def __init__(self, nodes: Sequence[HostNode], reads: Mapping[str, Value], wanted: Sequence[str], context: CompileContext) -> None:
+        self._own = context.deferred(lower_host_nodes(nodes), reads, wanted)
+        self._context = context
+        self._is_alone = any(True for node in nodes for _ in subgraphs.subgraphs_of(node.proto))
         if self._is_alone:
             return
-        names, alike = _renamed(nodes, reads)
+        names, alike = _rename_by_position(nodes, reads)
         self._reads = {names[name]: name for name, value in reads.items() if value.array is None}
         self._wanted = {names[name]: name for name in wanted}
-        described = tuple((names[name], _described(value)) for name, value in reads.items())
-        key = SharedNodes, tuple(_told(node) for node in alike), described, tuple(self._wanted)
-        shared = target.kept.find(key)
+        described = tuple((names[name], _value_key(value)) for name, value in reads.items())
+        key = SharedNodes, tuple(_node_key(node) for node in alike), described, tuple(self._wanted)
+        shared = context.cache.get(key)
         if shared is None:
             shared = DeferredNodes(
-                target.name,
-                target.model,
-                target.level,
-                taking(alike),
+                context.name,
+                context.model,
+                context.level,
+                lower_host_nodes(alike),
                 {names[name]: value.named(names[name]) for name, value in reads.items()},
                 [*self._wanted],
-                lambda program: target.run_late(_graphs_only(program), target),
-                target.kept,
+                lambda program: context.run_late(_graphs_only(program), context),
+                context.cache,
             )
-            target.kept.keep(key, shared, NODE_BYTES * len(alike))
+            context.cache.put(key, shared, NODE_BYTES * len(alike))
         self._shared: DeferredNodes = shared
 
-    def __call__(self, values: dict[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+    def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
         """What the nodes give for what they read, by name; `calls` gets the graphs that ran."""
         if not self._is_alone:
             try:
@@ -77,8 +77,8 @@ class SharedNodes:
             calls.is_whole = False
         return self._own(values)
 
-    def _together(self, values: dict[str, Any], calls: Calls | None) -> dict[str, Any]:
-        found = self._shared({name: values[own] for name, own in self._reads.items()}, self._target.on_host, calls)
+    def _together(self, values: dict[str, Any], calls: GraphCalls | None) -> dict[str, Any]:
+        found = self._shared({name: values[own] for name, own in self._reads.items()}, self._context.to_host, calls)
         return {own: found[name] for name, own in self._wanted.items()}
 
 
@@ -88,7 +88,7 @@ def _graphs_only(program: Program) -> Program:
     return program
 
 
-def _renamed(nodes: Sequence[HostNode], reads: Mapping[str, Value]) -> tuple[dict[str, str], list[HostNode]]:
+def _rename_by_position(nodes: Sequence[HostNode], reads: Mapping[str, Value]) -> tuple[dict[str, str], list[HostNode]]:
     """Names by the place of what they name, and the nodes with these."""
     names = {name: f"read_{index}" for index, name in enumerate(reads)}
     found = []
@@ -104,11 +104,11 @@ def _renamed(nodes: Sequence[HostNode], reads: Mapping[str, Value]) -> tuple[dic
     return names, found
 
 
-def _told(node: HostNode) -> Hashable:
+def _node_key(node: HostNode) -> Hashable:
     return node.proto.SerializeToString(deterministic=True), tuple(sorted(node.opsets.items()))
 
 
-def _described(value: Value) -> Hashable:
+def _value_key(value: Value) -> Hashable:
     """What nodes are compiled for of a value that they read. Whoever is told apart by the array holds it."""
     described = None if value.described is None else value.described.SerializeToString(deterministic=True)
     return value.element, value.sizes, value.kind, described, None if value.array is None else id(value.array)

@@ -12,9 +12,9 @@ from dmlpy.messages.problems import CompileError
 from dmlpy.onnx.loading.elements import element_of_dtype
 from dmlpy.onnx.loading.values import Value
 from dmlpy.onnx.lowering import control_flow
-from dmlpy.onnx.lowering.lower import Interpretation
-from dmlpy.onnx.runtime.graph_runs import OnDevice
-from dmlpy.onnx.runtime.programs import program_of
+from dmlpy.onnx.lowering.model_lowering import Lowering
+from dmlpy.onnx.lowering.programs import build_program
+from dmlpy.onnx.runtime.graph_runs import DeviceTensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from dmlpy.description.enums import FeatureLevel
     from dmlpy.messages.problems import Problem
     from dmlpy.onnx.loading.load import LoadedModel
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.lowering.scopes import Scope, Values
     from dmlpy.onnx.lowering.stages import HostNode
-    from dmlpy.onnx.runtime.graph_runs import Calls
-    from dmlpy.onnx.runtime.kept import Kept
-    from dmlpy.onnx.runtime.programs import Program
+    from dmlpy.onnx.nodes.node import Node
+    from dmlpy.onnx.runtime.cache import LRUCache
+    from dmlpy.onnx.runtime.graph_runs import GraphCalls
 
 
-class Ready(Protocol):
+class Runnable(Protocol):
     """A program that is ready to run."""
 
     @property
     def held_bytes(self) -> int:
         """About the bytes that it holds."""
 
-    def values(self, given: Mapping[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+    def values(self, given: Mapping[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
         """What it gives for what it reads, by name; `calls` gets the graphs that ran."""
 
 
 Key: TypeAlias = "tuple[Any, ...]"
-Take: TypeAlias = "Callable[[Interpretation, Scope], None]"
-"""Gives nodes to a walk, which adds what they compute to the scope."""
+LowerNodes: TypeAlias = "Callable[[Lowering, Scope], None]"
+"""Gives nodes to a lowering, which adds what they compute to the scope."""
 
 _MOST_KNOWN = 64
 """The most elements of a tensor that nodes are compiled for: shapes, axes, counts and the like are short, and often the same."""
@@ -53,7 +53,7 @@ _BY_DATA = frozenset({"Compress"})
 
 
 @dataclass
-class LateInterpretation(Interpretation):
+class DeferredLowering(Lowering):
     """Nodes whose inputs have come: all sizes are known. Loops are not unrolled, their bodies are compiled by themselves.
 
     Attributes:
@@ -62,19 +62,19 @@ class LateInterpretation(Interpretation):
 
     asked: set[str] = field(default_factory=set)
 
-    def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
+    def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         if control_flow.is_control_flow(node) and node.op_type != "If":
-            return self.on_host(node, (), scope, opsets)
-        return super()._placed(node, scope, opsets)
+            return self.fall_back(node, (), scope, opsets)
+        return super()._lower_node(node, scope, opsets)
 
-    def on_host(
+    def fall_back(
         self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
     ) -> Values:
         wanted = {problem.path for problem in problems if problem.code == "onnx.constant_input" and node.op_type not in _BY_DATA}
         for index, value in enumerate(node.inputs):
             if value is not None and value.array is None and node.input_label(index) in wanted:
                 self._ask(value.name)
-        return super().on_host(node, problems, scope, opsets, deferred=deferred)
+        return super().fall_back(node, problems, scope, opsets, deferred=deferred)
 
     def _ask(self, name: str) -> None:
         """Asks for the elements of the short tensors that a value follows from; if one of them is long, the value has to be computed."""
@@ -99,11 +99,11 @@ class DeferredNodes:
         name: what messages call them.
         model: the model that they are of.
         level: the highest feature level that may be used.
-        take: gives the nodes to a walk.
+        take: gives the nodes to a lowering.
         reads: the values that they read, by name.
         wanted: the names of the values that they give.
         run: makes a program of them ready to run.
-        kept: keeps what is compiled.
+        cache: keeps what is compiled.
     """
 
     def __init__(
@@ -111,11 +111,11 @@ class DeferredNodes:
         name: str,
         model: LoadedModel,
         level: FeatureLevel,
-        take: Take,
+        take: LowerNodes,
         reads: Mapping[str, Value],
         wanted: Sequence[str],
-        run: Callable[[Program], Ready],
-        kept: Kept,
+        run: Callable[[Program], Runnable],
+        cache: LRUCache,
     ) -> None:
         self._name = name
         self._model = model
@@ -127,80 +127,80 @@ class DeferredNodes:
         self._run = run
         self._asked: set[str] = set()
         self._lock = threading.Lock()
-        self._kept = kept
+        self._cache = cache
 
-    def __call__(self, values: dict[str, Any], on_host: Callable[[Any], Any], calls: Calls | None = None) -> dict[str, Any]:
+    def __call__(self, values: dict[str, Any], to_host: Callable[[Any], Any], calls: GraphCalls | None = None) -> dict[str, Any]:
         """What the nodes give for what they read, by name.
 
         Args:
-            values: what they read, by name: arrays of NumPy, in the device's memory, `OnDevice`, lists of them, or None.
-            on_host: copies one of these to NumPy.
+            values: what they read, by name: arrays of NumPy, in the device's memory, `DeviceTensor`, lists of them, or None.
+            to_host: copies one of these to NumPy.
             calls: gets the graphs that ran.
         """
         given = {name: values[name] for name in self._reads}
         with self._lock:
-            run: Ready | None = self._kept.find((self, self._key(given, on_host)))
+            run: Runnable | None = self._cache.get((self, self._key(given, to_host)))
             if run is None:
-                run = self._compiled(given, on_host)
-                self._kept.keep((self, self._key(given, on_host)), run, run.held_bytes)
+                run = self._compiled(given, to_host)
+                self._cache.put((self, self._key(given, to_host)), run, run.held_bytes)
             if calls is not None and self._asked:
                 calls.is_whole = False  # other elements may want another program
         return run.values(given, calls)
 
-    def _key(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Key:
+    def _key(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Key:
         found: list[Any] = []
         for name, held in given.items():
             if isinstance(held, list) or held is None:
                 found.append(None if held is None else len(held))
                 continue
-            if isinstance(held, OnDevice):
+            if isinstance(held, DeviceTensor):
                 found.append((held.value.element, held.value.sizes))
             else:
                 found.append((element_of_dtype(np.dtype(held.dtype)), tuple(held.shape)))
             if name in self._asked:
-                found.append(on_host(held).tobytes())
+                found.append(to_host(held).tobytes())
         return tuple(found)
 
-    def _compiled(self, given: Mapping[str, Any], on_host: Callable[[Any], Any]) -> Ready:
-        values = {name: value_of(name, held, self._reads[name]) for name, held in given.items()}
+    def _compiled(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Runnable:
+        values = {name: value_from_array(name, held, self._reads[name]) for name, held in given.items()}
         while True:
-            known = {name: Value.known(name, on_host(given[name])) for name in self._asked}
-            found = LateInterpretation(self._model, self._level, inputs={**self._known, **values, **known})
+            known = {name: Value.known(name, to_host(given[name])) for name in self._asked}
+            found = DeferredLowering(self._model, self._level, inputs={**self._known, **values, **known})
             scope: Scope = dict(found.inputs)
             for name in found.inputs:
-                found.unique(name)
+                found.unique_name(name)
             self._take(found, scope)
             if found.asked <= self._asked:
                 break
             self._asked |= found.asked
         if problems := found.problems:
             raise CompileError(self._name, problems)
-        found.outputs = {name: found.whole(scope[name]) for name in self._wanted}
-        return self._run(program_of(found.stages, found.outputs, self._name))
+        found.outputs = {name: found.assemble_sequence(scope[name]) for name in self._wanted}
+        return self._run(build_program(found.stages, found.outputs, self._name))
 
 
-def value_of(name: str, held: Any, declared: Value) -> Value:
+def value_from_array(name: str, held: Any, declared: Value) -> Value:
     """A value of which all sizes are known, since it has come.
 
     Args:
         name: its name.
-        held: an array, `OnDevice`, a list of arrays, or None.
+        held: an array, `DeviceTensor`, a list of arrays, or None.
         declared: what was known of it before.
     """
     if isinstance(held, list) or held is None:
         return Value(name, declared.element, None, kind="sequence" if held is not None else "optional", described=declared.described)
-    if isinstance(held, OnDevice):
+    if isinstance(held, DeviceTensor):
         return Value(name, held.value.element, held.value.static_sizes)
     return Value(name, element_of_dtype(np.dtype(held.dtype)), tuple(held.shape))
 
 
-def taking(nodes: Iterable[HostNode]) -> Take:
-    """Gives nodes that run on the host to a walk."""
+def lower_host_nodes(nodes: Iterable[HostNode]) -> LowerNodes:
+    """Gives nodes that run on the host to a lowering."""
     listed = tuple(nodes)
 
-    def take(walk: Interpretation, scope: Scope) -> None:
+    def take(lowering: Lowering, scope: Scope) -> None:
         for node in listed:
-            walk.take([node.proto], scope, "", node.opsets)
+            lowering.lower_nodes([node.proto], scope, "", node.opsets)
 
     return take
 

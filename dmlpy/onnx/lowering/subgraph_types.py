@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.onnx.loading.values import Value, of_proto
+from dmlpy.onnx.loading.values import Value, value_from_proto
 
 if TYPE_CHECKING:
     from onnx import GraphProto
 
     from dmlpy.onnx.loading.values import Sizes
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 
-def by_bodies(node: Node) -> list[Value | None]:
+def infer_from_subgraphs(node: Node) -> list[Value | None]:
     """The outputs of a node, as far as they are told; None for those that are not, and of all other operators."""
-    function = {"If": _chosen, "Loop": _looped, "Scan": _scanned, "SequenceMap": _mapped}.get(node.op_type)
+    function = {"If": _infer_if, "Loop": _infer_loop, "Scan": _infer_scan, "SequenceMap": _infer_sequence_map}.get(node.op_type)
     given = function(node) if function else []
     return [*given, *[None] * (len(node.proto.output) - len(given))]
 
 
 def _declared(body: GraphProto) -> list[Value]:
-    return [of_proto(item.name, item.type) for item in body.output]
+    return [value_from_proto(item.name, item.type) for item in body.output]
 
 
-def _chosen(node: Node) -> list[Value | None]:
+def _infer_if(node: Node) -> list[Value | None]:
     """What both branches declare alike."""
     branches = [_declared(node.attribute(name)) for name in ("then_branch", "else_branch")]
-    return [_united(name, *pair) for name, *pair in zip(node.proto.output, *branches, strict=False)]
+    return [_merge_types(name, *pair) for name, *pair in zip(node.proto.output, *branches, strict=False)]
 
 
-def _united(name: str, one: Value, other: Value) -> Value | None:
+def _merge_types(name: str, one: Value, other: Value) -> Value | None:
     if one.kind != other.kind:
         return None
     if one.kind != "tensor":
@@ -41,16 +41,19 @@ def _united(name: str, one: Value, other: Value) -> Value | None:
     return Value(name, one.element if one.element == other.element else one.element or other.element, sizes)
 
 
-def _looped(node: Node) -> list[Value | None]:
+def _infer_loop(node: Node) -> list[Value | None]:
     """The states, whose sizes may change, and rows, of which there may be any number."""
     body: GraphProto = node.attribute("body")
     states = list(node.inputs[2:])
     rows = _declared(body)[1 + len(states) :]
-    made: list[Value | None] = [_state(value) for value in states]
-    return [_named(name, value) for name, value in zip(node.proto.output, [*made, *(_row(row, 0, None) for row in rows)], strict=False)]
+    made: list[Value | None] = [_forget_sizes(value) for value in states]
+    return [
+        _rename_type(name, value)
+        for name, value in zip(node.proto.output, [*made, *(_stack_type(row, 0, None) for row in rows)], strict=False)
+    ]
 
 
-def _scanned(node: Node) -> list[Value | None]:
+def _infer_scan(node: Node) -> list[Value | None]:
     """The states, whose sizes stay, and rows."""
     if node.problems or node.opset < 9:
         return []
@@ -59,26 +62,26 @@ def _scanned(node: Node) -> list[Value | None]:
     states, scanned = node.inputs[: len(node.inputs) - count], node.inputs[len(node.inputs) - count :]
     rows = _declared(body)[len(states) :]
     axes = node.attribute("scan_output_axes") or [0] * len(rows)
-    steps = _steps(scanned[0], (node.attribute("scan_input_axes") or [0])[0])
-    made = [*states, *(_row(row, axis, steps) for row, axis in zip(rows, axes, strict=True))]
-    return [_named(name, value) for name, value in zip(node.proto.output, made, strict=False)]
+    steps = _scan_length(scanned[0], (node.attribute("scan_input_axes") or [0])[0])
+    made = [*states, *(_stack_type(row, axis, steps) for row, axis in zip(rows, axes, strict=True))]
+    return [_rename_type(name, value) for name, value in zip(node.proto.output, made, strict=False)]
 
 
-def _steps(scanned: Value | None, axis: int) -> int | str | None:
+def _scan_length(scanned: Value | None, axis: int) -> int | str | None:
     known = scanned is not None and scanned.sizes is not None and -len(scanned.sizes) <= axis < len(scanned.sizes)
     return scanned.sizes[axis] if known and scanned is not None and scanned.sizes is not None else None
 
 
-def _mapped(node: Node) -> list[Value | None]:
+def _infer_sequence_map(node: Node) -> list[Value | None]:
     rows = _declared(node.attribute("body"))
     return [Value(name, row.element, None, kind="sequence") for name, row in zip(node.proto.output, rows, strict=False)]
 
 
-def _state(value: Value | None) -> Value | None:
+def _forget_sizes(value: Value | None) -> Value | None:
     return value if value is None or value.kind != "tensor" else Value(value.name, value.element, None)
 
 
-def _row(row: Value, axis: int, count: int | str | None) -> Value | None:
+def _stack_type(row: Value, axis: int, count: int | str | None) -> Value | None:
     """Rows of what one iteration gives."""
     if row.kind != "tensor":
         return None
@@ -88,6 +91,6 @@ def _row(row: Value, axis: int, count: int | str | None) -> Value | None:
     return Value(row.name, row.element, None if sizes is None else tuple(sizes))
 
 
-def _named(name: str, value: Value | None) -> Value | None:
+def _rename_type(name: str, value: Value | None) -> Value | None:
     """A value of the same type, of which nothing else is known."""
     return None if value is None else Value(name, value.element, value.sizes, kind=value.kind, described=value.described)

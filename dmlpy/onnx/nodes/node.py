@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, defs, helper
+from onnx import helper
 
 from dmlpy.description.tensors import MAX_ELEMENTS
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.loading.elements import data_type_of, element_name
+from dmlpy.onnx.loading.schemas import schema_of
 from dmlpy.onnx.loading.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from onnx import NodeProto, defs
 
     from dmlpy.description.enums import DataType, FeatureLevel
     from dmlpy.onnx.loading.limits import Budget
@@ -68,7 +71,7 @@ class Node:
     def op_type(self) -> str:
         return str(self.proto.op_type)
 
-    def reading(self, read: Callable[[Value], Expression]) -> Node:
+    def with_reader(self, read: Callable[[Value], Expression]) -> Node:
         """The node with its inputs in a graph that is being built."""
         return replace(self, read=read)
 
@@ -85,7 +88,7 @@ class Node:
     @cached_property
     def attributes(self) -> Mapping[str, Any]:
         """The attributes that the node states, in Python's types: strings decoded, tensors as arrays or protobufs of ONNX."""
-        return {item.name: _decoded(helper.get_attribute_value(item)) for item in self.proto.attribute}
+        return {item.name: _decode(helper.get_attribute_value(item)) for item in self.proto.attribute}
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute: the node's, else the schema's default, else `default`."""
@@ -93,7 +96,7 @@ class Node:
             return self.attributes[name]
         declared = self.schema.attributes.get(name) if self.schema else None
         if declared is not None and declared.default_value.type:
-            return _decoded(helper.get_attribute_value(declared.default_value))
+            return _decode(helper.get_attribute_value(declared.default_value))
         return default
 
     def has(self, index: int) -> bool:
@@ -119,7 +122,7 @@ class Node:
         """
         value = self.value(index)
         if not value.is_static:
-            raise NotLowered([unknown_sizes(self.input_label(index), value)])
+            raise NotLowered([unknown_sizes_problem(self.input_label(index), value)])
         return value.static_sizes
 
     def rank(self, index: int) -> int:
@@ -137,7 +140,7 @@ class Node:
         if found is None:
             label = self.input_label(index)
             missing = Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
-            raise NotLowered([*inexpressible(label, value)] or [missing])
+            raise NotLowered([*inexpressible_problems(label, value)] or [missing])
         return found
 
     def output_type(self, index: int) -> DataType:
@@ -159,11 +162,11 @@ class Node:
             NotLowered: no tensor of DirectML can hold it.
         """
         value = self.value(index)
-        if problems := [*inexpressible(self.input_label(index), value)]:
+        if problems := [*inexpressible_problems(self.input_label(index), value)]:
             raise NotLowered(problems)
         return self.read(value)
 
-    def known(self, label: str, array: Array) -> Expression:
+    def constant(self, label: str, array: Array) -> Expression:
         """An array that follows from attributes: an input that DirectML owns, so that no feature level is needed for constants.
 
         Args:
@@ -172,18 +175,18 @@ class Node:
         """
         return self.read(Value.known(f"{self.name}/{label}", array))
 
-    def makes(self, *sizes: int) -> None:
+    def reserve_elements(self, *sizes: int) -> None:
         """Takes room for an array that follows from sizes and attributes, before it is made.
 
         Raises:
             NotLowered: no room is left.
         """
         count = prod(sizes)
-        if not self.budget.computes(count, _FOR_EACH * count):
+        if not self.budget.reserve(count, _FOR_EACH * count):
             found, expected = f"{count} numbers that follow from its sizes", "fewer in all nodes of the model"
             raise self.refusal("onnx.limit", "", found, expected, f"{self.budget.bytes} bytes are the limit 'bytes' of dmlpy.onnx.Limits")
 
-    def becomes(self, steps: int) -> None:
+    def reserve_steps(self, steps: int) -> None:
         """Takes room for steps of which each becomes operators of its own, before they are made.
 
         Raises:
@@ -192,7 +195,7 @@ class Node:
         if steps > self.budget.nodes_left:
             why = f"{self.budget.nodes} nodes are the limit 'nodes' of dmlpy.onnx.Limits"
             raise self.refusal("onnx.limit", "", f"{steps} steps", f"at most {self.budget.nodes_left}", why)
-        self.budget.visit(self.name, steps)
+        self.budget.count_nodes(self.name, steps)
 
     def array(self, index: int) -> Array:
         """The elements of an input that has to be known before the model runs.
@@ -202,10 +205,10 @@ class Node:
         """
         value = self.value(index)
         if value.array is None:
-            raise NotLowered([self.unknown(index)])
+            raise NotLowered([self.unknown_problem(index)])
         return value.array
 
-    def unknown(self, index: int) -> Problem:
+    def unknown_problem(self, index: int) -> Problem:
         """The problem of an input that is not known before the model runs, and has to be."""
         value = self.value(index)
         return Problem(
@@ -257,7 +260,7 @@ class Node:
         return self.refusal(code, attribute, repr(self.attribute(attribute)), expected)
 
 
-def inexpressible(label: str, value: Value) -> Iterator[Problem]:
+def inexpressible_problems(label: str, value: Value) -> Iterator[Problem]:
     """Why DirectML's tensors cannot hold a value.
 
     Args:
@@ -269,37 +272,23 @@ def inexpressible(label: str, value: Value) -> Iterator[Problem]:
     elif value.element is not None and data_type_of(value.element) is None:
         yield Problem("onnx.type", label, element_name(value.element), "a type that DirectML's tensors have")
     elif label.startswith("input") and not value.is_static:
-        yield unknown_sizes(label, value)
+        yield unknown_sizes_problem(label, value)
     elif value.is_static and prod(value.static_sizes) > MAX_ELEMENTS:
         yield Problem("onnx.sizes", label, value.summary(), f"at most {MAX_ELEMENTS} elements, as DirectML's tensors have")
     elif value.is_static and 0 in (value.sizes or ()):
         yield Problem("onnx.empty", label, value.summary(), "at least one element along each dimension: no DirectML tensor is empty")
 
 
-def unknown_sizes(label: str, value: Value) -> Problem:
+def unknown_sizes_problem(label: str, value: Value) -> Problem:
     """The problem that sizes of an input are not known."""
     symbols = [size for size in value.sizes or () if isinstance(size, str)]
     remedy = "give sizes for " + ", ".join(repr(symbol) for symbol in dict.fromkeys(symbols)) if symbols else None
     return Problem("onnx.dynamic", label, f"{value.name!r}, {value.summary()}", "sizes that are known before the model runs", (), remedy)
 
 
-@cache
-def operators_of(opset: int) -> frozenset[str]:
-    """The names of ONNX's own operators in an opset."""
-    return frozenset(schema.name for schema in defs.get_all_schemas_with_history() if not schema.domain and schema.since_version <= opset)
-
-
-def schema_of(op_type: str, opset: int, domain: str) -> defs.OpSchema | None:
-    """The schema of an operator in an opset; None if ONNX has none."""
-    try:
-        return defs.get_schema(op_type, opset, domain)
-    except defs.SchemaError:
-        return None
-
-
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, list | tuple):
-        return [_decoded(item) for item in value]
+        return [_decode(item) for item in value]
     return value

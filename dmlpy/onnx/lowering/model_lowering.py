@@ -1,30 +1,31 @@
-"""Walks through a model node by node: what is known is computed, what DirectML expresses becomes graphs, the rest runs on the host."""
+"""Lowers a model node by node: what is known is computed, what DirectML expresses becomes graphs, the rest runs on the host."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
 from onnx import GraphProto, NodeProto, TensorProto
 from onnx.helper import make_node
 
 from dmlpy.messages.problems import CompileError, DescError, Problem
 from dmlpy.onnx.domains import definitions
-from dmlpy.onnx.loading import rules
 from dmlpy.onnx.loading.limits import OPERANDS
-from dmlpy.onnx.loading.stated import nodes_in
-from dmlpy.onnx.loading.unforeseen import as_error, as_reason
+from dmlpy.onnx.loading.model_size import count_nodes
+from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.loading.values import Value
-from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host, sequences, subgraphs
-from dmlpy.onnx.lowering.node_lowering import lowered
-from dmlpy.onnx.lowering.nodes import Node, NotLowered
-from dmlpy.onnx.lowering.rules import MICROSOFT, lowering
-from dmlpy.onnx.lowering.shape_inference import inferred
-from dmlpy.onnx.lowering.single_nodes import computed, computed_wide, is_wide
+from dmlpy.onnx.lowering import constant_folding, control_flow, functions, host_evaluation, sequences, subgraphs
+from dmlpy.onnx.lowering.node_evaluation import evaluate_in_float64, evaluate_program, is_float64_only
+from dmlpy.onnx.lowering.node_lowering import lower_node
+from dmlpy.onnx.lowering.node_records import NodeRecord
+from dmlpy.onnx.lowering.programs import build_program
+from dmlpy.onnx.lowering.rules import find_rule
+from dmlpy.onnx.lowering.shape_inference import infer_outputs
 from dmlpy.onnx.lowering.stages import GraphStage, HostStage, Stage
-from dmlpy.onnx.runtime.programs import program_of
-from dmlpy.validation.checking import LATEST, lowest_level
+from dmlpy.onnx.nodes import checks
+from dmlpy.onnx.nodes.node import Node, NotLowered
+from dmlpy.onnx.nodes.unexpected_errors import refuse_unexpected, report_unexpected
+from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
     from dmlpy.onnx.loading.limits import Budget
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.lowering.node_records import Placement
+    from dmlpy.onnx.lowering.programs import Program
     from dmlpy.onnx.lowering.scopes import Scope, Values
-    from dmlpy.onnx.runtime.programs import Program
     from dmlpy.x.expressions import Expression
-
-Where: TypeAlias = Literal["directml", "deferred", "host", "folded", "nowhere", "invalid", "refused"]
 
 _INEXPRESSIBLE = frozenset(
     {
@@ -65,48 +65,8 @@ _WAITING = frozenset({"onnx.dynamic", "onnx.constant_input", "onnx.sequence", "o
 """The problems of a node that are gone when all that it reads has come."""
 
 
-@dataclass(frozen=True)
-class NodeRecord:
-    """What became of a node.
-
-    Attributes:
-        name: its name, unique in the model after control flow was unrolled and functions were inlined.
-        op_type: its operator.
-        domain: the operator's domain, empty for ONNX's own.
-        where: `directml`; `deferred` for a node that is compiled when the sizes of what it reads are known; `host` for one that runs there;
-            `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that ONNX
-            does not allow; `refused` for one that ONNX Runtime gives to DirectML, which refuses it.
-        operators: the short names of the operators that it became, in order; empty for a view of its input.
-        descs: their descs.
-        problems: why it does not run on DirectML.
-        inputs: the names of the values that it reads.
-        outputs: the values that it gives.
-        stage: the stage that it is part of; None where it is folded.
-        alone: why ONNX Runtime runs it outside of fused graphs.
-        older: why older releases of ONNX Runtime fail.
-    """
-
-    name: str
-    op_type: str
-    domain: str
-    where: Where
-    operators: tuple[str, ...] = ()
-    descs: tuple[OperatorDesc, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    inputs: tuple[str, ...] = ()
-    outputs: tuple[Value, ...] = ()
-    stage: int | None = None
-    alone: tuple[Problem, ...] = ()
-    older: tuple[Problem, ...] = ()
-
-    @cached_property
-    def level(self) -> FeatureLevel | None:
-        """The lowest feature level that has all of the operators; None if there are none."""
-        return max((level for desc in self.descs if (level := lowest_level(desc)) is not None), default=None)
-
-
 @dataclass
-class Interpretation:
+class Lowering:
     """A model for given sizes.
 
     Attributes:
@@ -125,9 +85,9 @@ class Interpretation:
     records: list[NodeRecord] = field(default_factory=list)
     inputs: dict[str, Value] = field(default_factory=dict)
     outputs: dict[str, Value] = field(default_factory=dict)
-    _taken: dict[str, int] = field(default_factory=dict)
-    _begun: dict[str, int] = field(default_factory=dict)
-    _changed: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
+    _names: dict[str, int] = field(default_factory=dict)
+    _first_records: dict[str, int] = field(default_factory=dict)
+    _changes: list[tuple[int, tuple[int, ...] | None]] = field(default_factory=list)
     """How much each stage held before it was changed, in order; None before it was there."""
     budget: Budget = field(init=False)
 
@@ -146,9 +106,9 @@ class Interpretation:
         made = cls(model, level, inputs=dict(inputs))
         scope = dict(inputs)
         for name in inputs:
-            made.unique(name)
-        made.walk(model.proto.graph, scope, "", model.opsets)
-        made.outputs = {item.name: made.whole(scope[item.name]) for item in model.proto.graph.output}
+            made.unique_name(name)
+        made.lower_graph(model.proto.graph, scope, "", model.opsets)
+        made.outputs = {item.name: made.assemble_sequence(scope[item.name]) for item in model.proto.graph.output}
         return made
 
     @property
@@ -157,17 +117,17 @@ class Interpretation:
         refused = [record for record in self.records if record.where in ("nowhere", "invalid")]
         return [problem.under(record.name) for record in refused for problem in record.problems]
 
-    def unique(self, name: str) -> str:
+    def unique_name(self, name: str) -> str:
         """The name, with a number behind it if it is taken."""
-        self.budget.write(name)
-        while name in self._taken:
-            self._taken[name] += 1
-            name = f"{name}_{self._taken[name]}"
-            self.budget.write(name)
-        self._taken[name] = 0
+        self.budget.count_name(name)
+        while name in self._names:
+            self._names[name] += 1
+            name = f"{name}_{self._names[name]}"
+            self.budget.count_name(name)
+        self._names[name] = 0
         return name
 
-    def walk(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+    def lower_graph(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
         """Takes the initializers and the nodes of a graph: the model's, or the body of a node of control flow.
 
         Args:
@@ -176,32 +136,32 @@ class Interpretation:
             prefix: goes before the names of what it computes.
             opsets: the versions of the domains of its nodes.
         """
-        self.hold(graph, scope, prefix)
-        self.take(graph.node, scope, prefix, opsets)
+        self.load_initializers(graph, scope, prefix)
+        self.lower_nodes(graph.node, scope, prefix, opsets)
 
-    def hold(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
-        """Takes the initializers of a graph, as `walk` does."""
+    def load_initializers(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
+        """Takes the initializers of a graph, as `lower_graph` does."""
         named = [(tensor.name, tensor) for tensor in graph.initializer]
         sparse = [(tensor.values.name, tensor) for tensor in graph.sparse_initializer]
-        read = None if all(tensor.data_location == TensorProto.DEFAULT for tensor in graph.initializer) else _read_in(graph)
+        read = None if all(tensor.data_location == TensorProto.DEFAULT for tensor in graph.initializer) else _names_read(graph)
         for name, tensor in (*named, *sparse):
             if (name not in scope or prefix) and (read is None or name in read):
-                scope[name] = Value.known(self.unique(prefix + name), self.model.array(tensor))
+                scope[name] = Value.known(self.unique_name(prefix + name), self.model.array(tensor))
 
-    def take(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Takes nodes in an order in which they run, as `walk` does."""
+    def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
+        """Takes nodes in an order in which they run, as `lower_graph` does."""
         for index, proto in enumerate(nodes):
-            name = self.unique(prefix + (proto.name or f"{proto.op_type}_{index}"))
-            with as_error(f"onnx: {self.model.name}", name, proto):
-                node = self._node(proto, name, scope, prefix, opsets)
-                self._begun[node.name] = len(self.records)
-                values = self._placed(node, scope, opsets)
-            del self._begun[node.name]
+            name = self.unique_name(prefix + (proto.name or f"{proto.op_type}_{index}"))
+            with report_unexpected(f"onnx: {self.model.name}", name, proto):
+                node = self._make_node(proto, name, scope, prefix, opsets)
+                self._first_records[node.name] = len(self.records)
+                values = self._lower_node(node, scope, opsets)
+            del self._first_records[node.name]
             scope.update({name: value for name, value in zip(proto.output, values, strict=True) if value is not None})
 
-    def _node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
+    def _make_node(self, proto: NodeProto, name: str, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> Node:
         """The node with unique names, and with what is known of its outputs."""
-        self.budget.visit(name, 1 + (len(proto.input) + len(proto.output)) // OPERANDS)
+        self.budget.count_nodes(name, 1 + (len(proto.input) + len(proto.output)) // OPERANDS)
         own = NodeProto()
         own.CopyFrom(proto)
         own.name = name
@@ -209,77 +169,77 @@ class Interpretation:
         if absent := [given for given in proto.input if given and given not in scope]:
             problem = Problem("onnx.missing", name, f"{absent[0]!r}, an input of a body that its node leaves out", "a value")
             raise DescError(f"onnx: {self.model.name}", [problem])
-        inputs = tuple(self._seen(scope[given]) if given else None for given in proto.input)
+        inputs = tuple(self._resolve_empty(scope[given]) if given else None for given in proto.input)
         own.input[:] = [value.name if value else "" for value in inputs]
-        own.output[:] = [self.unique(prefix + given) if given else "" for given in proto.output]
-        node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _unread, self.budget)
-        node = replace(node, problems=tuple(self._broken_rules(node)))
-        found = inferred(node, opsets, {} if prefix else self.model.types, proto.output)
-        node = replace(node, outputs=tuple(value and self._seen(value) for value in found))
-        return node if node.problems else replace(node, problems=tuple(rules.size_problems(node)))
+        own.output[:] = [self.unique_name(prefix + given) if given else "" for given in proto.output]
+        node = Node(name, own, domain, opsets.get(domain, 1), inputs, (), self.level, _refuse_read, self.budget)
+        node = replace(node, problems=tuple(self._check_node(node)))
+        found = infer_outputs(node, opsets, {} if prefix else self.model.types, proto.output)
+        node = replace(node, outputs=tuple(value and self._resolve_empty(value) for value in found))
+        return node if node.problems else replace(node, problems=tuple(checks.size_problems(node)))
 
-    def _seen(self, value: Value) -> Value:
+    def _resolve_empty(self, value: Value) -> Value:
         """A value as nodes see it: known if it has no elements, which no tensor of DirectML could hold."""
-        return constant_folding.without_elements(value)
+        return constant_folding.fold_empty_value(value)
 
-    def _placed(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
+    def _lower_node(self, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
         """The node's outputs."""
         if node.problems:
-            return self.on_host(node, node.problems, scope, opsets)
-        known = constant_folding.empty(node) or self._known(node, opsets)
+            return self.fall_back(node, node.problems, scope, opsets)
+        known = constant_folding.fold_empty_outputs(node) or self._fold(node, opsets)
         if known is not None:
-            return self._folded(node, known)
+            return self._add_folded(node, known)
         mark = self._mark()
         try:
-            with as_reason(node.proto, node.inputs):
+            with refuse_unexpected(node.proto, node.inputs):
                 if control_flow.is_control_flow(node):
-                    return control_flow.unrolled(self, node, scope, opsets)
-                listed = sequences.treated(self, node)
-                return self._lowered(node) if listed is None else listed
+                    return control_flow.unroll(self, node, scope, opsets)
+                listed = sequences.lower_sequence(self, node)
+                return self._lower_to_graph(node) if listed is None else listed
         except NotLowered as reason:
             self._undo(mark)
             problems = reason.problems
-        if lowering(node.op_type, node.opset, node.domain) is None or node.domain == MICROSOFT:
+        if find_rule(node.op_type, node.opset, node.domain) is None or node.domain == MICROSOFT:
             try:
-                inlined = functions.expanded(self, node, opsets, definitions.definition if node.domain == MICROSOFT else None)
+                inlined = functions.expand_function(self, node, opsets, definitions.find_definition if node.domain == MICROSOFT else None)
             except NotLowered as reason:
-                return self.on_host(node, reason.problems, scope, opsets)
+                return self.fall_back(node, reason.problems, scope, opsets)
             left = [record for record in self.records[mark.records :] if record.where not in ("directml", "folded")]
             deferred = all(record.where == "deferred" for record in left)
-            if inlined is not None and not (left and (deferred or host.runs(node.op_type, node.opset, node.domain))):
+            if inlined is not None and not (left and (deferred or host_evaluation.is_supported(node.op_type, node.opset, node.domain))):
                 return inlined
             if inlined is not None:
-                problems = tuple(self._asked_of(node, left[0])) or left[0].problems
+                problems = tuple(self._unknown_inputs(node, left[0])) or left[0].problems
                 self._undo(mark)
-                return self.on_host(node, problems, scope, opsets, deferred=deferred)
-        return self.on_host(node, problems, scope, opsets, deferred=self._waits(node, problems))
+                return self.fall_back(node, problems, scope, opsets, deferred=deferred)
+        return self.fall_back(node, problems, scope, opsets, deferred=self._is_deferrable(node, problems))
 
-    def _contradicts(self, problems: Sequence[Problem]) -> bool:
+    def _is_invalid(self, problems: Sequence[Problem]) -> bool:
         """Whether a node with these problems is one that ONNX does not allow."""
         return any(problem.code not in _WAITING | _INEXPRESSIBLE for problem in problems)
 
-    def _waits(self, node: Node, problems: Sequence[Problem]) -> bool:
+    def _is_deferrable(self, node: Node, problems: Sequence[Problem]) -> bool:
         """Whether a node is compiled when all that it reads has come."""
         if control_flow.is_control_flow(node):
             return True
-        known = lowering(node.op_type, node.opset, node.domain) is not None
+        known = find_rule(node.op_type, node.opset, node.domain) is not None
         return known and all(problem.code in _WAITING for problem in problems)
 
-    def _broken_rules(self, node: Node) -> Sequence[Problem]:
+    def _check_node(self, node: Node) -> Sequence[Problem]:
         """What of a node contradicts ONNX, without a look at DirectML's operators."""
         try:
-            with as_reason(node.proto, node.inputs):
-                return rules.problems_of(node)
+            with refuse_unexpected(node.proto, node.inputs):
+                return checks.problems_of(node)
         except NotLowered as reason:
             return reason.problems
 
     # What fails halfway leaves no trace
 
-    def _asked_of(self, node: Node, record: NodeRecord) -> list[Problem]:
+    def _unknown_inputs(self, node: Node, record: NodeRecord) -> list[Problem]:
         """What a node of a definition wants to know, asked of the inputs of the node that the definition stands for."""
         if all(problem.code != "onnx.constant_input" for problem in record.problems):
             return []
-        makers = {value.name: made for made in self.records[self._begun[node.name] :] for value in made.outputs}
+        makers = {value.name: made for made in self.records[self._first_records[node.name] :] for value in made.outputs}
         waiting, found = [*record.inputs], set()
         while waiting:
             name = waiting.pop()
@@ -289,16 +249,16 @@ class Interpretation:
         problems: list[Problem] = []
         for index, value in enumerate(node.inputs):
             if value is not None and value.array is None and value.name in found:
-                problems.append(node.unknown(index))
+                problems.append(node.unknown_problem(index))
         return problems
 
     def _mark(self) -> _Mark:
-        return _Mark(len(self.records), len(self._changed))
+        return _Mark(len(self.records), len(self._changes))
 
     def _undo(self, mark: _Mark) -> None:
         del self.records[mark.records :]
-        while len(self._changed) > mark.changed:
-            index, lengths = self._changed.pop()
+        while len(self._changes) > mark.changed:
+            index, lengths = self._changes.pop()
             if lengths is not None:
                 self.stages[index].cut(lengths)
             else:
@@ -307,23 +267,27 @@ class Interpretation:
     def _before_change(self, index: int) -> None:
         """Remembers how much a stage holds that is about to change, for `_undo`."""
         stage = self.stages.get(index)
-        self._changed.append((index, None if stage is None else stage.lengths()))
+        self._changes.append((index, None if stage is None else stage.lengths()))
 
-    def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+    def _fold(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node by name where they are known before the model runs; None also when too much of that is held already."""
-        return constant_folding.folded(node, opsets, self.budget, self._computed)
+        return constant_folding.fold_node(node, opsets, self.budget, self._evaluate)
 
-    def _computed(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+    def _evaluate(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
         """The outputs of a node whose inputs are known, by DirectML's operators; None if they do not express it."""
         arrays = {value.name: value.array for value in node.inputs if value is not None and value.array is not None}
-        self.budget.visit(node.name, _COMPUTED)
-        program = SingleNode.program(self.model, node.proto, opsets, arrays, self.budget)
+        self.budget.count_nodes(node.name, _COMPUTED)
+        program = SingleNodeLowering.program(self.model, node.proto, opsets, arrays, self.budget)
         if program is not None:
-            return computed(program, arrays)
-        wide = SingleNode.program(self.model, node.proto, opsets, arrays, self.budget, wide=True) if is_wide(node.proto, arrays) else None
-        return None if wide is None else computed_wide(wide, arrays)
+            return evaluate_program(program, arrays)
+        wide = (
+            SingleNodeLowering.program(self.model, node.proto, opsets, arrays, self.budget, wide=True)
+            if is_float64_only(node.proto, arrays)
+            else None
+        )
+        return None if wide is None else evaluate_in_float64(wide, arrays)
 
-    def _folded(self, node: Node, known: Mapping[str, Array]) -> Values:
+    def _add_folded(self, node: Node, known: Mapping[str, Array]) -> Values:
         """The outputs of a node that are known before the model runs."""
         values = [Value.known(name, known[name]) if name else None for name in node.proto.output]
         self._record(node, "folded", values)
@@ -331,19 +295,19 @@ class Interpretation:
 
     # DirectML
 
-    def _lowered(self, node: Node) -> Values:
+    def _lower_to_graph(self, node: Node) -> Values:
         """The outputs of a node in a graph of DirectML's operators.
 
         Raises:
             NotLowered: no DirectML operator expresses it.
         """
-        index = max((ready(value, 0) for value in node.inputs if value is not None), default=0)
+        index = max((first_stage(value, 0) for value in node.inputs if value is not None), default=0)
         stage = self.stages.get(index)
         self._before_change(index)
         if not isinstance(stage, GraphStage):
             stage = self.stages[index] = GraphStage(index, self.model)
-        results, operators = lowered(node, stage)
-        self.budget.become(len(operators))
+        results, operators = lower_node(node, stage)
+        self.budget.count_operators(len(operators))
         values: Values = []
         for value, expression in results:
             values.append(value if value is None or value.array is not None else Value(value.name, value.element, value.sizes, None, index))
@@ -356,38 +320,40 @@ class Interpretation:
 
     # The host
 
-    def on_host(
+    def fall_back(
         self, node: Node, problems: Sequence[Problem], scope: Scope, opsets: Mapping[str, int], *, deferred: bool = False
     ) -> Values:
         """The outputs of a node that is compiled later or runs on the host, or nowhere if the reference implementation lacks it."""
-        self.budget.visit(node.name, nodes_in([node.proto]) - 1)
-        around = {name: self.whole(scope[name]) for name in subgraphs.captured(node.proto) if name in scope}
-        inputs = [None if value is None else self.whole(value) for value in node.inputs]
-        proto = subgraphs.renamed(node.proto, {name: value.name for name, value in around.items()}, self.unique, self.model.folder)
+        self.budget.count_nodes(node.name, count_nodes([node.proto]) - 1)
+        around = {name: self.assemble_sequence(scope[name]) for name in subgraphs.captured_names(node.proto) if name in scope}
+        inputs = [None if value is None else self.assemble_sequence(value) for value in node.inputs]
+        proto = subgraphs.rename_captured(
+            node.proto, {name: value.name for name, value in around.items()}, self.unique_name, self.model.folder
+        )
         proto.input[:] = [value.name if value else "" for value in inputs]
         given = [value for value in (*inputs, *around.values()) if value is not None]
-        index = max((ready(value, 1) for value in given), default=1)
+        index = max((first_stage(value, 1) for value in given), default=1)
         self._before_change(index)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
         values: Values = [None if value is None else replace(value, array=None, stage=index) for value in node.outputs]
         stage.add(proto, opsets, given, [value for value in values if value is not None])
-        where: Where = "deferred" if deferred else "invalid" if self._contradicts(problems) else "host"
+        where: Placement = "deferred" if deferred else "invalid" if self._is_invalid(problems) else "host"
         if where == "host" and not self._has_host(node):
             where = "nowhere"
         self._record(node, where, values, problems=problems, stage=index)
         return values
 
-    def whole(self, value: Value) -> Value:
+    def assemble_sequence(self, value: Value) -> Value:
         """The value; a sequence that is known tensor by tensor is put together on the host."""
         if value.items is None:
             return value
-        items = [self.whole(item) for item in value.items]
-        index = max((ready(item, 1) for item in items), default=1)
+        items = [self.assemble_sequence(item) for item in value.items]
+        index = max((first_stage(item, 1) for item in items), default=1)
         self._before_change(index)
         stage = self.stages.setdefault(index, HostStage(index))
         assert isinstance(stage, HostStage)
-        own = replace(value, name=self.unique(value.name), stage=index, items=None)
+        own = replace(value, name=self.unique_name(value.name), stage=index, items=None)
         operator = "Optional" if value.kind == "optional" else "SequenceConstruct" if items else "SequenceEmpty"
         stage.add(make_node(operator, [item.name for item in items], [own.name], name=own.name), {"": 15}, items, [own])
         return own
@@ -396,13 +362,17 @@ class Interpretation:
         """Whether the host runs a node: by ONNX's reference implementation, or by DirectML's operators in FLOAT64 or of a higher level."""
         elements = {value.element for value in node.inputs if value is not None}
         wide = elements & {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE} == {TensorProto.DOUBLE}
-        wide = wide and lowering(node.op_type, node.opset, node.domain) is not None
-        return wide or host.runs(node.op_type, node.opset, node.domain) or (self.level < LATEST and _is_lowered_at_latest(node, self.model))
+        wide = wide and find_rule(node.op_type, node.opset, node.domain) is not None
+        return (
+            wide
+            or host_evaluation.is_supported(node.op_type, node.opset, node.domain)
+            or (self.level < LATEST and _is_lowered_at_latest(node, self.model))
+        )
 
     def _record(
         self,
         node: Node,
-        where: Where,
+        where: Placement,
         values: Sequence[Value | None],
         operators: tuple[str, ...] = (),
         descs: tuple[OperatorDesc, ...] = (),
@@ -414,7 +384,7 @@ class Interpretation:
         self.records.append(NodeRecord(node.name, node.op_type, node.domain, where, operators, descs, tuple(problems), read, made, stage))
 
 
-class SingleNode(Interpretation):
+class SingleNodeLowering(Lowering):
     """A node whose inputs are known, by itself."""
 
     @classmethod
@@ -444,19 +414,19 @@ class SingleNode(Interpretation):
         Raises:
             CompileError: ONNX does not allow the node.
         """
-        made = cls._taking(model, proto, opsets, arrays, budget, wide=wide)
+        made = cls._lower_alone(model, proto, opsets, arrays, budget, wide=wide)
         if not wide and any(problem.code == "onnx.constant_input" for record in made.records for problem in record.problems):
-            made = cls._taking(model, proto, opsets, arrays, budget, known=True)
+            made = cls._lower_alone(model, proto, opsets, arrays, budget, known=True)
         if any(record.where == "invalid" for record in made.records):
             raise CompileError(model.name, made.problems)
         if any(record.where not in ("directml", "folded") for record in made.records):
             return None
         if any(value.kind != "tensor" for value in made.outputs.values()):
             return None
-        return program_of(made.stages, made.outputs, made.records[-1].name if made.records else proto.name)
+        return build_program(made.stages, made.outputs, made.records[-1].name if made.records else proto.name)
 
     @classmethod
-    def _taking(
+    def _lower_alone(
         cls,
         model: LoadedModel,
         proto: NodeProto,
@@ -471,23 +441,23 @@ class SingleNode(Interpretation):
         made = cls(model, LATEST)
         made.budget = budget or made.budget
         for name, array in arrays.items():
-            own = Value.known(made.unique(name), array)
+            own = Value.known(made.unique_name(name), array)
             if own.array is not None and own.array.dtype.kind == "f" and own.array.size and not known:
                 narrow = wide and own.element == TensorProto.DOUBLE
                 own = replace(own, array=None, element=TensorProto.FLOAT if narrow else own.element)
             made.inputs[name] = own
         scope: Scope = dict(made.inputs)
-        made.take([proto], scope, "", opsets)
+        made.lower_nodes([proto], scope, "", opsets)
         made.outputs = {name: scope[name] for name in proto.output if name}
         return made
 
-    def _known(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
-        return None if len(self._begun) == 1 else super()._known(node, opsets)
+    def _fold(self, node: Node, opsets: Mapping[str, int]) -> dict[str, Array] | None:
+        return None if len(self._first_records) == 1 else super()._fold(node, opsets)
 
 
 def _is_lowered_at_latest(node: Node, model: LoadedModel) -> bool:
     try:
-        lowered(replace(node, level=LATEST), GraphStage(0, model))
+        lower_node(replace(node, level=LATEST), GraphStage(0, model))
     except NotLowered:
         return False
     return True
@@ -495,23 +465,23 @@ def _is_lowered_at_latest(node: Node, model: LoadedModel) -> bool:
 
 @dataclass(frozen=True)
 class _Mark:
-    """How far a walk was: how many records there were, and how many changes of stages."""
+    """How far a lowering was: how many records there were, and how many changes of stages."""
 
     records: int
     changed: int
 
 
-def _read_in(graph: GraphProto) -> frozenset[str]:
+def _names_read(graph: GraphProto) -> frozenset[str]:
     """The names that the nodes of a graph and its outputs read."""
-    captured = (name for proto in graph.node for name in subgraphs.captured(proto))
+    captured = (name for proto in graph.node for name in subgraphs.captured_names(proto))
     return frozenset((*(name for proto in graph.node for name in proto.input), *captured, *(item.name for item in graph.output)))
 
 
-def _unread(value: Value) -> Expression:
+def _refuse_read(value: Value) -> Expression:
     raise AssertionError(f"{value.name} is read before its node is placed")
 
 
-def ready(value: Value, kind: int) -> int:
+def first_stage(value: Value, kind: int) -> int:
     """The first stage of a kind, 0 for graphs and 1 for the host, that can read a value."""
     if value.stage is None:
         return kind

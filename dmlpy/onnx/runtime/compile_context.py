@@ -1,4 +1,4 @@
-"""`Target`: what the parts of a model are compiled for."""
+"""`CompileContext`: what the parts of a model are compiled for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.onnx.runtime.deferred import DeferredNodes
-from dmlpy.onnx.runtime.graph_runs import OnDevice, PackedWeights
+from dmlpy.onnx.runtime.deferred_nodes import DeferredNodes
+from dmlpy.onnx.runtime.graph_runs import DeviceTensor, PackedWeights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.load import LoadedModel
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.runtime.deferred import Ready, Take
-    from dmlpy.onnx.runtime.kept import Kept
-    from dmlpy.onnx.runtime.programs import Program
+    from dmlpy.onnx.lowering.programs import Program
+    from dmlpy.onnx.runtime.cache import LRUCache
+    from dmlpy.onnx.runtime.deferred_nodes import LowerNodes, Runnable
 
 
 @dataclass(frozen=True)
-class Target:
+class CompileContext:
     """What the parts of a model are compiled for.
 
     Attributes:
@@ -37,7 +37,7 @@ class Target:
         flags: execution flags.
         fuse: whether activations are moved into the operators before them.
         run_late: makes a program ready to run that was made from values that have come: `running.late`.
-        kept: what was compiled for sizes that have come.
+        cache: what was compiled for sizes that have come.
         weights: what was packed for other sizes.
     """
 
@@ -47,24 +47,24 @@ class Target:
     level: FeatureLevel
     flags: Flags | Sequence[Flags]
     fuse: bool
-    run_late: Callable[[Program, Target], Ready]
-    kept: Kept
+    run_late: Callable[[Program, CompileContext], Runnable]
+    cache: LRUCache
     weights: PackedWeights
 
-    def on_host(self, held: Any) -> Any:
+    def to_host(self, held: Any) -> Any:
         """A value as an array of NumPy; lists of them and None stay."""
-        if isinstance(held, OnDevice):
-            return held.on_host(self.device)
+        if isinstance(held, DeviceTensor):
+            return held.to_host(self.device)
         if isinstance(held, list):
-            return [self.on_host(item) for item in held]
+            return [self.to_host(item) for item in held]
         return held if isinstance(held, np.ndarray) or held is None else self.device.to_host(held)
 
-    def walking(self, graph: GraphProto, opsets: Mapping[str, int]) -> Take:
-        """Gives a body to a walk."""
-        return lambda walk, scope: walk.walk(graph, scope, "", opsets)
+    def walking(self, graph: GraphProto, opsets: Mapping[str, int]) -> LowerNodes:
+        """Gives a subgraph to a lowering."""
+        return lambda lowering, scope: lowering.lower_graph(graph, scope, "", opsets)
 
-    def deferred(self, take: Take, reads: Mapping[str, Value], wanted: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def deferred(self, take: LowerNodes, reads: Mapping[str, Value], wanted: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
         """Nodes that are compiled when what they read has come."""
         run = lambda program: self.run_late(program, self)  # noqa: E731
-        nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, run, self.kept)
-        return lambda values: nodes(values, self.on_host)
+        nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, run, self.cache)
+        return lambda values: nodes(values, self.to_host)

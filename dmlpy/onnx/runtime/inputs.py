@@ -11,7 +11,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import MAX_REPORTED, Problem
 from dmlpy.onnx.loading.elements import dtype_of
-from dmlpy.onnx.loading.values import of_proto
+from dmlpy.onnx.loading.values import value_from_proto
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ _CPU = 1
 """DLPack's number for the host's memory."""
 
 
-class _ByDlpack:
+class _DlpackArray:
     """An array of which only DLPack is known: a device then wraps it as an array of its own library, without a copy."""
 
     def __init__(self, array: Any) -> None:
@@ -33,7 +33,7 @@ class _ByDlpack:
         self.__dlpack_device__ = array.__dlpack_device__
 
 
-def taken(array: Any, device: Device) -> Any:
+def to_array(array: Any, device: Device) -> Any:
     """An input as an array of NumPy or of the device: what knows DLPack is viewed where it lies, the rest is converted."""
     if isinstance(array, np.ndarray):
         return array
@@ -45,13 +45,13 @@ def taken(array: Any, device: Device) -> Any:
         try:
             if int(array.__dlpack_device__()[0]) == _CPU:
                 return np.from_dlpack(array)
-            return device.view(_ByDlpack(array)).owner
+            return device.view(_DlpackArray(array)).owner
         except (BufferError, RuntimeError, TypeError):
             pass  # read-only memory, types that NumPy has under other names, memory of another device
     return np.asarray(device.to_host(array))
 
 
-def misfits(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Sequence[int]) -> list[Problem]:
+def fit_problems(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Sequence[int]) -> list[Problem]:
     """Why an array does not fit an input.
 
     Args:
@@ -71,7 +71,7 @@ def misfits(name: str, value: Value, dtype: np.dtype[Any] | None, sizes: Sequenc
     return problems
 
 
-def taken_whole(name: str, value: Value, given: Any, device: Device) -> tuple[Any, list[Problem]]:
+def to_sequence(name: str, value: Value, given: Any, device: Device) -> tuple[Any, list[Problem]]:
     """A sequence or an optional, with its tensors on the host, where the nodes that read it run; and why it does not fit.
 
     Args:
@@ -80,23 +80,23 @@ def taken_whole(name: str, value: Value, given: Any, device: Device) -> tuple[An
         given: a list of arrays for a sequence; None for an optional that holds nothing.
         device: where the arrays may lie.
     """
-    return (given, []) if value.described is None else _taken_as(name, value.described, given, device)
+    return (given, []) if value.described is None else _to_typed(name, value.described, given, device)
 
 
-def _taken_as(path: str, proto: TypeProto, given: Any, device: Device) -> tuple[Any, list[Problem]]:
+def _to_typed(path: str, proto: TypeProto, given: Any, device: Device) -> tuple[Any, list[Problem]]:
     kind = proto.WhichOneof("value")
     if kind == "tensor_type":
-        array = device.to_host(taken(given, device))
-        return array, misfits(path, of_proto(path, proto), array.dtype, array.shape)
+        array = device.to_host(to_array(given, device))
+        return array, fit_problems(path, value_from_proto(path, proto), array.dtype, array.shape)
     if kind == "optional_type":
-        return (None, []) if given is None else _taken_as(path, proto.optional_type.elem_type, given, device)
+        return (None, []) if given is None else _to_typed(path, proto.optional_type.elem_type, given, device)
     if kind != "sequence_type":
         return given, []
     if not isinstance(given, list | tuple):
         return given, [Problem("onnx.inputs", path, brief(given), "a list: the input is a sequence")]
     items, problems = [], []
     for index, item in enumerate(given):
-        array, wrong = _taken_as(f"{path}[{index}]", proto.sequence_type.elem_type, item, device)
+        array, wrong = _to_typed(f"{path}[{index}]", proto.sequence_type.elem_type, item, device)
         items.append(array)
         problems += wrong
         if len(problems) >= MAX_REPORTED:

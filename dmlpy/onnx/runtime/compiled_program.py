@@ -1,4 +1,4 @@
-"""`Specialized`: a model compiled for given sizes of its inputs, and its runs."""
+"""`CompiledProgram`: a model compiled for given sizes of its inputs, and its runs."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ import numpy as np
 
 from dmlpy.comparison import compare
 from dmlpy.compiler import compile_apart
-from dmlpy.onnx.runtime.graph_runs import GraphRun, OnDevice
-from dmlpy.onnx.runtime.host_nodes import host_run
-from dmlpy.onnx.runtime.kept import NODE_BYTES
+from dmlpy.onnx.lowering.programs import GraphPart
+from dmlpy.onnx.runtime.cache import NODE_BYTES
+from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphRun
+from dmlpy.onnx.runtime.host_nodes import prepare_host_node
 from dmlpy.onnx.runtime.plans import ModelComparison, ModelPlan
-from dmlpy.onnx.runtime.programs import GraphPart
-from dmlpy.onnx.runtime.sharing import SharedNodes
+from dmlpy.onnx.runtime.shared_nodes import SharedNodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.devices import Device
-    from dmlpy.onnx.lowering.targets import Target
-    from dmlpy.onnx.runtime.graph_runs import Calls
-    from dmlpy.onnx.runtime.programs import HostPart, Program
+    from dmlpy.onnx.lowering.programs import HostPart, Program
+    from dmlpy.onnx.runtime.compile_context import CompileContext
+    from dmlpy.onnx.runtime.graph_runs import GraphCalls
 
 
-class Specialized:
+class CompiledProgram:
     """A model, or a part of one, compiled for given sizes of what it reads. Threads may share it.
 
     Args:
         program: what it runs.
-        target: what it is compiled for.
+        context: what it is compiled for.
         late: whether the program was made from values that have come: then a node in front of it that runs on the host stays there.
     """
 
-    def __init__(self, program: Program, target: Target, *, late: bool = False) -> None:
+    def __init__(self, program: Program, context: CompileContext, *, late: bool = False) -> None:
         self._program = program
-        self._target = target
+        self._context = context
         self._is_late = late
         self._runs: list[GraphRun | _HostRun] = []
         for place, part in enumerate(program.parts):
             if isinstance(part, GraphPart):
-                graph = compile_apart(part.graph, target.device, target.level, target.flags, fuse=target.fuse)
-                self._runs.append(GraphRun(part, graph, target.device, target.weights))
+                graph = compile_apart(part.graph, context.device, context.level, context.flags, fuse=context.fuse)
+                self._runs.append(GraphRun(part, graph, context.device, context.weights))
             else:
-                self._runs.append(_HostRun(part, target, tried=late and place == 0))
+                self._runs.append(_HostRun(part, context, tried=late and place == 0))
 
     @property
     def held_bytes(self) -> int:
@@ -64,7 +64,7 @@ class Specialized:
         """What `run` gives for what `values` gave."""
         return {name: self._output(held, on_device=on_device) for name, held in values.items()}
 
-    def values(self, given: Mapping[str, Any], calls: Calls | None = None) -> dict[str, Any]:
+    def values(self, given: Mapping[str, Any], calls: GraphCalls | None = None) -> dict[str, Any]:
         """The outputs by name, as the parts hand them on; `calls` gets the graphs that ran."""
         values = dict(given)
         for run in self._runs:
@@ -75,11 +75,11 @@ class Specialized:
         return {name: values[value.name] if value.array is None else value.array for name, value in self._program.outputs.items()}
 
     def _output(self, held: Any, *, on_device: bool) -> Any:
-        if on_device and isinstance(held, OnDevice):
-            return held.elements(self._target.device)
+        if on_device and isinstance(held, DeviceTensor):
+            return held.elements(self._context.device)
         if isinstance(held, np.ndarray):
             return held.copy()
-        return held if on_device else self._target.on_host(held)
+        return held if on_device else self._context.to_host(held)
 
     def plan(self) -> ModelPlan:
         """See `CompiledModel.explain_plan`."""
@@ -98,7 +98,7 @@ class Specialized:
         """See `CompiledModel.compare`."""
         values = dict(given)
         found = []
-        own = self._target.device
+        own = self._context.device
         for run in self._runs:
             if isinstance(run, GraphRun):
                 inputs = {name: own.to_host(array) for name, array in run.inputs(values).items()} | dict(run.part.owned)
@@ -112,21 +112,21 @@ class _HostRun:
 
     Args:
         part: the nodes.
-        target: what they are compiled for when what they read has come.
+        context: what they are compiled for when what they read has come.
         tried: whether that was just done: then the first of them stays on the host.
     """
 
-    def __init__(self, part: HostPart, target: Target, *, tried: bool) -> None:
+    def __init__(self, part: HostPart, context: CompileContext, *, tried: bool) -> None:
         self.nodes = part.nodes
-        self._target = target
+        self._context = context
         own, waiting = (part.nodes[:1], part.nodes[1:]) if tried else ((), part.nodes)
-        self._own = [host_run(node, target) for node in own]
+        self._own = [prepare_host_node(node, context) for node in own]
         made = {name for node in waiting for name in node.results}
         reads = {name: value for node in waiting for name, value in node.reads.items() if name not in made}
         self._owned = part.owned
-        self._waiting = SharedNodes(waiting, reads, [name for name in part.writes if name in made], target) if waiting else None
+        self._waiting = SharedNodes(waiting, reads, [name for name in part.writes if name in made], context) if waiting else None
 
-    def __call__(self, values: dict[str, Any], calls: Calls | None = None) -> None:
+    def __call__(self, values: dict[str, Any], calls: GraphCalls | None = None) -> None:
         if calls is not None and self._own:
             calls.is_whole = False
         values.update(self._owned)
@@ -136,6 +136,6 @@ class _HostRun:
             values.update(self._waiting(values, calls))
 
 
-def late(program: Program, target: Target) -> Specialized:
+def compile_deferred(program: Program, context: CompileContext) -> CompiledProgram:
     """A program that was made from values that have come, ready to run."""
-    return Specialized(program, target, late=True)
+    return CompiledProgram(program, context, late=True)

@@ -1,4 +1,4 @@
-"""`trials_of`: sizes that a call might have, for a model whose inputs have open ones."""
+"""`size_candidates`: sizes that a call might have, for a model whose inputs have open ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGER = (16, 64, 256, 1024)
 
 
 @dataclass(frozen=True)
-class Trial:
+class SizeCandidate:
     """Sizes that a call might have.
 
     Attributes:
@@ -27,7 +27,7 @@ class Trial:
     shapes: Mapping[str, tuple[int, ...]]
 
 
-def trials_of(inputs: Mapping[str, Value]) -> list[Trial]:
+def size_candidates(inputs: Mapping[str, Value]) -> list[SizeCandidate]:
     """Sizes in the order in which they are tried; none where no size is open, or the number of dimensions is.
 
     Args:
@@ -43,7 +43,7 @@ def trials_of(inputs: Mapping[str, Value]) -> list[Trial]:
     candidates = [{label: 1 if label in leading else size for _, label in places} for size in (1, *_LARGER)]
     candidates += [{label: size for _, label in places} for size in _LARGER]
     candidates = [sizes for place, sizes in enumerate(candidates) if sizes not in candidates[:place]]
-    return [Trial(sizes, {name: _with(sizes, value) for name, value in tensors.items()}) for sizes in candidates]
+    return [SizeCandidate(sizes, {name: _with(sizes, value) for name, value in tensors.items()}) for sizes in candidates]
 
 
 def _open(value: Value) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""`RecurringRuns`: runs of a model in parts, whose graphs are bound together for sizes that come again."""
+"""`BoundRunCache`: runs of a model in parts, whose graphs are bound together for sizes that come again."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dmlpy.onnx.runtime.bound_graphs import BoundGraph, copied_bytes
-from dmlpy.onnx.runtime.graph_runs import Calls, OnDevice
-from dmlpy.onnx.runtime.kept import NODE_BYTES, Kept
+from dmlpy.onnx.runtime.cache import NODE_BYTES, LRUCache
+from dmlpy.onnx.runtime.graph_runs import DeviceTensor, GraphCalls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Value
+    from dmlpy.onnx.runtime.compiled_program import CompiledProgram
     from dmlpy.onnx.runtime.graph_runs import GraphCall, GraphRun
-    from dmlpy.onnx.runtime.running import Specialized
 
 _LAUNCH_BYTES = 1 << 12
 """What the launch of a node holds beside tensors."""
@@ -104,7 +104,7 @@ class BoundRuns:
         inputs = {name: step.run.read(value, held[source]) for name, value, source in step.reads}
         outputs = step.bound(inputs, stream)
         for name, value, source in step.writes:
-            held[source] = OnDevice(outputs[name], value)
+            held[source] = DeviceTensor(outputs[name], value)
 
 
 def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
@@ -120,21 +120,21 @@ def _held_bytes(calls: Sequence[GraphCall], device: Device) -> int:
     return found
 
 
-class RecurringRuns:
+class BoundRunCache:
     """Runs a model in parts; when sizes come the second time, binds the graphs of the run together. Threads may share it.
 
     A run with nodes on the host, or whose parts depend on elements, stays as it is.
 
     Args:
         device: where it runs.
-        kept: keeps what is bound.
+        cache: keeps what is bound.
     """
 
-    def __init__(self, device: Device, kept: Kept) -> None:
-        self._device, self._kept = device, kept
-        self._seen = Kept(_MOST_SEEN)
+    def __init__(self, device: Device, cache: LRUCache) -> None:
+        self._device, self._cache = device, cache
+        self._seen = LRUCache(_MOST_SEEN)
 
-    def values(self, form: Specialized, given: Mapping[str, Any], sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    def values(self, form: CompiledProgram, given: Mapping[str, Any], sizes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         """The outputs as the form's `values` gives them.
 
         Args:
@@ -143,26 +143,26 @@ class RecurringRuns:
             sizes: the sizes of those that are tensors.
         """
         key = form, tuple([tuple(own) for own in sizes.values()])
-        bound: BoundRuns | None = self._kept.find(key)
+        bound: BoundRuns | None = self._cache.get(key)
         if bound is not None:
             found = bound.values(given)
             return form.values(given) if found is None else found
-        visits: int | None = self._seen.find(key)
+        visits: int | None = self._seen.get(key)
         if visits is None:
             found = form.values(given)
-            self._seen.keep(key, 1, _SEEN_BYTES)
+            self._seen.put(key, 1, _SEEN_BYTES)
             return found
         stream = self._device.current_stream()
         if visits > 1 or self._device.is_capturing(stream):
             return form.values(given)
-        self._seen.keep(key, visits + 1, _SEEN_BYTES)
+        self._seen.put(key, visits + 1, _SEEN_BYTES)
         return self._bound(form, given, key, stream)
 
-    def _bound(self, form: Specialized, given: Mapping[str, Any], key: Any, stream: int) -> dict[str, Any]:
+    def _bound(self, form: CompiledProgram, given: Mapping[str, Any], key: Any, stream: int) -> dict[str, Any]:
         """Runs the form, and binds together what ran."""
         # An object for each input tells them apart, also where one array is given for several.
         given = {name: held.view() if isinstance(held, np.ndarray) else held for name, held in given.items()}
-        calls = Calls()
+        calls = GraphCalls()
         found = form.values(given, calls)
         sources: dict[int, Source] = {id(held): name for name, held in given.items()}
         known = sources.keys() | {id(held) for call in calls.made for held in call.writes.values()}
@@ -170,6 +170,6 @@ class RecurringRuns:
         is_distinct = len(sources) == len(given)
         if calls.is_whole and is_distinct and all(id(held) in known for held in handed):
             bound = BoundRuns(calls.made, sources, found, self._device, self._device.stream_identity(stream))
-            if bound.held_bytes <= self._kept.most * _MOST_OF_KEPT:
-                self._kept.keep(key, bound, bound.held_bytes)
+            if bound.held_bytes <= self._cache.max_bytes * _MOST_OF_KEPT:
+                self._cache.put(key, bound, bound.held_bytes)
         return found

@@ -10,12 +10,12 @@ from dmlpy.operators.windows import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
     from dmlpy.x.expressions import Expression
 
 
 @dataclass(frozen=True)
-class Sliding:
+class Windows:
     """The windows of a node, one for each spatial dimension of DirectML's tensors: at least two.
 
     Attributes:
@@ -60,7 +60,7 @@ class Sliding:
         return tensor.reshape(*tensor.sizes[:2], *tensor.sizes[2 + self.added :])
 
 
-def sliding(node: Node, sizes: Sequence[int], lengths: Sequence[int]) -> Sliding:
+def compute_windows(node: Node, sizes: Sequence[int], lengths: Sequence[int]) -> Windows:
     """The windows of a convolution or a pooling.
 
     Args:
@@ -89,4 +89,4 @@ def sliding(node: Node, sizes: Sequence[int], lengths: Sequence[int]) -> Sliding
             window = Window(size, start, end, length, window.dilation, window.stride)
         windows.append(window)
     added = max(0, 2 - rank)
-    return Sliding((Window(1, 0, 0, 1, 1, 1),) * added + tuple(windows), added)
+    return Windows((Window(1, 0, 0, 1, 1, 1),) * added + tuple(windows), added)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dmlpy.messages.problems import CompileError, Problem
+from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.loading.values import Value
-from dmlpy.onnx.lowering.nodes import Node, NotLowered
-from dmlpy.onnx.lowering.rules import MICROSOFT
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
+from dmlpy.onnx.nodes.node import Node, NotLowered
 from dmlpy.validation.checking import LATEST
 
 if TYPE_CHECKING:
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
 
     Computes: TypeAlias = Callable[[Node], Sequence[Array | None]]
     """Gives the outputs of a node whose inputs are all known."""
-    Described: TypeAlias = "tuple[int | None, Sizes | None]"
+    OutputType: TypeAlias = "tuple[int | None, Sizes | None]"
     """The element type and the sizes of an output, as far as they are known."""
-    Describes: TypeAlias = Callable[[Node], Sequence[Described]]
+    Describes: TypeAlias = Callable[[Node], Sequence[OutputType]]
 
-LEARNING = "ai.onnx.ml"
 _FAMILIES = ("block_gather", "crops", "inverse", "masked_attention", "quantized_lstm", "trees")
 
 
@@ -49,7 +49,7 @@ class HostOperator:
 _OPERATORS: dict[tuple[str, str], HostOperator] = {}
 
 
-def on_host(op_type: str, describes: Describes, *, domain: str = MICROSOFT) -> Callable[[Computes], Computes]:
+def register_host_operator(op_type: str, describes: Describes, *, domain: str = MICROSOFT) -> Callable[[Computes], Computes]:
     """Registers the function that computes an operator.
 
     Args:
@@ -65,25 +65,29 @@ def on_host(op_type: str, describes: Describes, *, domain: str = MICROSOFT) -> C
     return register
 
 
-def host_operator(op_type: str, domain: str) -> HostOperator | None:
+def find_host_operator(op_type: str, domain: str) -> HostOperator | None:
     """What runs an operator of another domain on the host; None if nothing does."""
     for family in _FAMILIES:
         import_module(f"dmlpy.onnx.domains.{family}")
     return _OPERATORS.get((domain, op_type))
 
 
-def described(node: Node) -> Sequence[Described]:
+def describe_outputs(node: Node) -> Sequence[OutputType]:
     """The types and the sizes of a node's outputs, as far as they are known; none if nobody knows them."""
-    found = host_operator(node.op_type, node.domain)
+    found = find_host_operator(node.op_type, node.domain)
     if found is None:
         return ()
     try:
         return found.describes(node)
-    except (ArithmeticError, LookupError, NotLowered, TypeError, ValueError):  # what is wrong with the node, its run says
+    except NotLowered:  # what is wrong with the node, its run says
+        return ()
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        if ErrorPolicy.propagate_unexpected:
+            raise
         return ()
 
 
-def computed(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str, Array], budget: Budget) -> dict[str, Array]:
+def compute_node(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str, Array], budget: Budget) -> dict[str, Array]:
     """The outputs of a node by name.
 
     Args:
@@ -96,16 +100,18 @@ def computed(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str, Arr
     Raises:
         CompileError: inputs or attributes contradict the operator.
     """
-    found = host_operator(proto.op_type, domain)
-    assert found is not None  # the walk leaves no other nodes to the host
+    found = find_host_operator(proto.op_type, domain)
+    assert found is not None  # the lowering leaves no other nodes to the host
     inputs = tuple(Value.known(name, arrays[name]) if name else None for name in proto.input)
-    node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, _unread, budget)
+    node = Node(proto.name, proto, domain, opset, inputs, (), LATEST, _refuse_read, budget)
     try:
         with np.errstate(all="ignore"):
             results = found.computes(node)
     except NotLowered as reason:
         raise CompileError(proto.name, [problem.under(proto.name) for problem in reason.problems]) from None
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        if ErrorPolicy.propagate_unexpected:
+            raise
         sizes = ", ".join(value.summary() for value in inputs if value is not None)
         why = (f"{type(error).__name__}: {error}".splitlines()[0],)
         problem = Problem("onnx.host", proto.name, f"{proto.op_type} of {sizes}", "inputs and attributes that fit each other", why)
@@ -113,5 +119,5 @@ def computed(proto: NodeProto, domain: str, opset: int, arrays: Mapping[str, Arr
     return {name: array for name, array in zip(proto.output, results, strict=False) if name and array is not None}
 
 
-def _unread(value: Value) -> Expression:
+def _refuse_read(value: Value) -> Expression:
     raise AssertionError(f"{value.name} is no part of a graph")

@@ -12,8 +12,8 @@ from dmlpy.messages.naming import did_you_mean, listed, plural
 from dmlpy.messages.problems import MAX_PROBLEMS, Problem
 from dmlpy.onnx.loading import tensors
 from dmlpy.onnx.loading.elements import sizes_problem
-from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, Stated, exceeded, most_bytes, most_nodes
-from dmlpy.onnx.lowering.nodes import operators_of, schema_of
+from dmlpy.onnx.loading.limits import MAX_NAME, OPERANDS, Limits, ModelSize, limit_problem, most_bytes, most_nodes
+from dmlpy.onnx.loading.schemas import operators_of, schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -87,7 +87,7 @@ def _problems(model: ModelProto, folder: Path | None, limits: Limits, nodes: int
     if wrong:
         return  # what operators are depends on it
     functions = {(_domain(function.domain), function.name): function for function in model.functions}
-    most = limits.nodes if limits.nodes is not None else most_nodes(Stated(nodes))
+    most = limits.nodes if limits.nodes is not None else most_nodes(ModelSize(nodes))
     broken = list(_function_problems(functions, model, limits, most))
     yield from broken
     if not broken:
@@ -158,10 +158,10 @@ def _function_problems(
         return  # too deep: told with the graph
     total = len(called) + sum(nodes for nodes, _ in called)
     if total > most:
-        yield exceeded("nodes", "graph", f"{total} nodes with those of functions", most, "nodes")
-    held, allowed = sum(taken for _, taken in called), most_bytes(limits, Stated(0, sum(item.ByteSize() for item in model.functions)))
+        yield limit_problem("nodes", "graph", f"{total} nodes with those of functions", most, "nodes")
+    held, allowed = sum(taken for _, taken in called), most_bytes(limits, ModelSize(0, sum(item.ByteSize() for item in model.functions)))
     if held > allowed:
-        yield exceeded("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
+        yield limit_problem("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
 
 
 def _called(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
@@ -211,7 +211,7 @@ class _Graphs:
         self.nodes += len(graph.node) + max(values // OPERANDS - len(graph.node), 0)
         if self.nodes > self.most:
             found = f"{plural(len(graph.node), 'node')} and {values} values" if depth == 0 else f"node {self.nodes}"
-            yield exceeded(
+            yield limit_problem(
                 "nodes", place.rstrip("/") or "graph", found, self.most, f"nodes, of which each may read and make {OPERANDS} values"
             )
             return

@@ -1,4 +1,4 @@
-"""`messages_in`: how many messages a file has, before it is parsed: an empty one takes two bytes there, and two hundred in memory."""
+"""`count_messages`: how many messages a file has, before it is parsed: an empty one takes two bytes there, and two hundred in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_DEPTH = 100
 """Protobuf's own limit on messages within messages."""
 
 
-def messages_in(data: bytes, most: int) -> int:
+def count_messages(data: bytes, most: int) -> int:
     """How many messages a serialized ModelProto has, with a share for fields beside messages; more than `most` are not counted on.
 
     What is no protobuf is not refused here: the count ends where it cannot be read.

@@ -1,4 +1,4 @@
-"""What a model's file says of nodes and tensors, counted without the tensors being read."""
+"""How large a model is: its nodes and the bytes of its tensors, counted without the tensors being read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto
 
 from dmlpy.onnx.loading import tensors
-from dmlpy.onnx.loading.limits import Limits, Stated, exceeded, most_bytes
+from dmlpy.onnx.loading.limits import Limits, ModelSize, limit_problem, most_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from dmlpy.messages.problems import Problem
 
 
-def nodes_of(model: ModelProto) -> int:
+def count_model_nodes(model: ModelProto) -> int:
     """The nodes of a model's graph, of its bodies and of its functions, each once."""
-    return nodes_in(model.graph.node) + sum(nodes_in(function.node) for function in model.functions)
+    return count_nodes(model.graph.node) + sum(count_nodes(function.node) for function in model.functions)
 
 
-def nodes_in(nodes: Iterable[NodeProto]) -> int:
+def count_nodes(nodes: Iterable[NodeProto]) -> int:
     """How many nodes there are, with those of their bodies."""
     found = 0
     waiting = [nodes]
@@ -37,8 +37,8 @@ def nodes_in(nodes: Iterable[NodeProto]) -> int:
     return found
 
 
-def stated_of(model: ModelProto, nodes: int, folder: Path | None) -> Stated:
-    """What a valid model says.
+def measure_model(model: ModelProto, nodes: int, folder: Path | None) -> ModelSize:
+    """The size of a valid model.
 
     Args:
         model: the model as its file has it.
@@ -49,32 +49,32 @@ def stated_of(model: ModelProto, nodes: int, folder: Path | None) -> Stated:
     paths: set[Path] = set()
     for tensor in _tensors(model.graph):
         if tensor.data_location == TensorProto.EXTERNAL:
-            paths.add(tensors.place_of(tensor, folder).path)
+            paths.add(tensors.locate(tensor, folder).path)
         else:
             found += tensors.bytes_of(tensor)
-    return Stated(nodes, found + sum(map(tensors.stored_bytes, paths)))
+    return ModelSize(nodes, found + sum(map(tensors.stored_bytes, paths)))
 
 
-def memory_problem(model: ModelProto, folder: Path | None, limits: Limits, stated: Stated) -> Problem | None:
+def memory_problem(model: ModelProto, folder: Path | None, limits: Limits, size: ModelSize) -> Problem | None:
     """The problem with tensors that take far more memory than their file: sparse ones, and holes in files of external data.
 
     Args:
         model: the model, its own functions inlined.
         folder: where external data lies.
         limits: the limits of the model.
-        stated: what its file says.
+        size: what its file holds.
     """
-    allowed = most_bytes(limits, stated)
+    allowed = most_bytes(limits, size)
     dense = sum(tensors.dense_bytes_of(sparse) for graph in _graphs(model.graph) for sparse in _sparse(graph))
     if dense > allowed:
-        return exceeded("bytes", "sparse_initializer", f"{dense} bytes with their zeros", allowed, "bytes of sparse tensors")
-    places = {tensors.place_of(item, folder) for item in _tensors(model.graph) if item.data_location == TensorProto.EXTERNAL}
+        return limit_problem("bytes", "sparse_initializer", f"{dense} bytes with their zeros", allowed, "bytes of sparse tensors")
+    places = {tensors.locate(item, folder) for item in _tensors(model.graph) if item.data_location == TensorProto.EXTERNAL}
     wanted = sum(place.size for place in places)
     held = sum(map(tensors.stored_bytes, {place.path for place in places}))
     if wanted <= held + allowed:
         return None
     found = f"{wanted} bytes of external data, of which the files hold {held}"
-    return exceeded("bytes", "initializer", found, held + allowed, "bytes of external data")
+    return limit_problem("bytes", "initializer", found, held + allowed, "bytes of external data")
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:

@@ -1,7 +1,7 @@
-"""The wall around a node: what is raised while a node is looked at, and nobody foresaw, becomes an error of dmlpy that names the node.
+"""What is raised while a node is looked at, and nobody foresaw, becomes an error of dmlpy that names the node.
 
-Models come from anywhere, so attributes and constants may contradict each other in ways for which there is no rule. A rule of its own tells
-more, and is better wherever one is easy; the wall is for the rest.
+Models come from anywhere, so attributes and constants may contradict each other in ways for which there is no check. A check of its own
+says more, and is better wherever one is easy; this is for the rest. `ErrorPolicy` turns it off for dmlpy's own tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dmlpy.description.member_forms import brief
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, DmlError, Problem
-from dmlpy.onnx.lowering.nodes import NotLowered
+from dmlpy.onnx.nodes.error_policy import ErrorPolicy
+from dmlpy.onnx.nodes.node import NotLowered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,18 +33,8 @@ _PLAIN = (AttributeProto.FLOAT, AttributeProto.INT, AttributeProto.STRING, Attri
 """The types of attributes whose values messages show."""
 
 
-class Wall:
-    """Where the wall stands.
-
-    Attributes:
-        lets_through: whether exceptions that nobody foresaw pass, as dmlpy's own tests want it: they may be mistakes in dmlpy.
-    """
-
-    lets_through = False
-
-
 @contextmanager
-def as_reason(proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Iterator[None]:
+def refuse_unexpected(proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Iterator[None]:
     """Turns what nobody foresaw into the reason why a node is not lowered.
 
     Args:
@@ -58,13 +49,13 @@ def as_reason(proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Iterator
     except (DmlError, NotLowered):
         raise
     except Exception as error:
-        if Wall.lets_through and not isinstance(error, MemoryError):
+        if ErrorPolicy.propagate_unexpected and not isinstance(error, MemoryError):
             raise
-        raise NotLowered([problem_of(error, proto, inputs)]) from error
+        raise NotLowered([unexpected_problem(error, proto, inputs)]) from error
 
 
 @contextmanager
-def as_error(subject: str, name: str, proto: NodeProto, kind: type[DmlError] = DescError) -> Iterator[None]:
+def report_unexpected(subject: str, name: str, proto: NodeProto, kind: type[DmlError] = DescError) -> Iterator[None]:
     """Turns what nobody foresaw into dmlpy's error, which names the node; what says why the node is not lowered passes.
 
     Args:
@@ -81,14 +72,14 @@ def as_error(subject: str, name: str, proto: NodeProto, kind: type[DmlError] = D
     except (DmlError, NotLowered):
         raise
     except MemoryError as error:
-        raise kind(subject, [problem_of(error, proto).under(name)], HResult.E_OUTOFMEMORY) from error
+        raise kind(subject, [unexpected_problem(error, proto).under(name)], HResult.E_OUTOFMEMORY) from error
     except Exception as error:
-        if Wall.lets_through:
+        if ErrorPolicy.propagate_unexpected:
             raise
-        raise kind(subject, [problem_of(error, proto).under(name)]) from error
+        raise kind(subject, [unexpected_problem(error, proto).under(name)]) from error
 
 
-def problem_of(error: Exception, proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Problem:
+def unexpected_problem(error: Exception, proto: NodeProto, inputs: Sequence[Value | None] = ()) -> Problem:
     """What a node is that raised an exception which nobody foresaw, or took more memory than there is."""
     facts = tuple(_facts(proto, inputs))
     if isinstance(error, MemoryError):
@@ -101,14 +92,14 @@ def problem_of(error: Exception, proto: NodeProto, inputs: Sequence[Value | None
 def _facts(proto: NodeProto, inputs: Sequence[Value | None]) -> Iterator[str]:
     """The attributes and the inputs of a node."""
     if proto.attribute:
-        shown = ", ".join(f"{item.name} = {_shown(item)}" for item in proto.attribute[:_MOST_ATTRIBUTES])
+        shown = ", ".join(f"{item.name} = {_format_attribute(item)}" for item in proto.attribute[:_MOST_ATTRIBUTES])
         yield f"attributes: {shown}" + (", ..." if len(proto.attribute) > _MOST_ATTRIBUTES else "")
     given = [value.summary() for value in inputs if value is not None]
     if given:
         yield f"inputs: {', '.join(given[:_MOST_ATTRIBUTES])}" + (", ..." if len(given) > _MOST_ATTRIBUTES else "")
 
 
-def _shown(item: AttributeProto) -> str:
+def _format_attribute(item: AttributeProto) -> str:
     if item.type not in _PLAIN:
         return f"a {AttributeProto.AttributeType.Name(item.type)}"
     value = helper.get_attribute_value(item)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dmlpy.description.enums import FeatureLevel
-    from dmlpy.onnx.lowering.lower import NodeRecord
+    from dmlpy.onnx.lowering.node_records import NodeRecord
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Partition:
     nodes: tuple[str, ...]
 
 
-def partitions_of(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[Partition, ...]:
+def group_records(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[Partition, ...]:
     """The nodes that run together, in the order in which they run.
 
     Args:
@@ -48,8 +48,8 @@ def partitions_of(records: Iterable[NodeRecord], level: FeatureLevel) -> tuple[P
         else:
             found.setdefault((record.stage, "host"), []).append(record.name)
     order = sorted(found, key=lambda key: key[0])
-    return tuple(Partition(_place(place), tuple(found[stage, place])) for stage, place in order)
+    return tuple(Partition(_partition_place(place), tuple(found[stage, place])) for stage, place in order)
 
 
-def _place(place: str) -> Literal["graph", "host", "alone"]:
+def _partition_place(place: str) -> Literal["graph", "host", "alone"]:
     return "graph" if place == "graph" else "host" if place == "host" else "alone"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onnx import defs
 
     from dmlpy.onnx.loading.values import Array, Value
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 DOMAINS = frozenset({"", "ai.onnx.preview"})
 """The domains of operators whose types ONNX is asked for, or their definitions."""
@@ -80,7 +80,7 @@ LISTED = ROWS - {"split"} | {"size"}
 
 
 @dataclass(frozen=True)
-class Finding:
+class Violation:
     """Something that keeps a node from ONNX's C++ code.
 
     Attributes:
@@ -92,19 +92,19 @@ class Finding:
     refused: bool = True
 
 
-def problems_of(node: Node) -> list[Problem]:
+def attribute_problems(node: Node) -> list[Problem]:
     """What attributes and known inputs of a node contradict."""
-    return [finding.problem for finding in _findings(node) if finding.refused]
+    return [finding.problem for finding in _violations(node) if finding.refused]
 
 
-def passes(node: Node, schema: defs.OpSchema) -> bool:
+def allows_inference(node: Node, schema: defs.OpSchema) -> bool:
     """Whether ONNX's C++ code may see a node, by a version of its operator."""
-    return node.domain in DOMAINS and node.op_type not in CONTROL_FLOW and _fits(node, schema) and not any(True for _ in _findings(node))
+    return node.domain in DOMAINS and node.op_type not in CONTROL_FLOW and _fits(node, schema) and not any(True for _ in _violations(node))
 
 
-def builds(node: Node) -> bool:
+def allows_definition(node: Node) -> bool:
     """Whether ONNX's C++ code may write the definition of a node by other operators, for which bodies are copied only."""
-    return node.domain in DOMAINS and node.schema is not None and _fits(node, node.schema) and not any(True for _ in _findings(node))
+    return node.domain in DOMAINS and node.schema is not None and _fits(node, node.schema) and not any(True for _ in _violations(node))
 
 
 def _fits(node: Node, schema: defs.OpSchema) -> bool:
@@ -135,56 +135,56 @@ def _is_of(value: Value, formal: Any) -> bool:
     return value.element is None or type_string(value.element) in formal.types
 
 
-def _findings(node: Node) -> Iterator[Finding]:
+def _violations(node: Node) -> Iterator[Violation]:
     schema = node.schema
     assert schema is not None
     stated = {item.name for item in node.proto.attribute}
     for name in schema.attributes:
         value = node.attribute(name)
         if value is not None:
-            for finding in _of_attribute(node, name, value):
-                yield Finding(finding.problem, finding.refused and name in stated)
+            for finding in _attribute_violations(node, name, value):
+                yield Violation(finding.problem, finding.refused and name in stated)
     for index, value in enumerate(node.inputs):
         if value is None:
             continue
         name = str(schema.inputs[min(index, len(schema.inputs) - 1)].name)
         if value.is_static and (name in LISTED or (node.op_type, name) == ("ConstantOfShape", "input")):
-            yield from _many(node, index, prod(value.static_sizes))
+            yield from _list_length_violations(node, index, prod(value.static_sizes))
         if value.array is not None and value.array.dtype.kind in "iuf":
-            yield from _of_input(node, index, name, value.array)
+            yield from _input_violations(node, index, name, value.array)
 
 
-def _many(node: Node, index: int, count: int) -> Iterator[Finding]:
+def _list_length_violations(node: Node, index: int, count: int) -> Iterator[Violation]:
     """A list with entries for the axes of a tensor that has more of them than any: ONNX makes room for all."""
     most = 2 * MAX_DIMENSIONS
     if count > most:
-        yield Finding(
+        yield Violation(
             Problem("onnx.invalid", node.input_label(index), f"{count} numbers", f"at most {most}: a start and an end for each axis")
         )
 
 
-def _of_attribute(node: Node, name: str, value: Any) -> Iterator[Finding]:
+def _attribute_violations(node: Node, name: str, value: Any) -> Iterator[Violation]:
     if name in AXES:
-        yield from _axes(node, name, value if isinstance(value, list) else [value], refused=True)
+        yield from _axes_violations(node, name, value if isinstance(value, list) else [value], refused=True)
     elif name in COUNTS or name in NATURAL:
         least = 1 if name in COUNTS else 0
         if value < least:
-            yield Finding(Problem("onnx.invalid", name, str(value), f"{least} or more"))
+            yield Violation(Problem("onnx.invalid", name, str(value), f"{least} or more"))
     elif isinstance(value, list) and value:
-        yield from _list(node, name, value)
+        yield from _list_violations(node, name, value)
 
 
-def _list(node: Node, name: str, values: Sequence[Any]) -> Iterator[Finding]:
+def _list_violations(node: Node, name: str, values: Sequence[Any]) -> Iterator[Violation]:
     """A list that has an entry for each of something."""
-    length = _length(node, name)
+    length = _expected_length(node, name)
     if length is not None and len(values) != length[0]:
-        yield Finding(Problem("onnx.invalid", name, f"{len(values)} numbers", f"{length[0]}: {length[1]}"))
+        yield Violation(Problem("onnx.invalid", name, f"{len(values)} numbers", f"{length[0]}: {length[1]}"))
     least = SPATIAL.get(name)
     if least is not None and min(values) < least:
-        yield Finding(Problem("onnx.invalid", name, listed(values), f"numbers of {least} or more"))
+        yield Violation(Problem("onnx.invalid", name, listed(values), f"numbers of {least} or more"))
 
 
-def _length(node: Node, name: str) -> tuple[int, str] | None:
+def _expected_length(node: Node, name: str) -> tuple[int, str] | None:
     """How long a list is, and what its entries are; None if that is not known."""
     rank = _rank(node, 0)
     if name in SPATIAL and node.op_type in _SPATIAL_OPERATORS:
@@ -203,7 +203,7 @@ def _length(node: Node, name: str) -> tuple[int, str] | None:
     return None
 
 
-def _axes(node: Node, name: str, given: Sequence[int], *, refused: bool) -> Iterator[Finding]:
+def _axes_violations(node: Node, name: str, given: Sequence[int], *, refused: bool) -> Iterator[Violation]:
     rank = _axes_rank(node, given)
     if rank is None:
         return
@@ -211,10 +211,10 @@ def _axes(node: Node, name: str, given: Sequence[int], *, refused: bool) -> Iter
     for axis in given:
         if not least <= axis <= most:
             # Where a tensor has no dimensions, some operators of ONNX Runtime take its only element for one.
-            yield Finding(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and rank > 0)
+            yield Violation(Problem("onnx.invalid", name, str(axis), f"{least} to {most}"), refused=refused and rank > 0)
             return
     if len({axis % max(rank, 1) for axis in given}) != len(given):
-        yield Finding(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and node.op_type == "Unsqueeze")
+        yield Violation(Problem("onnx.invalid", name, listed(given), "each axis once"), refused=refused and node.op_type == "Unsqueeze")
 
 
 def _axes_rank(node: Node, given: Sequence[int]) -> int | None:
@@ -232,16 +232,16 @@ def _rank(node: Node, index: int) -> int | None:
     return None if value is None or value.sizes is None else len(value.sizes)
 
 
-def _of_input(node: Node, index: int, name: str, array: Array) -> Iterator[Finding]:
+def _input_violations(node: Node, index: int, name: str, array: Array) -> Iterator[Violation]:
     """A known input of which ONNX reads elements."""
     label = node.input_label(index)
     if name in SCALARS and array.size != 1:
-        yield Finding(Problem("onnx.invalid", label, listed(array.shape), "one element"), refused=False)
+        yield Violation(Problem("onnx.invalid", label, listed(array.shape), "one element"), refused=False)
     elif name in ROWS and array.ndim > 1:
-        yield Finding(Problem("onnx.invalid", label, listed(array.shape), "at most one dimension"), refused=False)
+        yield Violation(Problem("onnx.invalid", label, listed(array.shape), "at most one dimension"), refused=False)
     elif name in AXES and array.dtype.kind in "iu":
-        yield from _axes(node, label, array.ravel().tolist(), refused=True)
+        yield from _axes_violations(node, label, array.ravel().tolist(), refused=True)
     elif name in ("frame_step", "delta") and not array.all():
-        yield Finding(Problem("onnx.invalid", label, "0", "a step"), refused=False)
+        yield Violation(Problem("onnx.invalid", label, "0", "a step"), refused=False)
     elif name == "repeats" and (rank := _rank(node, 0)) is not None and len(array) != rank:
-        yield Finding(Problem("onnx.invalid", label, f"{len(array)} numbers", f"{rank}, one for each axis"))
+        yield Violation(Problem("onnx.invalid", label, f"{len(array)} numbers", f"{rank}, one for each axis"))

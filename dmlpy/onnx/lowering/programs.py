@@ -70,7 +70,7 @@ class Program:
         return [part.graph for part in self.parts if isinstance(part, GraphPart)]
 
 
-def program_of(stages: Mapping[int, Stage], outputs: Mapping[str, Value], name: str) -> Program:
+def build_program(stages: Mapping[int, Stage], outputs: Mapping[str, Value], name: str) -> Program:
     """The parts that the outputs of a model need.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from onnx import AttributeProto, TensorProto
@@ -11,35 +11,51 @@ from dmlpy.comparison import defined
 from dmlpy.compiler import compile as compile_graph
 from dmlpy.devices import device as find_device
 from dmlpy.onnx.loading.elements import dtype_of
-from dmlpy.onnx.lowering.stages import as_elements
-from dmlpy.onnx.runtime.graph_runs import GraphRun, OnDevice
-from dmlpy.onnx.runtime.programs import GraphPart
+from dmlpy.onnx.lowering.programs import GraphPart
+from dmlpy.onnx.lowering.stages import to_elements, to_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from onnx import NodeProto
 
+    from dmlpy.devices import Device
     from dmlpy.onnx.loading.values import Array, Value
-    from dmlpy.onnx.runtime.programs import Program
+    from dmlpy.onnx.lowering.programs import Program
+
+    _Held: TypeAlias = "Array | tuple[Value, Array]"
+    """An array with ONNX's type and sizes, or a tensor that a graph gave, with the value that it holds."""
 
 _TYPES_IN = frozenset({"to", "dtype", "output_dtype", "stash_type"})
 """Attributes that name a type."""
 
 
-def computed(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
+def evaluate_program(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
     """The outputs of a program by name, as NumPy's device gives them; None if something of it is not DirectML's."""
     device = find_device("numpy")
-    values: dict[str, object] = dict(arrays)
+    values: dict[str, _Held] = dict(arrays)
     for part in program.parts:
         if not isinstance(part, GraphPart):
             return None
-        GraphRun(part, compile_graph(part.graph, device), device)(values)
+        values.update(_run_part(part, values, device))
     found = {name: values[value.name] if value.array is None else value.array for name, value in program.outputs.items()}
-    return {name: held.on_host(device) if isinstance(held, OnDevice) else np.asarray(held) for name, held in found.items()}
+    return {name: to_elements(*held) if isinstance(held, tuple) else np.asarray(held) for name, held in found.items()}
 
 
-def computed_wide(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
+def _run_part(part: GraphPart, values: Mapping[str, _Held], device: Device) -> dict[str, tuple[Value, Array]]:
+    """What a part gives: tensors as the graph has them, which the parts behind it read as they are."""
+    prepared = compile_graph(part.graph, device).prepare(part.owned, copy=True)
+    inputs = {}
+    for name, value in part.reads.items():
+        held = values[name]
+        inputs[name] = held[1] if isinstance(held, tuple) else to_tensor(value, held)
+    stream = device.current_stream()
+    outputs = {name: device.empty(prepared.outputs[name], stream) for name in part.writes}
+    prepared.bind(inputs, outputs)(stream)
+    return {name: (value, outputs[name]) for name, value in part.writes.items()}
+
+
+def evaluate_in_float64(program: Program, arrays: Mapping[str, Array]) -> dict[str, Array] | None:
     """The outputs of a program that takes FLOAT64 tensors for FLOAT32 ones, computed in FLOAT64; None if something is not DirectML's."""
     values = dict(arrays)
     for part in program.parts:
@@ -47,11 +63,11 @@ def computed_wide(program: Program, arrays: Mapping[str, Array]) -> dict[str, Ar
             return None
         given = {name: _bits(values[name]).reshape(value.tensor_sizes) for name, value in part.reads.items()}
         found = defined(part.graph, given | {name: _bits(array) for name, array in part.owned.items()})
-        values.update({name: _wide(value, found[name]) for name, value in part.writes.items()})
+        values.update({name: _widen(value, found[name]) for name, value in part.writes.items()})
     return {name: values[value.name] if value.array is None else value.array for name, value in program.outputs.items()}
 
 
-def is_wide(proto: NodeProto, arrays: Mapping[str, Array]) -> bool:
+def is_float64_only(proto: NodeProto, arrays: Mapping[str, Array]) -> bool:
     """Whether all floating-point tensors of a node are FLOAT64, and its attributes name no other type."""
     floats = {array.dtype for array in arrays.values() if array.dtype.kind == "f"}
     named = any(item.name in _TYPES_IN or item.type == AttributeProto.TENSOR for item in proto.attribute)
@@ -62,8 +78,8 @@ def _bits(array: Array) -> Array:
     return array.view(np.uint8) if array.dtype == np.bool_ else array
 
 
-def _wide(value: Value, array: Array) -> Array:
+def _widen(value: Value, array: Array) -> Array:
     """What a graph gave for a value: FLOAT32 ones are FLOAT64."""
     if value.element == TensorProto.FLOAT:
         return array.reshape(value.static_sizes)
-    return as_elements(value, array.astype(dtype_of(value.element or 0), copy=False) if array.dtype.kind == "f" else array)
+    return to_elements(value, array.astype(dtype_of(value.element or 0), copy=False) if array.dtype.kind == "f" else array)

@@ -13,16 +13,16 @@ import numpy as np
 
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import Problem
-from dmlpy.onnx.loading import guard
 from dmlpy.onnx.loading.elements import element_name, sizes_problem, type_string
-from dmlpy.onnx.loading.equations import letters_of, terms_of
-from dmlpy.onnx.lowering.rules.windows import sliding
+from dmlpy.onnx.nodes import inference_guard
+from dmlpy.onnx.nodes.equations import letters_of, terms_of
+from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dmlpy.onnx.loading.values import Value
-    from dmlpy.onnx.lowering.nodes import Node
+    from dmlpy.onnx.nodes.node import Node
 
 Rule: TypeAlias = "Callable[[Node], Iterator[Problem]]"
 
@@ -34,9 +34,9 @@ _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 def problems_of(node: Node) -> list[Problem]:
     """What of a node contradicts ONNX, as far as its inputs are known."""
-    if node.domain not in guard.DOMAINS or node.schema is None:
+    if node.domain not in inference_guard.DOMAINS or node.schema is None:
         return []
-    found = [*_types(node)] or guard.problems_of(node)
+    found = [*_types(node)] or inference_guard.attribute_problems(node)
     rule = None if node.domain else _RULES.get(node.op_type)
     if rule is not None and not found:
         found += rule(node)
@@ -288,7 +288,7 @@ def _fitting(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
     """A window that is larger than what it slides over has no place."""
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return
-    for window in sliding(node, node.sizes(0)[2:], lengths).windows:
+    for window in compute_windows(node, node.sizes(0)[2:], lengths).windows:
         if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
             expected = f"at least {window.reach} with the pads, which the window reaches over"
             yield Problem("onnx.invalid", node.input_label(0), f"{listed(node.sizes(0))}, of which {window.size} are slid over", expected)

@@ -1,0 +1,91 @@
+"""The inputs of a model, with the sizes and elements that the user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dmlpy.description.member_forms import brief
+from dmlpy.messages.naming import did_you_mean, listed
+from dmlpy.messages.problems import DescError, Problem
+from dmlpy.onnx.loading.elements import sizes_problem
+from dmlpy.onnx.loading.values import Value, value_from_proto
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.loading.load import LoadedModel
+    from dmlpy.onnx.loading.values import Array
+
+
+def inputs_of(loaded: LoadedModel, sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Array]) -> dict[str, Value]:
+    """All inputs of a model by name, with the sizes and elements that the user gives.
+
+    Args:
+        loaded: the model.
+        sizes: as for `dmlpy.onnx.load`.
+        constants: as for `dmlpy.onnx.load`.
+
+    Raises:
+        DescError: sizes or constants do not fit.
+    """
+    graph = loaded.proto.graph
+    # An input that has an initializer is a default: a constant takes its place.
+    initializers = {tensor.name for tensor in graph.initializer} | {tensor.values.name for tensor in graph.sparse_initializer}
+    initializers -= constants.keys()
+    declared = {item.name: value_from_proto(item.name, item.type) for item in graph.input if item.name not in initializers}
+    return _apply_sizes(declared, sizes, constants, loaded.name)
+
+
+def _apply_sizes(
+    declared: Mapping[str, Value], sizes: Mapping[str, int | Sequence[int]], constants: Mapping[str, Array], name: str
+) -> dict[str, Value]:
+    """The inputs with the sizes and elements that the user gives.
+
+    Raises:
+        DescError: these do not fit.
+    """
+    problems = []
+    symbols = {size for value in declared.values() for size in value.sizes or () if isinstance(size, str)}
+    for given, size in sizes.items():
+        path = f"sizes[{given!r}]"
+        if given in declared:
+            own = declared[given].sizes
+            wanted = tuple(size) if isinstance(size, Sequence) else None
+            if wanted is None or not all(isinstance(item, int) and item >= 0 for item in wanted):
+                problems.append(Problem("onnx.sizes", path, brief(size), "the sizes of the input: a list of integers"))
+            elif own is not None and (
+                len(own) != len(wanted) or any(isinstance(a, int) and a != b for a, b in zip(own, wanted, strict=True))
+            ):
+                problems.append(Problem("onnx.sizes", path, listed(wanted), f"sizes that the input has: {declared[given].summary()}"))
+        elif given not in symbols:
+            known = [*sorted(symbols), *declared]
+            expected = f"one of {listed(known)}" if known else "nothing: all sizes are known"
+            problems.append(Problem("onnx.sizes", path, "neither a symbol nor an input", expected, remedy=did_you_mean(given, known)))
+        elif not isinstance(size, int) or size < 0:
+            problems.append(Problem("onnx.sizes", path, brief(size), "a size: an integer"))
+    problems += [
+        Problem("onnx.inputs", f"constants[{given!r}]", "no input", f"one of {listed([*declared])}", remedy=did_you_mean(given, declared))
+        for given in constants
+        if given not in declared
+    ]
+    if problems:
+        raise DescError(f"onnx.load: {name}", problems)
+    found = {}
+    for given, value in declared.items():
+        own = value.sizes
+        whole = sizes.get(given)
+        if isinstance(whole, Sequence):
+            own = tuple(whole)
+        elif own is not None:
+            own = tuple(_resolve_size(size, sizes) for size in own)
+        if own is not None and (problem := sizes_problem(f"sizes[{given!r}]", [s for s in own if isinstance(s, int)], value.element or 0)):
+            problems.append(problem)
+        found[given] = Value.known(given, constants[given]) if given in constants else replace(value, sizes=own)
+    if problems:
+        raise DescError(f"onnx.load: {name}", problems)
+    return found
+
+
+def _resolve_size(size: int | str | None, sizes: Mapping[str, int | Sequence[int]]) -> int | str | None:
+    known = sizes.get(size) if isinstance(size, str) else size
+    return known if isinstance(known, int) else size

@@ -1,0 +1,65 @@
+"""`LoweredModel`: a model with the sizes of its inputs, and what it becomes at each feature level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+from dmlpy.onnx.lowering.model_lowering import Lowering
+from dmlpy.onnx.lowering.programs import Program, build_program
+from dmlpy.validation.checking import LATEST, parse_level
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dmlpy.description.enums import FeatureLevel
+    from dmlpy.graphs import Graph
+    from dmlpy.onnx.loading.load import LoadedModel
+    from dmlpy.onnx.loading.values import Value
+
+
+class LoweredModel:
+    """An ONNX model with the sizes of its inputs, as far as they are known.
+
+    Attributes:
+        name: what messages call it.
+        inputs: the inputs by name, without those that are constants.
+        given: all inputs by name, with their elements where they are constants.
+        outputs: the outputs by name.
+    """
+
+    def __init__(self, loaded: LoadedModel, given: Mapping[str, Value]) -> None:
+        self.loaded = loaded
+        self.name = loaded.name
+        self.given = given
+        self.inputs = {name: value for name, value in given.items() if value.array is None}
+        self._lowerings: dict[FeatureLevel, Lowering] = {}
+
+    @property
+    def outputs(self) -> dict[str, Value]:
+        return self.interpretation(LATEST).outputs
+
+    def interpretation(self, feature_level: FeatureLevel | str | int = LATEST) -> Lowering:
+        """What becomes of the model's nodes at a feature level."""
+        level = parse_level(feature_level)
+        if level not in self._lowerings:
+            self._lowerings[level] = Lowering.of(self.loaded, self.given, level)
+        return self._lowerings[level]
+
+    def with_inputs(self, inputs: Mapping[str, Sequence[int | None]]) -> Self:
+        """The model with the sizes that its inputs have in one run; those that are None stay open."""
+        fixed = {name: replace(value, sizes=tuple(inputs[name])) if name in inputs else value for name, value in self.inputs.items()}
+        made = type(self).__new__(type(self))
+        LoweredModel.__init__(made, self.loaded, {**self.given, **fixed})
+        return made
+
+    @cached_property
+    def graphs(self) -> list[Graph]:
+        """The graphs of DirectML's operators that the model becomes at the latest feature level, in the order in which they run."""
+        return self.program().graphs
+
+    def program(self, feature_level: FeatureLevel | str | int = LATEST) -> Program:
+        """The graphs, and the nodes on the host, in the order in which they run."""
+        found = self.interpretation(feature_level)
+        return build_program(found.stages, found.outputs, self.name)

@@ -1,0 +1,21 @@
+"""The activations that a recurrent node names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dmlpy.operators.recurrent.onnx_names import ONNX_ACTIVATIONS, ONNX_DEFAULTS, onnx_activations
+
+if TYPE_CHECKING:
+    from dmlpy.onnx.nodes.node import Node
+    from dmlpy.operators.activation import ActivationDesc
+
+
+def parse_activations(node: Node, cell: str, directions: int) -> list[ActivationDesc]:
+    """The activations of all directions of an RNN, GRU or LSTM; their names are those of ONNX in any case."""
+    spelled = {name.lower(): name for name in ONNX_ACTIVATIONS}
+    given = node.attributes.get("activations") or ONNX_DEFAULTS[cell] * directions
+    if any(name.lower() not in spelled for name in given) or len(given) != len(ONNX_DEFAULTS[cell]) * directions:
+        raise node.invalid("activations", *ONNX_ACTIVATIONS)
+    names = [spelled[name.lower()] for name in given]
+    return onnx_activations(names, node.attribute("activation_alpha", ()), node.attribute("activation_beta", ()))
