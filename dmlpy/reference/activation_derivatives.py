@@ -64,7 +64,7 @@ def _derivative(desc: Any, x: Array) -> Any:
         case of.ActivationScaledEluDesc():
             return desc.gamma * np.where(x > 0, 1.0, desc.alpha * np.exp(x))
         case of.ActivationSigmoidDesc():
-            return logistic(x) * logistic(-x)
+            return _logistic(x)
         case of.ActivationTanhDesc():
             return _tanh(x)
         case of.ActivationScaledTanhDesc():
@@ -78,6 +78,13 @@ def _derivative(desc: Any, x: Array) -> Any:
         case of.ActivationGeluDesc():
             return _gelu(x)
     raise TypeError(f"{desc.type_name} is not an activation of a recurrent cell")
+
+
+def _logistic(x: Array) -> Array:
+    """Computes y (1 - y) of y = 1 / (1 + exp(-x)) accurately where y is nearly 1."""
+    power = np.exp(-np.abs(x))
+    slope: Array = power / (1.0 + power) ** 2
+    return slope
 
 
 def _tanh(x: Array) -> Array:

@@ -13,7 +13,7 @@ from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.seam import Seam
-from dmlpy.devices.numpy.recurrent.philox import dropout_multipliers, dropout_scratch, philox4x32, round_keys
+from dmlpy.reference.philox import dropout_multipliers, dropout_scratch, philox4x32, round_keys
 from tests.support.philox_answers import KNOWN, ONES
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -80,9 +80,7 @@ def launch(seam: Seam, kernel: str, argument: Array) -> None:
 
 def words_of(counters: Array, key: tuple[int, int]) -> Array:
     """The random words [n, 4] of counters [n, 4] in NumPy."""
-    words = np.ascontiguousarray(counters.T, np.uint64)
-    philox4x32(words, round_keys(key), np.empty((2, len(counters)), np.uint64))
-    return words.T
+    return philox4x32(counters.T, key).T
 
 
 def words_of_kernel(seam: Seam, counters: Array, key: tuple[int, int]) -> Array:

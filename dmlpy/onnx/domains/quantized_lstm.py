@@ -65,7 +65,7 @@ class Weights:
 class _Summed(Parameters):
     """Parameters of a step whose products with the state are in the sums already."""
 
-    def from_h(self, gate: int, h: Array) -> Array:
+    def from_h(self, h: Array, gates: slice = slice(None)) -> Array:
         return np.zeros_like(h)
 
 
@@ -136,8 +136,8 @@ class _Direction:
 
     def _parameters(self, units: int) -> _Summed:
         none = np.zeros(0, np.float32)
-        peepholes = self.node.array(_P)[self.number].reshape(3, units) if self.node.has(_P) else none
-        return _Summed(none, none, none, none, peepholes, self.node.has(_P), None, none, none)
+        peepholes = self.node.array(_P)[self.number].reshape(3, units) if self.node.has(_P) else None
+        return _Summed(none, none, none, none, none, peepholes, projection=None, x_dropout=None, h_dropout=None)
 
 
 def _described(node: Node) -> Sequence[OutputType]:

@@ -7,7 +7,6 @@ Arrays are taken with time (or the stacked directions) first here, whatever the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNBackpropV3De
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, RNNGradDesc
 from dmlpy.operators.recurrent.params import canonical_to_params, params_to_canonical
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from dmlpy.reference.philox import philox4x32
+from dmlpy.reference.philox import dropout_multipliers, round_keys
 from dmlpy.reference.recurrent.gradient import gradient
 from dmlpy.reference.recurrent.layer import layer
 from dmlpy.reference.registry import Array, Inputs, defines
@@ -105,19 +104,11 @@ class Network:
         return {"direction": direction, "activation_descs": functions} | ({"linear_before_reset": True} if self.cell == "GRU" else {})
 
     def multipliers(self, number: int, offset: int) -> Array:
-        """The dropout multipliers of a layer's output, [T, B, W]: 0, or 1 / (1 - dropout) for kept values.
-
-        Element e of the output is kept where the first word that Philox gives for the counter (e, layer, low word of the offset, high
-        word of the offset) and the key (seed, seed2) is at least floor(dropout * 2^32).
-        """
-        shape = (self.steps, self.batch, self.directions * self.state)
-        counters = np.empty((4, prod(shape)), np.uint64)
-        counters[0] = np.arange(prod(shape))
-        counters[1], counters[2], counters[3] = number, offset & _WORD, offset >> _WORD_BITS
-        random = philox4x32(counters, (self.desc.seed & _WORD, self.desc.seed2 & _WORD))[0]
-        kept = random >= np.uint64(int(self.desc.dropout * 2.0**_WORD_BITS))
-        multipliers: Array = np.where(kept, 1.0 / (1.0 - self.desc.dropout), 0.0).astype(self.dtype)
-        return multipliers.reshape(shape)
+        """The dropout multipliers of a layer's output, [T, B, W]: 0, or 1 / (1 - dropout) for kept values."""
+        multipliers = np.empty((self.steps, self.batch, self.directions * self.state), self.dtype)
+        keys = round_keys((self.desc.seed & _WORD, self.desc.seed2 & _WORD))
+        dropout_multipliers(0, number, keys, offset, self.desc.dropout, multipliers.reshape(-1))
+        return multipliers
 
 
 @dataclass(frozen=True)
