@@ -184,8 +184,8 @@ def main() -> None:
         warnings.simplefilter("ignore")
         table = compared()
     if write:
-        stored_data.write(host.TABLE, table)
-    elif host.TABLE.read_text("utf-8") != stored_data.text(host.TABLE, table):
+        stored_data.write(host_evaluation.TABLE, table)
+    elif host_evaluation.TABLE.read_text("utf-8") != stored_data.text(host_evaluation.TABLE, table):
         raise SystemExit("the stored table differs")
 
 
