@@ -62,7 +62,7 @@ class GRUOutputs(NamedTuple):
 
 def exists(expression: Expression | None) -> bool:
     """Whether there is a tensor: pydirectml's optional arguments take None and empty expressions."""
-    return expression is not None and hasattr(expression, "_end")
+    return expression is not None and hasattr(expression, "_ref")
 
 
 def one(operator: str, /, **members: Any) -> Expression:
