@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from dmlpy.bench import predictions
 from dmlpy.bench.records import Record
 from dmlpy.messages.json_text import WIDTH, lay_out
+from dmlpy.x import stubs
 from tests.support import relation_layout, stored_data
 from tests.support.folders import DATA, ROOT
 
@@ -71,6 +73,33 @@ def today(path: Path) -> str:
 def test_a_file_without_a_pattern_is_refused(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match=r"tests/other\.json"):
         stored_data.text(ROOT / "tests" / "other.json", {})
+
+
+# --- generated files ----------------------------------------------------------------------------------------------------------
+
+
+def is_generated(path: Path) -> bool:
+    """Whether .gitattributes marks a file as generated: the last line that speaks of it tells."""
+    lines = [line.split() for line in (ROOT / ".gitattributes").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
+    found = [attributes for pattern, *attributes in lines if fnmatch(name(path) if "/" in pattern else path.name, pattern)]
+    marks = [attribute for attributes in found for attribute in attributes if attribute.endswith("linguist-generated")]
+    return marks[-1:] == ["linguist-generated"]
+
+
+def test_generated_files_are_marked_for_reviews() -> None:
+    made_by_hand = {ROOT / "tests/data/bench_record.json", ROOT / "tests/data/pronounce.json"}
+    stored = {path for path in stored_data.stored_files() if "facts" not in path.parts} - made_by_hand
+    generated = [*stubs.texts(), *(ROOT / "schemas").iterdir(), *stored]
+    assert len(generated) > 220
+    assert [name(path) for path in generated if not is_generated(path)] == []
+
+
+def test_files_written_by_hand_are_shown_in_reviews() -> None:
+    written = stubs.texts()
+    by_hand = [path for folder in ("dmlpy", "tests") for path in (ROOT / folder).rglob("*.py") if path not in written]
+    by_hand += [*(ROOT / "tests/facts").rglob("*.*"), *(ROOT / "tests/data/models").iterdir(), DATA / "README.md"]
+    assert len(by_hand) > 1000
+    assert [name(path) for path in by_hand if is_generated(path)] == []
 
 
 # --- relations ----------------------------------------------------------------------------------------------------------------
