@@ -419,7 +419,7 @@ def test_every_operator_is_explained() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", pytest.param("utf-8", marks=pytest.mark.slow)])
 def test_output_in_encodings_that_lack_characters(encoding: str) -> None:
     program = [sys.executable, "-c", "from dmlpy.cli.main import main; main()", "check", str(MODELS / "bad_rnn.json")]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
@@ -603,7 +603,13 @@ def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("command", ["--help", "ops --family attention", "explain GEMM", "check absent.json --json", "onnx --help"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("--help", "explain GEMM", "check absent.json --json"),
+        *(pytest.param(command, marks=pytest.mark.slow) for command in ("ops --family attention", "onnx --help")),
+    ],
+)
 def test_output_that_cannot_be_written_is_told_on_one_line(command: str, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         program = [sys.executable, "-m", "dmlpy", *command.split()]

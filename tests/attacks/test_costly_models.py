@@ -47,7 +47,11 @@ OWN = 150
 """Megabytes that the process takes before it reads a file, those of all packages included: the promise counts them."""
 
 
-@pytest.mark.parametrize("name", costly_models.FILES)
+SLOW = ("a loop of 1900", "10,000 inputs")
+"""Files that are another one with other numbers."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in costly_models.FILES])
 def test_a_small_model_cannot_ask_for_much(name: str, child: limited.Child, tmp_path: Path) -> None:
     outcome = child.answer("model", costly_models.write(name, tmp_path))
     assert not outcome.broken, f"{outcome.told}, {outcome.seconds:.1f} s, {outcome.megabytes:.0f} MB"

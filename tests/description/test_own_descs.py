@@ -28,9 +28,7 @@ from tests.support.own_descs import (
 from tests.support.tensors import tensor
 
 LONGER = {name: tuple(desc.tensors()) for name in OWN for desc in [own_desc(name)]}
-AXES = [
-    (name, field, axis) for name, fields in LONGER.items() for field in fields for axis in range(len(getattr(own_desc(name), field).sizes))
-]
+FIELDS = [(name, field) for name, fields in LONGER.items() for field in fields]
 ALONE = {"CUDNN_RNN_V3": {"dropout_offset", "host_reserved"}}
 """Tensors whose sizes nothing else knows, but for the pattern itself."""
 
@@ -46,15 +44,15 @@ def test_valid_descs_are_valid_at_every_level_and_survive_json(name: str) -> Non
     assert OperatorDesc.from_dict({**desc.to_dict(), "Type": desc.short_name()}) == desc
 
 
-@pytest.mark.parametrize(("name", "field", "axis"), AXES)
-def test_a_wrong_size_is_blamed(name: str, field: str, axis: int) -> None:
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_a_wrong_size_is_blamed(name: str, field: str) -> None:
     """One axis longer by one: a problem lies there, or tells that this tensor says otherwise."""
     desc = own_desc(name)
     given = getattr(desc, field)
-    sizes = tuple(size + (index == axis) for index, size in enumerate(given.sizes))
-    problems = dml.check(desc.replace(**{field: given.replace(sizes=sizes)}))
-    assert problems
-    assert any(f"{field}.sizes[{axis}]" in str(problem) for problem in problems), [str(problem) for problem in problems]
+    for axis in range(len(given.sizes)):
+        sizes = tuple(size + (index == axis) for index, size in enumerate(given.sizes))
+        problems = dml.check(desc.replace(**{field: given.replace(sizes=sizes)}))
+        assert any(f"{field}.sizes[{axis}]" in str(problem) for problem in problems), (axis, [str(problem) for problem in problems])
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -252,9 +252,18 @@ def test_fused_activations_on_the_host(activation: dml.ActivationDesc, mode: str
     check_activation(dml.device("numpy"), activation, mode, dtype)
 
 
-@pytest.mark.parametrize("number", range(len(ACTIVATIONS)), ids=NAMES)
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, id=name, marks=[pytest.mark.slow] * (number % 3 > 0))
+        for number, name in zip(range(len(ACTIVATIONS)), NAMES, strict=True)
+    ],
+)
 def test_fused_activations_on_cuda(cuda_device: dml.Device, number: int) -> None:
-    """Each in one of the four combinations of operator and type: each kernel is a separate instance, which takes a while to compile."""
+    """Each in one of the four combinations of operator and type: each kernel is a separate instance, which takes a while to compile.
+
+    A third of them is usual: what each activation computes is tested by itself.
+    """
     mode, dtype = list(itertools.product(FORWARD, (np.float32, np.float16)))[number % 4]
     check_activation(cuda_device, ACTIVATIONS[number], mode, dtype)
 

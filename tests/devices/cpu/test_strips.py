@@ -91,8 +91,14 @@ def check(desc: dml.OperatorDesc, given: dict[str, Array]) -> None:
     assert_close(found, expected, found.dtype, terms=int(np.prod(WINDOWS["largest"][1])))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", WINDOWS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pytest.param(name, kind, marks=[pytest.mark.slow] * ((number + 2 * place) % 5 > 1))
+        for number, name in enumerate(WINDOWS)
+        for place, kind in enumerate(KINDS)
+    ],
+)  # each has code of its own to compile: two kinds of each window are usual, and five windows or more of each kind
 def test_windows(name: str, kind: str) -> None:
     """Packed and with gaps; what is around the elements stays as it was."""
     for layout in (lambda own: own, with_gaps):

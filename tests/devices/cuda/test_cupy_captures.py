@@ -200,8 +200,14 @@ class Noted:
         monkeypatch.setattr(seam.pool, "allocate", noted)
 
 
-@pytest.mark.parametrize("prepare_call", [call_operator, prepare, call_graph, call_dispatch, call_model])
-@pytest.mark.parametrize("is_current", [False, True], ids=["named stream", "current stream"])
+@pytest.mark.parametrize(
+    ("prepare_call", "is_current"),
+    [
+        *((call, False) for call in (call_operator, prepare, call_graph, call_dispatch, call_model)),
+        *((call, True) for call in (call_operator, call_model)),
+        *(pytest.param(call, True, marks=pytest.mark.slow) for call in (prepare, call_graph, call_dispatch)),
+    ],
+)
 def test_a_captured_call_keeps_its_memory(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]],
     is_current: bool,

@@ -166,12 +166,18 @@ SAMPLE: dict[str, Callable[[CpuSeam], None]] = {
 }
 
 
-@ARITHMETIC
-@pytest.mark.parametrize("check", SAMPLE.values(), ids=SAMPLE)
-def test_a_sample(check: Callable[[CpuSeam], None], arithmetic: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "arithmetic"),
+    [
+        pytest.param(name, arithmetic, marks=[pytest.mark.slow] * ((number + place) % len(INEXACT) == 0))
+        for number, name in enumerate(SAMPLE)
+        for place, arithmetic in enumerate(INEXACT)
+    ],
+)
+def test_a_sample(name: str, arithmetic: str) -> None:
     require("g++")
     seam = CpuSeam(arithmetic=arithmetic)
-    check(seam)
+    SAMPLE[name](seam)
     seam.check_guards()
 
 

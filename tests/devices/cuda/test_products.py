@@ -141,21 +141,26 @@ PROTOCOLS: tuple[Protocol, ...] = ("flags", "data")
 
 
 def rows() -> list[Any]:
-    """Each product with each protocol, one of which is slow, in turn. A block alone hands nothing on and has one row."""
+    """Each product with each protocol, one of which is slow, in turn, three times, and every third one once.
+
+    A block alone hands nothing on and has one protocol.
+    """
     found = []
     for number, row in enumerate(PRODUCTS):
         usual = PROTOCOLS[number % 2] if row[-1] > 1 else "flags"
         found += [
-            pytest.param(*row, protocol, marks=[pytest.mark.slow] * (protocol != usual))
+            pytest.param(*row, protocol, times, marks=[pytest.mark.slow] * (protocol != usual or (times == 1 and number % 3 > 0)))
             for protocol in PROTOCOLS
             if protocol == "flags" or row[-1] > 1
+            for times in (1, 3)
         ]
     return found
 
 
-@pytest.mark.parametrize(("product", "size", "samples", "blocks", "protocol"), rows(), ids=lambda value: getattr(value, "type_name", None))
-@pytest.mark.parametrize("times", [1, 3])
-def test_products(product: Product, size: int, samples: int, blocks: int, times: int, protocol: Protocol) -> None:
+@pytest.mark.parametrize(
+    ("product", "size", "samples", "blocks", "protocol", "times"), rows(), ids=lambda value: getattr(value, "type_name", None)
+)
+def test_products(product: Product, size: int, samples: int, blocks: int, protocol: Protocol, times: int) -> None:
     require("g++")
     check(product, *iterate(CpuSeam(), product, size, samples, times, blocks, protocol))
 

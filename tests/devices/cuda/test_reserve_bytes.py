@@ -91,8 +91,14 @@ def check(device: dml.Device, desc: OperatorDesc, arrays: Arrays) -> None:
     assert not differing.size, f"{differing.size} of {first.size} bytes were never written, the first at {differing[0]}"
 
 
-@pytest.mark.parametrize("strategy", [None, "persistent_block", "persistent_grid", "per_step"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        pytest.param(name, strategy, marks=[pytest.mark.slow] * (strategy is not None and (number + place) % 2 == 0))
+        for number, name in enumerate(LAYERS)
+        for place, strategy in enumerate((None, "persistent_block", "persistent_grid", "per_step"))
+    ],
+)
 def test_of_a_layer(name: str, strategy: str | None) -> None:
     """`strategy` is that of CUDA's kernels, which the CPU runs; None is the NumPy device."""
     cell, selects, flags = LAYERS[name]
