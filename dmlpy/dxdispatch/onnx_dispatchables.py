@@ -172,7 +172,7 @@ def resolve_onnx(
     if problems:
         return None, problems[:MAX_TOLD]
     sized = dispatchable.with_sizes(sizes)
-    most = min(MAX_SIZED, max(MAX_SIZED_NODES // max(dispatchable.model.loaded.stated.nodes, 1), 1))
+    most = min(MAX_SIZED, max(MAX_SIZED_NODES // max(dispatchable.model.loaded.size.nodes, 1), 1))
     if len(dispatchable.sized) > most:
         found = f"dispatched in more than {most} sizes of its inputs"
         return None, [Problem("file.parts", f"dispatchable {dispatchable.name!r}", found, "fewer: each is compiled on its own")]

@@ -13,8 +13,8 @@ from dmlpy.keras.progress import progress_bar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dmlpy.keras.data_sources import DataSource
     from dmlpy.keras.models import Sequential
-    from dmlpy.keras.sources import Source
 
 
 class Averages:
@@ -58,8 +58,8 @@ class Run:
     """
 
     model: Sequential
-    source: Source
-    validation: Source | None
+    source: DataSource
+    validation: DataSource | None
     epochs: int
     verbose: int
     epoch: int
@@ -134,7 +134,7 @@ class Run:
             getattr(callback, event)(*arguments)
 
 
-def evaluate(model: Sequential, source: Source, epoch: int = 0, callbacks: Sequence[Callback] = ()) -> dict[str, float]:
+def evaluate(model: Sequential, source: DataSource, epoch: int = 0, callbacks: Sequence[Callback] = ()) -> dict[str, float]:
     """The loss and the metrics of a model on a pass over the batches."""
     averages = Averages(model.objective.names)
     for callback in callbacks:
