@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import dmlpy
+from tests.support.imports import imports
 from tests.support.layers import LAYERS
 
 ROOT = Path(dmlpy.__file__).parent
@@ -26,36 +25,6 @@ def part(module: str) -> str:
     names = module.split(".")[1:] or ["__init__"]
     two = ".".join(names[:2])
     return two if two in LEVEL else names[0]
-
-
-@cache
-def imports(path: Path) -> tuple[str, ...]:
-    """Modules that a file imports, by statement or by `import_module`; `from dmlpy import x` counts as `dmlpy.x` where that is a module."""
-    return tuple(_imports(path))
-
-
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            module = node.module or ""
-            below = [f"{module}.{alias.name}" for alias in node.names if module.startswith("dmlpy") and is_module(f"{module}.{alias.name}")]
-            yield from below or [module]
-        else:
-            match node:
-                case ast.Call(
-                    func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
-                    args=[ast.Constant(value=str(module)), *_],
-                ):
-                    yield module
-
-
-@cache
-def is_module(name: str) -> bool:
-    path = ROOT.parent.joinpath(*name.split("."))
-    return path.is_dir() or path.with_suffix(".py").is_file()
 
 
 def module_of(path: Path) -> str:
@@ -75,7 +44,7 @@ def test_imports_go_one_way() -> None:
 
 KNOWN_BY: dict[str, set[str]] = {
     # dmlpy.keras computes with the arrays that users of a GPU hold; the benchmark measures beside CuPy.
-    "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "bench/subjects/cupy.py"},
+    "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "bench/libraries/cupy.py"},
     "cupyx": set(),
     "cupy_backends": {"devices/cuda/cupy_seam.py"},
     "rich": {"cli/*.py", "devices/cpu/jit.py", "messages/tables.py", "keras/progress.py", "messages/problems.py"},
@@ -84,8 +53,8 @@ KNOWN_BY: dict[str, set[str]] = {
     "matplotlib": {"bench/picture.py"},
     "dask": {"dask/*.py", "docs/error_examples/dask.py"},
     "distributed": {"dask/*.py"},
-    "torch": {"torch/*.py", "bench/subjects/torch.py"},
-    "dmlpy.torch": {"torch/*.py", "bench/subjects/torch.py"},
+    "torch": {"torch/*.py", "bench/libraries/torch.py"},
+    "dmlpy.torch": {"torch/*.py", "bench/libraries/torch.py"},
 }
 """Packages that few files may import, with these files."""
 

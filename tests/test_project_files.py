@@ -113,18 +113,18 @@ def test_the_workflow_covers_the_systems_and_pythons() -> None:
     assert triggers["pull_request"] is None
 
 
-def test_the_nightly_workflow_attacks_every_promise_with_another_seed_each_night() -> None:
-    job = NIGHTLY["jobs"]["attacks"]
+def test_the_nightly_workflow_fuzzes_every_promise_with_another_seed_each_night() -> None:
+    job = NIGHTLY["jobs"]["fuzzing"]
     assert NIGHTLY[True]["schedule"]
-    assert job["steps"][-1]["run"] == "python -m tests.attacks.${{ matrix.attack }} --seed ${{ github.run_number }}"
-    attacks = [shlex.split(text) for text in job["strategy"]["matrix"]["attack"]]
-    promised = re.findall(r"python -m tests\.attacks\.(\w+)", (ROOT / "dmlpy/PROMISES.md").read_text("utf-8"))
-    assert {module for module, *_ in attacks} == set(promised)
-    for module, *arguments in attacks:
-        sources = "".join((TESTS / "attacks" / f"{name}.py").read_text("utf-8") for name in (module, "tally"))
+    assert job["steps"][-1]["run"] == "python -m tests.fuzzing.${{ matrix.fuzzer }} --seed ${{ github.run_number }}"
+    fuzzers = [shlex.split(text) for text in job["strategy"]["matrix"]["fuzzer"]]
+    promised = re.findall(r"python -m tests\.fuzzing\.(\w+)", (ROOT / "dmlpy/PROMISES.md").read_text("utf-8"))
+    assert {module for module, *_ in fuzzers} == set(promised)
+    for module, *arguments in fuzzers:
+        sources = "".join((TESTS / "fuzzing" / f"{name}.py").read_text("utf-8") for name in (module, "tally"))
         options = set(re.findall(r'add_argument\("(--\w+)"', sources))
         assert {"--seed", *(text for text in arguments if text.startswith("--"))} <= options, module
-    counts = {arguments[-1]: arguments[1] for module, *arguments in attacks if "--kinds" in arguments}
+    counts = {arguments[-1]: arguments[1] for module, *arguments in fuzzers if "--kinds" in arguments}
     assert counts == dict.fromkeys(("generated", "generated prediction", "generated compiled"), "100000")
 
 

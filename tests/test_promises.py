@@ -7,7 +7,7 @@ from pathlib import Path
 
 import dmlpy
 from dmlpy.description.json_objects import MAX_MEMBERS
-from dmlpy.dxdispatch import entries, gathering, onnx_dispatchables, pictures, text
+from dmlpy.dxdispatch import entries, onnx_dispatchables, pictures, problem_collector, text
 from dmlpy.graphs import flatbuffer, serialized
 from dmlpy.keras import saving
 from dmlpy.onnx.loading import limits as onnx_limits
@@ -16,7 +16,7 @@ ONNX = onnx_limits.Limits()
 
 LIMITS = {
     "objects and arrays in a JSON file; those of descs, nodes and edges among them": (text.MAX_PARTS, text.MAX_DESC_PARTS),
-    "resources, dispatchables or commands of a model": (gathering.MAX_ENTRIES,),
+    "resources, dispatchables or commands of a model": (problem_collector.MAX_ENTRIES,),
     "bind points of a dispatch; resources at one": (entries.MAX_BIND_POINTS, entries.MAX_BOUND),
     "sizes in which a model's dispatches run one ONNX model; where there are several, their number times its nodes": (
         onnx_dispatchables.MAX_SIZED,

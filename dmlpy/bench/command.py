@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 import dmlpy as dml
 from dmlpy.bench import tables, worth
+from dmlpy.bench.libraries import GPU_PEERS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators import report
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape
@@ -15,7 +16,6 @@ from dmlpy.bench.operators.shape import select as select_operators
 from dmlpy.bench.records import Record
 from dmlpy.bench.references import References
 from dmlpy.bench.shapes import DataType, Shape, select
-from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, OPERATORS_PEERS, OWN, PEERS, Peer
 from dmlpy.devices.processors import processors
 from dmlpy.files import write_text
 from dmlpy.messages.naming import nearest
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CommandOptions:
     """The command line's request; an empty field leaves the choice to the device, or means all.
 
     Attributes:
@@ -86,11 +86,11 @@ def place_of(device: str | None) -> Place:
     return Place(found.memory_kind, found.name)
 
 
-def listed(asked: Asked) -> list[Table]:
+def list_cases(options: CommandOptions) -> list[Table]:
     """Lists what would be measured, and the libraries that dmlpy is compared with if they are installed."""
-    place = place_of(asked.device)
-    peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(asked, place)))
-    operators, layers = _operators(asked, place), _layers(asked, place)
+    place = place_of(options.device)
+    peers = Table("Peers", ("name", "what"), tuple((peer.name, peer.help) for peer in _peers(options, place)))
+    operators, layers = _operators(options, place), _layers(options, place)
     found = [tables.listing(layers)] if layers else []
     return [*found, *([report.listing(operators)] if operators else []), peers]
 
@@ -102,48 +102,48 @@ def shown(record: Record) -> list[tuple[Table, list[str]]]:
     return [*found, *([report.shown(operators)] if operators.runs else [])]
 
 
-def cases(asked: Asked, place: Place) -> list[Case]:
+def cases(options: CommandOptions, place: Place) -> list[Case]:
     """The cases that the command line requests, in the order in which they are measured.
 
     Raises:
         DmlError: something asked for does not exist.
     """
-    shapes = [*_layers(asked, place), *_operators(asked, place)]
-    found = list(cases_of(shapes, _types(asked), _known(asked.passes, ("forward", "training"))))
+    shapes = [*_layers(options, place), *_operators(options, place)]
+    found = list(cases_of(shapes, _types(options), _select_known(options.passes, ("forward", "training"))))
     if not found:
         raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
     return worth.ordered(found) if place.memory_kind == "cuda" else found
 
 
-def run(asked: Asked, save: Path | None, inform: Callable[[str], None]) -> Record:
+def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None]) -> Record:
     """Measures what the command line requests.
 
     Args:
-        asked: shapes, types, passes and subjects.
+        options: shapes, types, passes and libraries.
         save: the file of the record, rewritten after each case.
         inform: takes a line for people about each step.
 
     Raises:
         DmlError: something asked for does not exist; nothing was measured.
     """
-    device = dml.device(asked.device)
+    device = dml.device(options.device)
     place = Place(device.memory_kind, device.name)
-    chosen = cases(asked, place)
-    options = Options(
-        peers=_peers(asked, place),
-        own=OWN if asked.operators is None and place.memory_kind == "cpu" else OPERATORS_OWN,
-        rounds=asked.rounds,
-        threads=threads_of(asked),
-        limit_s=asked.limit_s,
-        slope=asked.slope,
-        load=asked.load,
-        pythons=_pythons(asked.pythons),
-        seconds=asked.seconds,
-        references=None if asked.references is None else References.load(asked.references),
+    chosen = cases(options, place)
+    settings = Options(
+        peers=_peers(options, place),
+        own=OWN if options.operators is None and place.memory_kind == "cpu" else OPERATORS_OWN,
+        rounds=options.rounds,
+        threads=threads_of(options),
+        limit_s=options.limit_s,
+        slope=options.slope,
+        load=options.load,
+        pythons=_pythons(options.pythons),
+        seconds=options.seconds,
+        references=None if options.references is None else References.load(options.references),
     )
-    inform(f"{len(chosen)} cases on '{device.describe()['name']}', {options.rounds} rounds")
-    before = Record.load(save) if asked.add and save is not None and save.exists() else None
-    return Benchmark(device, options, inform, before).run(chosen, save)
+    inform(f"{len(chosen)} cases on '{device.describe()['name']}', {settings.rounds} rounds")
+    before = Record.load(save) if options.add and save is not None and save.exists() else None
+    return Benchmark(device, settings, inform, before).run(chosen, save)
 
 
 def is_complete(record: Record) -> bool:
@@ -166,49 +166,49 @@ def write_picture(record: Path, picture: Path) -> None:
         raise DmlError(str(error)) from error
 
 
-def _layers(asked: Asked, place: Place) -> list[Shape]:
+def _layers(options: CommandOptions, place: Place) -> list[Shape]:
     """The layers and normalizations; none where single operators are asked for."""
-    if asked.operators is not None:
+    if options.operators is not None:
         return []
     try:
-        return select(asked.shapes, place.memory_kind)
+        return select(options.shapes, place.memory_kind)
     except ValueError as error:
         raise DmlError(str(error)) from error
 
 
-def _operators(asked: Asked, place: Place) -> list[OperatorShape | LargeShape]:
+def _operators(options: CommandOptions, place: Place) -> list[OperatorShape | LargeShape]:
     """The single operators; on a GPU they are measured with the layers, unless shapes or passes are chosen."""
-    if asked.operators is None and (place.memory_kind == "cpu" or asked.shapes or asked.passes or asked.slope):
+    if options.operators is None and (place.memory_kind == "cpu" or options.shapes or options.passes or options.slope):
         return []
     try:
-        return select_operators(asked.operators or (), _types(asked), place.memory_kind)
+        return select_operators(options.operators or (), _types(options), place.memory_kind)
     except ValueError as error:
         raise DmlError(str(error)) from error
 
 
-def _types(asked: Asked) -> list[DataType]:
-    return [name for name in get_args(DataType) if name in _known(asked.dtypes, get_args(DataType))]
+def _types(options: CommandOptions) -> list[DataType]:
+    return [name for name in get_args(DataType) if name in _select_known(options.dtypes, get_args(DataType))]
 
 
-def threads_of(asked: Asked) -> int:
+def threads_of(options: CommandOptions) -> int:
     """The threads of each library on the processor."""
-    if asked.threads is None and asked.operators is not None:
+    if options.threads is None and options.operators is not None:
         return 1
-    return asked.threads or processors()
+    return options.threads or processors()
 
 
-def _known(asked: Sequence[str], known: Sequence[str]) -> list[str]:
+def _select_known(options: Sequence[str], known: Sequence[str]) -> list[str]:
     """Names in any case, in the spelling used here."""
     spelled = {name.lower(): name for name in known}
-    return [spelled[_checked(name.lower(), spelled)] for name in asked]
+    return [spelled[_check_name(name.lower(), spelled)] for name in options]
 
 
-def _peers(asked: Asked, place: Place) -> list[Peer]:
-    every = OPERATORS_PEERS if asked.operators is not None else GPU_PEERS if place.memory_kind == "cuda" else PEERS
-    peers = {peer.name: peer for peer in every if peer.stands_beside(place, asked.load)}
-    if asked.peers is None:
+def _peers(options: CommandOptions, place: Place) -> list[Peer]:
+    every = OPERATORS_PEERS if options.operators is not None else GPU_PEERS if place.memory_kind == "cuda" else PEERS
+    peers = {peer.name: peer for peer in every if peer.stands_beside(place, options.load)}
+    if options.peers is None:
         return []
-    return [peers[_checked(name, peers)] for name in asked.peers] or list(peers.values())
+    return [peers[_check_name(name, peers)] for name in options.peers] or list(peers.values())
 
 
 def _pythons(texts: Sequence[str]) -> Mapping[str, str]:
@@ -217,11 +217,11 @@ def _pythons(texts: Sequence[str]) -> Mapping[str, str]:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise DmlError(f"--python is {text!r}, expected NAME=PATH: the interpreter that a library is installed for")
-        found[_checked(name, [peer.name for peer in PEERS])] = path
+        found[_check_name(name, [peer.name for peer in PEERS])] = path
     return found
 
 
-def _checked(name: str, known: Iterable[str]) -> str:
+def _check_name(name: str, known: Iterable[str]) -> str:
     names = list(known)
     if name not in names:
         close = nearest(name, names)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.bench import machine
+from dmlpy.bench.libraries import EAGER, OWN, PEERS, SETS, Peer
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape, tensor_text
 from dmlpy.bench.process import AbsentError, FailedError, LateError, TimeOverError, Worker, in_time
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import Recurrent
-from dmlpy.bench.subjects import EAGER, OWN, PEERS, SETS, Peer
 from dmlpy.bench.tables import conditions, time_text
 from dmlpy.bench.work import Array, Case, Work, relative_error
 from dmlpy.devices.device import show_bytes
@@ -247,8 +247,8 @@ class Benchmark:
 
     def _measure(self, case: Case, folder: Path) -> list[Measurement]:
         """Measures one run of each library that the case applies to, in each of its modes."""
-        subjects, load = (self._options.own, *self._options.peers), self._options.load
-        peers = [peer for peer in subjects if peer.stands_beside(self._device, load) and peer.applies(case)]
+        libraries, load = (self._options.own, *self._options.peers), self._options.load
+        peers = [peer for peer in libraries if peer.stands_beside(self._device, load) and peer.applies(case)]
         runs = [self._run(case, peer.name, EAGER[0], "absent", self._missing[peer.name]) for peer in peers if peer.name in self._missing]
         peers = [peer for peer in peers if peer.name not in self._missing]
         refusal = self._too_large(case, len(peers))

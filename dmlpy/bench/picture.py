@@ -117,12 +117,12 @@ def _lines(axes: Axes, found: list[Point]) -> None:
 
 
 def _markers(axes: Axes, record: Record, found: list[Point]) -> None:
-    """Draws the points: a colour for each subject, a marker for each of its modes; training is hollow."""
+    """Draws the points: a colour for each library, a marker for each of its modes; training is hollow."""
     names = dict(zip(tables.columns(record), tables.headings(record), strict=True))
     drawn = [column for column in names if any(point.column == column for point in found)]
-    subjects = list(dict.fromkeys(subject for subject, _ in drawn))
+    libraries = list(dict.fromkeys(subject for subject, _ in drawn))
     for index, column in enumerate(drawn):
-        colour, marker = COLOURS[subjects.index(column[0]) % len(COLOURS)], MARKERS[index % len(MARKERS)]
+        colour, marker = COLOURS[libraries.index(column[0]) % len(COLOURS)], MARKERS[index % len(MARKERS)]
         for which in ("forward", "training"):
             own = [point for point in found if (point.column, point.which) == (column, which)]
             axes.plot(

@@ -1,7 +1,7 @@
 """A record as tables: for the terminal, and as Markdown for the pages.
 
-A row is a shape, a pass and a type; a column is a subject and how it was run. A cell shows the median with the 10th and 90th percentile
-of the rounds, and beside other subjects than dmlpy the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster.
+A row is a shape, a pass and a type; a column is a library and how it was run. A cell shows the median with the 10th and 90th percentile
+of the rounds, and beside other libraries than dmlpy the ratio of the medians: theirs over dmlpy's, above 1 where dmlpy is faster.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAMES = {
     "torch-native": "PyTorch without cuDNN",
     "cupy": "plain CuPy",
 }
-"""The subjects' names in headings; others appear under their given name."""
+"""The libraries' names in headings; others appear under their given name."""
 
 Work = tuple[str, str, str]
 """Shape, pass and type."""
@@ -85,7 +85,7 @@ def rows(record: Record) -> list[Row]:
 
 
 def columns(record: Record) -> list[Column]:
-    """The columns, dmlpy's first. A subject absent from every run for the same reason appears in `reasons` only."""
+    """The columns, dmlpy's first. A library absent from every run for the same reason appears in `reasons` only."""
     found = dict.fromkeys((run.subject, run.mode) for run in record.runs)
     shown = [column for column in found if column[0] == OWN or not _absent(record, column[0])]
     return sorted(shown, key=lambda column: column[0] != OWN)
@@ -96,7 +96,7 @@ def _absent(record: Record, subject: str) -> bool:
     return all(run.status == "absent" for run in runs) and len({run.reason for run in runs}) == 1
 
 
-def subject_name(record: Record, subject: str) -> str:
+def library_name(record: Record, subject: str) -> str:
     """The library's name with the measured version, if the record has it."""
     name, version = NAMES.get(subject, subject), record.versions.get(subject)
     return f"{name} {version}" if version else name
@@ -106,7 +106,7 @@ def headings(record: Record) -> list[str]:
     """The headings of the columns, with the mode where there are several."""
     shown = columns(record)
     several = len({mode for _, mode in shown}) > 1
-    return [subject_name(record, subject) + (f", {mode}" if several else "") for subject, mode in shown]
+    return [library_name(record, subject) + (f", {mode}" if several else "") for subject, mode in shown]
 
 
 def time_text(us: float, unit_of: float | None = None) -> str:
@@ -179,7 +179,7 @@ def markdown(record: Record) -> str:
 
 
 def memory_markdown(record: Record) -> str:
-    """The peak memory of training passes, for subjects that report it; empty if none does."""
+    """The peak memory of training passes, for libraries that report it; empty if none does."""
     found = [row for row in rows(record) if row.work[1] == "training"]
     peaks = {column: [_peak(row, column) for row in found] for column in columns(record)}
     peaks = {column: told for column, told in peaks.items() if any(told)}

@@ -57,7 +57,7 @@ class Case:
     @property
     def tolerance(self) -> float:
         """The largest error of any result, of `TOLERANCES`. A factor in TF32 has as many digits as one in FLOAT16."""
-        rounded = isinstance(self.shape, LargeShape) and self.shape.row.half_precision
+        rounded = isinstance(self.shape, LargeShape) and self.shape.operator_case.half_precision
         return TOLERANCES["FLOAT16" if rounded else self.dtype]
 
     def work(self) -> Work:
@@ -79,7 +79,7 @@ class Case:
     def needed_bytes(self, sets: int) -> int:
         """The least memory that one library needs: all sets of inputs, and the tensors of all operators."""
         if isinstance(self.shape, LargeShape):
-            return self.shape.bytes(self.which, self.dtype) * self.shape.row.sets(self.dtype)
+            return self.shape.bytes(self.which, self.dtype) * self.shape.operator_case.sets(self.dtype)
         descs = self.shape.descs(self.which, self.dtype)
         tensors = sum(tensor.extent_in_bytes for desc in descs for tensor in desc.tensors().values())
         first = next(iter(descs[0].tensors().values()))
@@ -115,7 +115,7 @@ class OperatorWork(Work):
 
     def __init__(self, case: Case, shape: OperatorShape) -> None:
         super().__init__(case)
-        self.shape, self.row = shape, shape.row
+        self.shape, self.operator_case = shape, shape.operator_case
         self.desc, self.arrays = shape.desc(case.dtype), shape.arrays(case.dtype)
 
     def placed(self) -> dict[str, Array]:
@@ -139,7 +139,7 @@ class OperatorWork(Work):
         return found
 
     def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
-        return {place: array for place, array in reference.items() if place not in self.row.lacking.get(subject, ())}
+        return {place: array for place, array in reference.items() if place not in self.operator_case.lacking.get(subject, ())}
 
 
 class LargeWork(Work):
@@ -151,27 +151,29 @@ class LargeWork(Work):
 
     def __init__(self, case: Case, shape: LargeShape) -> None:
         super().__init__(case)
-        self.shape, self.row = shape, shape.row
-        self.desc, self.sets = shape.desc(case.dtype), shape.row.sets(case.dtype)
+        self.shape, self.operator_case = shape, shape.operator_case
+        self.desc, self.sets = shape.desc(case.dtype), shape.operator_case.sets(case.dtype)
 
     def arrays(self) -> dict[str, Array]:
         """The inputs by field, anew with each call: they are too large to be kept."""
-        return self.row.arrays(self.case.dtype)
+        return self.operator_case.arrays(self.case.dtype)
 
     def reference(self) -> dict[str, Array]:
-        found: dict[str, Array] = reference(self.row.sampled_desc(self.case.dtype), self.row.sampled(self.arrays())).as_dict()
+        found: dict[str, Array] = reference(
+            self.operator_case.sampled_desc(self.case.dtype), self.operator_case.sampled(self.arrays())
+        ).as_dict()
         return found
 
     def select(self, results: Mapping[str, Array]) -> dict[str, Array]:
-        return self.row.sampled(results)
+        return self.operator_case.sampled(results)
 
     def compared(self, subject: str, reference: Mapping[str, Array]) -> Mapping[str, Array]:
-        lacking = self.row.lacking if subject == "torch" else ()
+        lacking = self.operator_case.lacking if subject == "torch" else ()
         return {field: array for field, array in reference.items() if field not in lacking}
 
     @property
     def checked(self) -> str:
-        return self.row.sampled_text()
+        return self.operator_case.sampled_text()
 
 
 class SampledWork(Work):

@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.bench.subjects import Mode, NotInstalledError, Runner, Subject, UnsupportedError
+from dmlpy.bench.libraries import Library, Mode, NotInstalledError, Runner, UnsupportedError
 from dmlpy.bench.work import SampledWork
 
 if TYPE_CHECKING:
@@ -40,20 +40,20 @@ class Session:
     """The requests that a worker answers, with values of JSON."""
 
     def __init__(self) -> None:
-        self._subject: Subject | None = None
+        self._library: Library | None = None
         self._work: Work | None = None
         self._runners: dict[str, Runner] = {}
 
     @property
-    def subject(self) -> Subject:
-        assert self._subject is not None, "start comes first"
-        return self._subject
+    def library(self) -> Library:
+        assert self._library is not None, "start comes first"
+        return self._library
 
     def start(self, target: str, device: str, threads: int) -> dict[str, Any]:
-        """Imports a subject, `module:class`, and returns its versions, and whether it may open another case after the first."""
+        """Imports a library, `module:class`, and returns its versions, and whether it may open another case after the first."""
         module, _, name = target.partition(":")
-        self._subject = getattr(import_module(module), name)(device, threads)
-        return {"versions": self.subject.versions(), "reusable": self.subject.reusable}
+        self._library = getattr(import_module(module), name)(device, threads)
+        return {"versions": self.library.versions(), "reusable": self.library.reusable}
 
     def open(self, case: Case) -> dict[str, Any]:
         """Builds a case in every mode and runs each once: plan and peak memory by mode, or the reason why a mode is missing."""
@@ -61,13 +61,13 @@ class Session:
             self.release()
         self._work = case.work()
         found: dict[str, Any] = {}
-        for mode in self.subject.modes(self._work):
+        for mode in self.library.modes(self._work):
             try:
-                self._runners[mode] = runner = self.subject.build(self._work, mode)
+                self._runners[mode] = runner = self.library.build(self._work, mode)
                 runner.run(0)
-                peak = self.subject.peak_bytes()
+                peak = self.library.peak_bytes()
                 model = {name: getattr(runner, name) for name in MODELLED}
-                sets = runner.sets or self.subject.sets
+                sets = runner.sets or self.library.sets
                 found[mode] = {"plan": list(runner.plan), "packs": runner.packs, "peak_bytes": peak, "sets": sets, **model}
             except UnsupportedError as error:
                 found[mode] = {"absent": str(error)}
@@ -81,7 +81,7 @@ class Session:
         self._runners.clear()
         self._work = None
         gc.collect()
-        self.subject.release()
+        self.library.release()
 
     def check(self, mode: Mode, file: str) -> None:
         """Writes the results that the reference has to a file of NumPy's."""
@@ -100,21 +100,21 @@ class Session:
     def time(self, mode: Mode, repeats: int) -> float:
         """The microseconds of one of this many passes, inputs used in turn, after one untimed pass."""
         runner, count = self._runners[mode], 0
-        sets = runner.sets or self.subject.sets
+        sets = runner.sets or self.library.sets
 
         def issue() -> None:
             nonlocal count
             runner.run(count % sets)
             count += 1
 
-        self.subject.microseconds(issue, 1)
-        return self.subject.microseconds(issue, repeats)
+        self.library.microseconds(issue, 1)
+        return self.library.microseconds(issue, repeats)
 
     def pack(self, mode: Mode) -> list[float]:
         """The microseconds of each of several preparations of the parameters."""
         runner = self._runners[mode]
         runner.pack()
-        return [self.subject.microseconds(runner.pack, 1) for _ in range(PACKINGS)]
+        return [self.library.microseconds(runner.pack, 1) for _ in range(PACKINGS)]
 
     def rates(self, device: str, products: list[tuple[int, int, int, str]], copies: list[int]) -> dict[str, Any]:
         """The device's rates, for which no library is started."""

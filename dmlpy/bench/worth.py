@@ -43,7 +43,7 @@ def ordered(cases: Iterable[Case]) -> list[Case]:
 
 def every_case() -> Iterator[Case]:
     """All cases of layers and of the operators of `suite`."""
-    for shape in (*SHAPES.values(), *map(large_shape, suite.ROWS)):
+    for shape in (*SHAPES.values(), *map(large_shape, suite.CASES)):
         for dtype in shape.dtypes:
             for which in shape.passes:
                 yield Case(shape, dtype, which)

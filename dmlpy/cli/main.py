@@ -474,7 +474,7 @@ def bench(
         raise typer.BadParameter(f"{names[0]!r} is an operator's name: give --operators too")
     if operators and (shapes or passes or slope or picture is not None):
         raise typer.BadParameter("--operators has no shapes, passes, slopes and pictures: leave the others out")
-    asked = command.Asked(
+    chosen = command.CommandOptions(
         device,
         shapes or (),
         dtypes or (),
@@ -493,10 +493,10 @@ def bench(
     )
     with reported():
         if list_shapes:
-            for listed in command.listed(asked):
+            for listed in command.list_cases(chosen):
                 show(listed)
             return
-        record = command.run(asked, save, inform=warn)
+        record = command.run(chosen, save, inform=warn)
         for found, reasons in command.shown(record):
             show(found)
             for reason in reasons:

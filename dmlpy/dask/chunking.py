@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.dask.resizing import Resized, Use, in_words, resized, tensors_of
+from dmlpy.dask.resizing import Resizing, Use, describe_uses, resize, tensors_of
 from dmlpy.messages.naming import did_you_mean, listed
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.operators.elementwise.common import ElementWiseDesc
@@ -68,7 +68,7 @@ class Chunk:
 
 
 def all_chunks(groups: Sequence[Group]) -> Iterator[Chunk]:
-    """Every combination of the groups' chunks, in order."""
+    """Every combination of the groups' chunks, in job."""
     for index in product(*(range(len(group.chunks)) for group in groups)):
         bounds = [group.bounds[at] for group, at in zip(groups, index, strict=True)]
         words = [f"{group.name} {start} to {stop - 1}" for group, (start, stop) in zip(groups, bounds, strict=True)]
@@ -76,15 +76,15 @@ def all_chunks(groups: Sequence[Group]) -> Iterator[Chunk]:
         yield Chunk(index, sizes, starts, ", ".join([f"chunk {index}", *words]))
 
 
-def resized_to(described: Described, groups: Sequence[Group], sizes: Sequence[int]) -> Resized:
+def resize_to(described: Described, groups: Sequence[Group], sizes: Sequence[int]) -> Resizing:
     """The desc or graph for a chunk of these sizes along the groups."""
     wanted: dict[str, dict[int, int]] = {}
     for group, size in zip(groups, sizes, strict=True):
         wanted.setdefault(group.first, {})[group.axes[group.first]] = size
-    return resized(described, wanted)
+    return resize(described, wanted)
 
 
-class Cutting:
+class AxisGrouping:
     """Finds the groups of axes in which arrays are cut.
 
     Args:
@@ -150,7 +150,7 @@ class Cutting:
     def _group(self, name: str, axis: int) -> Group | None:
         """The axes that are cut with an input's; None where they may not be."""
         size = self._inputs[name].sizes[axis]
-        doubled = resized(self._described, {name: {axis: 2 * size}})
+        doubled = resize(self._described, {name: {axis: 2 * size}})
         tensors = {**doubled.inputs, **doubled.outputs}
         befores = {**self._inputs, **self._outputs}
         changes = {
@@ -159,7 +159,7 @@ class Cutting:
         }
         self._seen |= {(other, at) for other, changed in changes.items() for at in changed}
         if not any(at in self._named.get(other, ()) for other, changed in changes.items() for at in changed):
-            dependent = next((use for use in doubled.uses if not _is_independent(use) and not (self._carry and _walks(use))), None)
+            dependent = next((use for use in doubled.uses if not _is_independent(use) and not (self._carry and _is_recurrent(use))), None)
             if dependent is not None:
                 self.problems.append(self._dependent(name, axis, dependent))
                 return None
@@ -168,7 +168,7 @@ class Cutting:
             before, tensor = befores[other], tensors[other]
             if len(changed) > 1 or any(tensor.sizes[index] != 2 * before.sizes[index] for index in changed):
                 found = f"{listed(tensor.sizes)} for twice the size of {name}.sizes[{axis}]"
-                why = in_words(doubled.uses)
+                why = describe_uses(doubled.uses)
                 self.problems.append(Problem("dask.axis", f"{other}.sizes", found, "one axis that grows alike", why))
                 return None
             if changed:
@@ -189,9 +189,9 @@ class Cutting:
         pieces = {chunks: place for chunks, place in known.items() if len(chunks) > 1} or known
         lengths = {sum(chunks) for chunks in known}
         if len(pieces) > 1 or len(lengths) > 1:
-            found = "; ".join(f"{place}: {_told(chunks)}" for chunks, place in known.items())
+            found = "; ".join(f"{place}: {_describe_chunks(chunks)}" for chunks, place in known.items())
             remedy = f"cut them alike: array.rechunk(...), with the chunks of {next(iter(pieces.values()))}"
-            self.problems.append(Problem("dask.chunks", group.name, found, "the same chunks", in_words(group.uses), remedy))
+            self.problems.append(Problem("dask.chunks", group.name, found, "the same chunks", describe_uses(group.uses), remedy))
             return None
         return replace(group, chunks=next(iter(pieces)))
 
@@ -200,7 +200,7 @@ class Cutting:
         array, size = self._arrays[name], self._inputs[name].sizes[axis]
         pieces = len(_chunks(array, axis))
         ways = [f"give it in one piece of this size (array.rechunk({{{axis}: -1}}))"] if pieces > 1 else []
-        ways += ["carry=True takes the state from chunk to chunk"] if _walks(use) and use.desc.sizes()["num_directions"] == 1 else []
+        ways += ["carry=True takes the state from chunk to chunk"] if _is_recurrent(use) and use.desc.sizes()["num_directions"] == 1 else []
         ways += [f"name the axis if chunks along it are independent: axes={{{name!r}: [{axis}]}}"]
         why = f"{use.label or use.desc.c_name} calls the axis {use.symbol}, which is no batch: its entries may depend on each other"
         found = f"{array.shape[axis]} in {pieces} chunks" if pieces > 1 else str(array.shape[axis])
@@ -217,8 +217,8 @@ def _is_independent(use: Use) -> bool:
     return symbol in BATCH or isinstance(use.desc, ElementWiseDesc)
 
 
-def _walks(use: Use) -> bool:
-    """Whether an operator walks along an axis with a state."""
+def _is_recurrent(use: Use) -> bool:
+    """Whether an operator runs along an axis with a state."""
     return isinstance(use.desc, LayerDesc) and use.symbol == "seq_length"
 
 
@@ -237,5 +237,5 @@ def _chunk_problems(name: str, axis: int, chunks: Sequence[Any]) -> Iterator[Pro
         yield Problem("dask.chunks", f"{path}[{list(chunks).index(0)}]", "0", expected, why, "array.rechunk(...) joins chunks")
 
 
-def _told(chunks: Sequence[int]) -> str:
+def _describe_chunks(chunks: Sequence[int]) -> str:
     return f"{len(chunks)} chunks of {listed(chunks)}" if len(chunks) > 1 else f"{chunks[0]} in one piece"

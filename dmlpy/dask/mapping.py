@@ -12,11 +12,11 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph
 
 from dmlpy.compiler import parse_flags
-from dmlpy.dask.carrying import carried
-from dmlpy.dask.chunking import Cutting, all_chunks, resized_to
+from dmlpy.dask.chunking import AxisGrouping, all_chunks, resize_to
+from dmlpy.dask.jobs import Job, Task, chunk_problems
 from dmlpy.dask.resizing import tensors_of
-from dmlpy.dask.tasks import Tasks
-from dmlpy.dask.work import Order, Work, chunk_problems
+from dmlpy.dask.state_passing import pass_state
+from dmlpy.dask.task_graph import TaskGraph
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.description.member_forms import brief
@@ -82,17 +82,17 @@ def map_blocks(
 
     What goes wrong on a worker is raised by Dask as dmlpy's error, with the chunk and the worker in its text.
     """
-    order, given = _ordered(described, _given(arrays, tensors), device, feature_level, flags, axes or {}, carry=carry, fuse=fuse)
-    return _collections(order, given)
+    job, given = _make_job(described, _pick_arrays(arrays, tensors), device, feature_level, flags, axes or {}, carry=carry, fuse=fuse)
+    return _make_collections(job, given)
 
 
-def _given(arrays: Mapping[str, Any] | None, tensors: dict[str, Any]) -> Mapping[str, Any]:
+def _pick_arrays(arrays: Mapping[str, Any] | None, tensors: dict[str, Any]) -> Mapping[str, Any]:
     if arrays is not None and tensors:
         raise DescError("map_blocks", [Problem("bind.form", "arrays", "given beside keywords", "either of them")])
     return tensors if arrays is None else arrays
 
 
-def _ordered(
+def _make_job(
     described: OperatorDesc | Graph,
     values: Mapping[str, Any],
     device: str | None,
@@ -102,7 +102,7 @@ def _ordered(
     *,
     carry: bool,
     fuse: bool,
-) -> tuple[Order, dict[str, Any]]:
+) -> tuple[Job, dict[str, Any]]:
     """Checks all that can be checked without running anything; the arrays by name are cut alike."""
     if not isinstance(described, OperatorDesc | Graph):
         expected = "an operator's desc, like LSTMDesc(...), or a Graph"
@@ -110,14 +110,14 @@ def _ordered(
     level = parse_level(feature_level)
     if problems := _check(described, level):
         raise CompileError(_name(described), problems, desc=described if isinstance(described, OperatorDesc) else None)
-    given, problems = _by_name(described, values)
+    given, problems = _name_arrays(described, values)
     if problems:
         raise DescError("map_blocks", problems)
     inputs, outputs = tensors_of(described)
     allowed = {name: (axis,) if isinstance(axis, int) else tuple(axis) for name, axis in axes.items()}
-    cutting = Cutting(described, given, allowed, carry=carry)
+    cutting = AxisGrouping(described, given, allowed, carry=carry)
     groups = cutting.groups()
-    described, steps = carried(described, groups, cutting.problems) if carry else (described, None)
+    described, steps = pass_state(described, groups, cutting.problems) if carry else (described, None)
     for index, group in enumerate(groups):
         if steps is None or index != steps.axis:
             cutting.problems += _without_axis(group, outputs)
@@ -125,9 +125,9 @@ def _ordered(
         raise DescError("map_blocks", cutting.problems)
     cut = tuple(name for name in inputs if any(name in group.axes for group in groups))
     awaited = tuple(name for name in inputs if name not in cut and isinstance(given[name], da.Array))
-    order = Order(
+    job = Job(
         described=described,
-        device=_checked_device(device),
+        device=_check_device(device),
         feature_level=level,
         flags=parse_flags(flags),
         fuse=fuse,
@@ -138,8 +138,8 @@ def _ordered(
         dimensions=tuple(len(tensor.sizes) for tensor in outputs.values()),
         steps=steps,
     )
-    _check_chunks(order)
-    return order, _cut_alike(given, groups)
+    _check_chunks(job)
+    return job, _rechunk(given, groups)
 
 
 def _check(described: OperatorDesc | Graph, level: FeatureLevel) -> list[Problem]:
@@ -150,7 +150,7 @@ def _name(described: OperatorDesc | Graph) -> str:
     return described.c_name if isinstance(described, OperatorDesc) else described.name or described.c_name
 
 
-def _by_name(described: OperatorDesc | Graph, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def _name_arrays(described: OperatorDesc | Graph, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     """The arrays by the names of the inputs; what has no shape becomes an array of NumPy."""
     if isinstance(described, Graph):
         found, problems = named(values, "input")
@@ -161,7 +161,7 @@ def _by_name(described: OperatorDesc | Graph, values: Mapping[str, Any]) -> tupl
     return arrays, problems
 
 
-def _checked_device(device: str | None) -> str | None:
+def _check_device(device: str | None) -> str | None:
     """The device's name, if there could be one of this name on a worker."""
     if isinstance(device, Device):
         device = device.name
@@ -184,24 +184,24 @@ def _without_axis(group: Group, outputs: Mapping[str, TensorDesc]) -> list[Probl
     ]
 
 
-def _check_chunks(order: Order) -> None:
+def _check_chunks(job: Job) -> None:
     """Checks the desc or graph for every kind of chunk."""
     known: set[tuple[int, ...]] = set()
-    for chunk in all_chunks(order.groups):
+    for chunk in all_chunks(job.groups):
         if chunk.sizes in known:
             continue
         known.add(chunk.sizes)
-        for described in (order.described, *([order.steps.later] if order.steps is not None else [])):
+        for described in (job.described, *([job.steps.later] if job.steps is not None else [])):
             try:
-                whole = resized_to(described, order.groups, chunk.sizes).described
+                whole = resize_to(described, job.groups, chunk.sizes).described
             except DescError as error:
                 raise DescError(error.subject, chunk_problems(chunk, error.problems)) from None
-            if problems := _check(whole, order.feature_level):
+            if problems := _check(whole, job.feature_level):
                 desc = whole if isinstance(whole, OperatorDesc) else None
                 raise CompileError(f"{_name(whole)} for {chunk.label}", problems, desc=desc)
 
 
-def _cut_alike(given: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, Any]:
+def _rechunk(given: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, Any]:
     """The arrays, with those that are in a group as arrays of Dask with the group's chunks."""
     found = dict(given)
     for name, array in given.items():
@@ -213,32 +213,32 @@ def _cut_alike(given: Mapping[str, Any], groups: Sequence[Group]) -> dict[str, A
     return found
 
 
-def _collections(order: Order, given: Mapping[str, Any]) -> Outputs:
+def _make_collections(job: Job, given: Mapping[str, Any]) -> Outputs:
     """The outputs as arrays of Dask."""
-    work = Work(order, {name: array for name, array in given.items() if name not in (*order.cut, *order.awaited)})
-    sources = {name: given[name] for name in (*order.cut, *order.awaited)}
-    token = tokenize(pickle.dumps(order), work.constants, [array.name for array in sources.values()])
-    kind = order.described.short_name() if isinstance(order.described, OperatorDesc) else order.described.name or "graph"
-    tasks = Tasks(order, f"{kind.lower()}-{token}", {name: (array.name, array.ndim) for name, array in sources.items()})
-    base = HighLevelGraph.from_collections(tasks.name, tasks.of_work(work), dependencies=list(sources.values()))
+    task = Task(job, {name: array for name, array in given.items() if name not in (*job.cut, *job.awaited)})
+    sources = {name: given[name] for name in (*job.cut, *job.awaited)}
+    token = tokenize(pickle.dumps(job), task.constants, [array.name for array in sources.values()])
+    kind = job.described.short_name() if isinstance(job.described, OperatorDesc) else job.described.name or "graph"
+    tasks = TaskGraph(job, f"{kind.lower()}-{token}", {name: (array.name, array.ndim) for name, array in sources.items()})
+    base = HighLevelGraph.from_collections(tasks.name, tasks.of_task(task), dependencies=list(sources.values()))
     meta = next((array._meta for array in sources.values()), np.empty(0))
     found: dict[str, Any] = {}
-    tensors = tensors_of(order.described)[1]
-    for output in order.outputs:
+    tensors = tensors_of(job.described)[1]
+    for output in job.outputs:
         tensor = tensors[output]
         graph, layer = base, tasks.name
         if not tasks.is_single:
             layer = f"{tasks.name}-{output}"
             picked = tasks.of_output(layer, output, len(tensor.sizes))
             graph = HighLevelGraph({**base.layers, layer: picked}, {**base.dependencies, layer: {tasks.name}})
-        axes = {group.axes[output]: group.chunks for group in order.groups if output in group.axes}
+        axes = {group.axes[output]: group.chunks for group in job.groups if output in group.axes}
         chunks = tuple(axes.get(axis, (size,)) for axis, size in enumerate(tensor.sizes))
         empty = np.empty_like(meta, shape=(0,) * len(chunks), dtype=tensor.data_type.numpy)
         found[output] = da.Array(graph, layer, chunks, meta=empty)
-    return Outputs(_gathered(found))
+    return Outputs(_group_outputs(found))
 
 
-def _gathered(found: Mapping[str, Any]) -> dict[str, Any]:
+def _group_outputs(found: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs by field: those of an array of tensors as a tuple."""
     gathered: dict[str, Any] = {}
     for place, array in found.items():

@@ -44,7 +44,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Resized:
+class Resizing:
     """A desc or graph with other sizes.
 
     Attributes:
@@ -60,7 +60,7 @@ class Resized:
     uses: tuple[Use, ...]
 
 
-def resized(described: Described, sizes: Mapping[str, Mapping[int, int]]) -> Resized:
+def resize(described: Described, sizes: Mapping[str, Mapping[int, int]]) -> Resizing:
     """Returns a desc or graph with other sizes of inputs; what shares them, and the outputs, follow.
 
     Args:
@@ -78,7 +78,7 @@ def resized(described: Described, sizes: Mapping[str, Mapping[int, int]]) -> Res
     return changes.result()
 
 
-def resized_tensor(tensor: TensorDesc, sizes: Mapping[int, int]) -> TensorDesc:
+def resize_tensor(tensor: TensorDesc, sizes: Mapping[int, int]) -> TensorDesc:
     """A tensor with other sizes: the order of its axes in memory, its gaps between entries and its broadcast axes stay."""
     given = tuple(sizes.get(axis, size) for axis, size in enumerate(tensor.sizes))
     if tensor.strides is None:
@@ -249,9 +249,9 @@ class _Changes:
         return desc.replace(**members)
 
     def _tensor(self, end: End) -> TensorDesc:
-        return resized_tensor(self.tensors[end], self._sizes[end]) if self._sizes[end] else self.tensors[end]
+        return resize_tensor(self.tensors[end], self._sizes[end]) if self._sizes[end] else self.tensors[end]
 
-    def result(self) -> Resized:
+    def result(self) -> Resizing:
         """The desc or graph with all changes."""
         described = self.described
         if isinstance(described, Graph):
@@ -267,7 +267,7 @@ class _Changes:
         else:
             described = self._desc(0)
         inputs, outputs = ({name: self._tensor(end) for name, end in ends.items()} for ends in (self.inputs, self.outputs))
-        return Resized(described, inputs, outputs, tuple(self._uses.values()))
+        return Resizing(described, inputs, outputs, tuple(self._uses.values()))
 
     def _declared(self, end: End, tensor: TensorDesc) -> TensorDesc:
         return self._tensor(end) if end in self.tensors else tensor
@@ -281,6 +281,6 @@ class _Changes:
         return DescError("map_blocks", [Problem("dask.axis", f"{label}.sizes[{axis}]", found, expected, facts)])
 
 
-def in_words(uses: Iterable[Use]) -> tuple[str, ...]:
+def describe_uses(uses: Iterable[Use]) -> tuple[str, ...]:
     """What the operators call the axes, for messages."""
     return tuple(dict.fromkeys(f"{use.label or use.desc.c_name} calls the axis {use.symbol}" for use in uses))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dmlpy.dxdispatch import text
-from dmlpy.dxdispatch.examine import examine
+from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.files import Folders
 from dmlpy.dxdispatch.model import from_document, is_model
 from dmlpy.dxdispatch.output import printable
@@ -134,7 +134,7 @@ def _check_json(document: text.Document, level: FeatureLevel, strict: bool, leni
         except DescError as error:
             report = _report(path, "graph", level, [graph_finding(Place(), error.problems)], None)
         return replace(report, findings=(*findings, *(finding.located(document.positions) for finding in report.findings)))
-    examined = examine(document.data, level, strict=strict)
+    examined = check_desc(document.data, level, strict=strict)
     if examined.problems:
         findings.append(examined.finding("").located(document.positions))
     least = None if examined.desc is None or examined.problems else lowest_level(examined.desc)

@@ -49,7 +49,7 @@ def as_sarif(reports: Sequence[Report]) -> str:
 
     A rule is a problem's code. Columns count characters. Paths below the current directory are relative to it (`%SRCROOT%`).
     """
-    told = [(report, *item) for report in reports for item in _told(report)]
+    told = [(report, *item) for report in reports for item in _list_problems(report)]
     codes = sorted({problem.code for _, _, problem, _, _ in told})
     results = []
     for report, finding, problem, position, severity in told:
@@ -86,13 +86,13 @@ def as_github(reports: Sequence[Report]) -> str:
     lines = []
     for report in reports:
         path = _relative(report.path) or report.path
-        for finding, problem, position, severity in _told(report):
+        for finding, problem, position, severity in _list_problems(report):
             properties = {"file": path.as_posix()}
             if position is not None:
                 properties |= {"line": str(position.line), "col": str(position.column)}
             properties["title"] = f"dmlpy {problem.code}"
-            told = ",".join(f"{name}={_escaped(value, ':,')}" for name, value in properties.items())
-            lines.append(f"::{severity} {told}::{_escaped(_message(finding, problem))}")
+            told = ",".join(f"{name}={_escape(value, ':,')}" for name, value in properties.items())
+            lines.append(f"::{severity} {told}::{_escape(_message(finding, problem))}")
     return "\n".join(lines)
 
 
@@ -100,7 +100,7 @@ FORMATS: Mapping[Format, Callable[[Sequence[Report]], str]] = {Format.JSON: as_j
 """The formats of reports for all files together; text is written file by file."""
 
 
-def _told(report: Report) -> Iterator[tuple[Finding, Problem, Position | None, Severity]]:
+def _list_problems(report: Report) -> Iterator[tuple[Finding, Problem, Position | None, Severity]]:
     """Each problem and warning of a file, in the file's spelling, with its position."""
     for finding in (*report.findings, *report.warnings):
         for problem, position in finding.spelled():
@@ -113,7 +113,7 @@ def _message(finding: Finding, problem: Problem) -> str:
     return printable("\n".join([f"{part}: {problem.headline()}" if part else problem.headline(), *problem.details()]))
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escape(text: str, more: str = "") -> str:
     """Escapes text for a workflow command: percent-encodes characters that would end the line or a property."""
     for char in "%\r\n" + more:  # the percent sign first: the others are written with it
         text = text.replace(char, f"%{ord(char):02X}")

@@ -12,6 +12,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, resolve
 from dmlpy.dxdispatch.commands import Action, Command, Dispatch, Print, WriteFile
+from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.entries import (
     COMMANDS,
     DispatchableEntry,
@@ -23,10 +24,9 @@ from dmlpy.dxdispatch.entries import (
     WriteFileEntry,
     ignored,
 )
-from dmlpy.dxdispatch.examine import examine
 from dmlpy.dxdispatch.files import SOURCE, Folders
-from dmlpy.dxdispatch.gathering import MAX_ENTRIES, Gathered
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatchable, OnnxOptions, resolve_onnx
+from dmlpy.dxdispatch.problem_collector import MAX_ENTRIES, ProblemCollector
 from dmlpy.dxdispatch.report import Finding, ModelError, Place, graph_finding
 from dmlpy.dxdispatch.resources import Resource, ResourceEntry, build
 from dmlpy.messages.json_positions import parts as parts_of
@@ -119,7 +119,7 @@ def from_document(
     )
 
 
-class _Loader(Gathered):
+class _Loader(ProblemCollector):
     """Reads the parts one by one and gathers the problems of each. An invalid part becomes None."""
 
     def __init__(self, folders: Folders, level: FeatureLevel, options: OnnxOptions) -> None:
@@ -209,7 +209,7 @@ class _Loader(Gathered):
         beside = {*OperatorEntry.spellings(), "type", "Type"}
         nested = next((data[key] for key in ("desc", "Desc") if key in data), None)
         members = nested if isinstance(nested, dict) else {key: value for key, value in data.items() if key not in beside}
-        examined = examine({"Type": kind, "Desc": members} if kind is not None else {"Desc": members}, self.level, strict=True)
+        examined = check_desc({"Type": kind, "Desc": members} if kind is not None else {"Desc": members}, self.level, strict=True)
         if examined.problems:
             self.findings.append(replace(examined.finding(place.words), location=place.location))
         if nested is not None:

@@ -26,8 +26,8 @@ from dmlpy.keras.callbacks import (
 from dmlpy.keras.importers import from_keras, from_torch
 from dmlpy.keras.layer import Layer, Weight
 from dmlpy.keras.losses import BinaryCrossentropy, CategoricalCrossentropy, Loss, MeanSquaredError, SparseCategoricalCrossentropy
+from dmlpy.keras.metric_callbacks import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
 from dmlpy.keras.models import Sequential, load_model
-from dmlpy.keras.monitors import EarlyStopping, ModelCheckpoint, ReduceLROnPlateau
 from dmlpy.keras.onnx_importer import from_onnx
 from dmlpy.keras.optimizers import SGD, Adam, Optimizer
 from dmlpy.keras.recurrent import Recurrent

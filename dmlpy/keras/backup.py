@@ -13,7 +13,7 @@ import numpy as np
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.loop import Run
-from dmlpy.keras.monitors import checked_frequency
+from dmlpy.keras.metric_callbacks import check_frequency
 from dmlpy.keras.saving import read_arrays, write_arrays
 from dmlpy.messages.problems import DescError, Problem
 
@@ -50,7 +50,7 @@ class BackupAndRestore(Callback):
     def __init__(self, backup_dir: FilePath, save_freq: str | int = "epoch", delete_checkpoint: bool = True) -> None:
         super().__init__()
         self.backup_dir = Path(backup_dir)
-        self.save_freq = checked_frequency("BackupAndRestore", save_freq)
+        self.save_freq = check_frequency("BackupAndRestore", save_freq)
         self.delete_checkpoint = delete_checkpoint
         self._resumed: tuple[dict[str, Any], Arrays] | None = None
 

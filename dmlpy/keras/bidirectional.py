@@ -1,4 +1,4 @@
-"""`Bidirectional`: a recurrent layer that walks in both directions."""
+"""`Bidirectional`: a recurrent layer that runs in both directions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.keras.backend import Array, Backend
-    from dmlpy.keras.orders import Order
+    from dmlpy.keras.gate_layouts import GateLayout
 
 MergeMode = Literal["concat", "sum", "mul", "ave"]
 _MODES = ("concat", "sum", "mul", "ave")
@@ -73,7 +73,7 @@ class Bidirectional(Layer):
             problems.append(Problem("field.form", "layer", brief(layer), "SimpleRNN, GRU or LSTM"))
         else:
             if layer.go_backwards:
-                why = ("the layer is walked in both directions",)
+                why = ("the layer runs in both directions",)
                 problems.append(Problem("layer.direction", "layer.go_backwards", "True", "False", why, "leave it out"))
             if layer.has_first_weights:
                 remedy = "give them to Bidirectional: the forward layer's, then the backward layer's"
@@ -101,19 +101,19 @@ class Bidirectional(Layer):
         assert units is not None
         return (*outer, 2 * units if self.merge_mode == "concat" else units)
 
-    def get_weights(self, order: Order = "keras1") -> list[np.ndarray[Any, Any]]:
+    def get_weights(self, order: GateLayout = "keras1") -> list[np.ndarray[Any, Any]]:
         """Returns copies of the weights in host memory, as `Recurrent.get_weights` lists them: forward layer first, then backward."""
         return self.layer.get_weights(order)
 
-    def set_weights(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+    def set_weights(self, weights: Sequence[Any], order: GateLayout = "keras1") -> None:
         """Replaces all weights, as `Recurrent.set_weights` does: the forward layer's, then the backward layer's."""
         self.layer.set_weights(weights, order)
 
-    def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
+    def fitted_weights(self, weights: Sequence[Any], order: GateLayout = "keras1") -> list[Array]:
         """The values that `set_weights` assigns to each weight, in the device's memory."""
         return self.layer.fitted_weights(weights, order)
 
-    def begin_with(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+    def begin_with(self, weights: Sequence[Any], order: GateLayout = "keras1") -> None:
         """Makes an unbuilt layer begin with these weights, as `Recurrent.begin_with` does."""
         self.layer.begin_with(weights, order)
 
@@ -128,21 +128,21 @@ class Bidirectional(Layer):
         return super().__call__(x, mask, training=training, initial_state=initial_state, **more)
 
     def called(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Any:
-        y = self._walked(x, mask, training=training, initial_state=initial_state)
+        y = self._run_directions(x, mask, training=training, initial_state=initial_state)
         return [y, *self.layer.final_states()] if self.layer.return_state else y
 
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
-        return self._walked(x, mask, training=training), mask if self.layer.return_sequences else None
+        return self._run_directions(x, mask, training=training), mask if self.layer.return_sequences else None
 
-    def _walked(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Array:
-        both = self.layer.walk(x, mask, training=training, initial_state=initial_state)
+    def _run_directions(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Array:
+        both = self.layer.run_recurrence(x, mask, training=training, initial_state=initial_state)
         if training:
             self._outputs = both if self.merge_mode == "mul" else None
         return self._merged(both)
 
     def backward(self, dy: Array) -> Array | None:
         self.layer.input_gradient = self.input_gradient
-        return self.layer.walk_back(self._split(dy))
+        return self.layer.run_backward(self._split(dy))
 
     def reset_states(self) -> None:
         self.layer.reset_states()

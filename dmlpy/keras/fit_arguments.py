@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.callbacks import Callback
-from dmlpy.keras.sources import Arrays, Batches, Source
+from dmlpy.keras.data_sources import ArraySource, BatchSource, DataSource
 from dmlpy.keras.training import Data, DataReader
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import Problem
@@ -34,7 +34,7 @@ class FitArguments(NamedTuple):
     steps_per_epoch: int | None
     validation_steps: int | None
 
-    def sources(self, model: Model, epochs_name: str) -> tuple[Source, Source | None]:
+    def sources(self, model: Model, epochs_name: str) -> tuple[DataSource, DataSource | None]:
         """The batches to train on, and those to evaluate after each epoch.
 
         Args:
@@ -48,9 +48,9 @@ class FitArguments(NamedTuple):
         self._check_numbers(reader, epochs_name)
         size = reader.batch_size(self.batch_size)
         count = self.epochs - self.initial_epoch if isinstance(self.epochs, Integral) and isinstance(self.initial_epoch, Integral) else 0
-        training: Source | None
+        training: DataSource | None
         kept: Data | None = None
-        if self.y is None and Batches.gives(self.x):
+        if self.y is None and BatchSource.gives(self.x):
             training = self._batches(reader, count)
         else:
             data = reader.read(self.x, self.y, self.sample_weight)
@@ -73,7 +73,7 @@ class FitArguments(NamedTuple):
                 expected = "a callback: an object of a class derived from dmlpy.keras.Callback"
                 reader.problems.append(Problem("callback.kind", f"callbacks[{index}]", f"a {type(callback).__name__}", expected))
 
-    def _batches(self, reader: DataReader, epochs: int) -> Source:
+    def _batches(self, reader: DataReader, epochs: int) -> DataSource:
         for name, value in {"sample_weight": self.sample_weight, "batch_size": self.batch_size}.items():
             if value is not None:
                 why = ("x gives batches, which have their own",)
@@ -81,8 +81,8 @@ class FitArguments(NamedTuple):
         if self.validation_split:
             why = ("x gives batches, of which none can be kept back",)
             reader.problems.append(Problem("data.split", "validation_split", brief(self.validation_split), "0", why))
-        reader.problems += Batches.problems(self.x, self.steps_per_epoch, epochs, "steps_per_epoch")
-        return Batches(reader.model, self.x, self.steps_per_epoch, "fit", "x")
+        reader.problems += BatchSource.problems(self.x, self.steps_per_epoch, epochs, "steps_per_epoch")
+        return BatchSource(reader.model, self.x, self.steps_per_epoch, "fit", "x")
 
     def _split(self, reader: DataReader, data: Data | None) -> tuple[Data | None, Data | None]:
         """The samples that are trained on, and those that are kept back."""
@@ -101,7 +101,7 @@ class FitArguments(NamedTuple):
             reader.problems.append(Problem("data.split", "validation_split", found, "at least one sample on either side"))
         return data, kept
 
-    def _arrays(self, reader: DataReader, data: Data | None, size: int) -> Source | None:
+    def _arrays(self, reader: DataReader, data: Data | None, size: int) -> DataSource | None:
         if self.shuffle and reader.model.stateful:
             why = ("a stateful layer carries the state of sample i to sample i of the next batch",)
             reader.problems.append(Problem("data.shuffle", "shuffle", "True", "False", why))
@@ -109,19 +109,19 @@ class FitArguments(NamedTuple):
             why = ("x and y are arrays: an epoch is a pass over all samples",)
             reader.problems.append(Problem("data.steps", "steps_per_epoch", brief(self.steps_per_epoch), "None", why))
         reader.whole_batches(data)
-        return None if data is None else Arrays(data, size, reader.model.backend.random if self.shuffle else None)
+        return None if data is None else ArraySource(data, size, reader.model.backend.random if self.shuffle else None)
 
-    def _validation(self, reader: DataReader, kept: Data | None, size: int, epochs: int) -> Source | None:
+    def _validation(self, reader: DataReader, kept: Data | None, size: int, epochs: int) -> DataSource | None:
         given = self.validation_data
         if given is None:
             reader.whole_batches(kept, "validation_data")
-            return None if kept is None else Arrays(kept, size)
+            return None if kept is None else ArraySource(kept, size)
         if self.validation_split:
             reader.problems.append(Problem("data.split", "validation_split", brief(self.validation_split), "0 beside validation_data"))
         pairs = isinstance(given, list) and bool(given) and all(isinstance(each, tuple) for each in given)
-        if pairs or (not isinstance(given, tuple | list) and Batches.gives(given)):
-            reader.problems += Batches.problems(given, self.validation_steps, epochs, "validation_steps")
-            return Batches(reader.model, given, self.validation_steps, "fit", "validation_data")
+        if pairs or (not isinstance(given, tuple | list) and BatchSource.gives(given)):
+            reader.problems += BatchSource.problems(given, self.validation_steps, epochs, "validation_steps")
+            return BatchSource(reader.model, given, self.validation_steps, "fit", "validation_data")
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
             found = f"a {type(given).__name__}" + (f" of {len(given)}" if isinstance(given, tuple | list) else "")
             expected = "(x, y) or (x, y, sample_weight), or an iterable of batches"
@@ -129,4 +129,4 @@ class FitArguments(NamedTuple):
             return None
         data = reader.read(*given, prefix="validation_data.")
         reader.whole_batches(data, "validation_data")
-        return None if data is None else Arrays(data, size)
+        return None if data is None else ArraySource(data, size)

@@ -82,18 +82,18 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
         except DescError as error:
             raise DescError("from_keras", [problem.under("layer") for problem in error.problems]) from None
     problems: list[Problem] = []
-    walks = {"": layer}
+    directions = {"": layer}
     if type(layer).__name__ == "Bidirectional":
-        walks = {"forward_layer": layer.forward_layer, "backward_layer": layer.backward_layer}
+        directions = {"forward_layer": layer.forward_layer, "backward_layer": layer.backward_layer}
         if layer.merge_mode is None:
             remedy = "take both outputs from merge_mode='concat'"
             problems.append(Problem("import.option", "merge_mode", "None", "'concat', 'sum', 'mul' or 'ave'", remedy=remedy))
     read = []
-    for path, walk in walks.items():
-        arguments, found = _keras_arguments(walk)
+    for path, direction in directions.items():
+        arguments, found = _keras_arguments(direction)
         problems += [problem.under(path) for problem in found]
         read.append(arguments)
-    kinds = [type(walk).__name__ for walk in walks.values()]
+    kinds = [type(direction).__name__ for direction in directions.values()]
     if not problems and len(set(kinds)) > 1:
         problems.append(Problem("import.option", "backward_layer", f"a {kinds[1]}", f"a {kinds[0]}, as forward_layer"))
     elif not problems and len(read) == 2:
@@ -103,7 +103,7 @@ def from_keras(layer: Any) -> Recurrent | Bidirectional | TimeDistributed:
     made: Recurrent | Bidirectional = LAYERS[_CELLS[kinds[0]]](**read[0])
     if len(read) == 2:
         made = Bidirectional(made, layer.merge_mode)  # type: ignore[arg-type]
-    made.begin_with([array for walk in walks.values() for array in _keras_weights(walk)], "keras3")
+    made.begin_with([array for direction in directions.values() for array in _keras_weights(direction)], "keras3")
     return made
 
 

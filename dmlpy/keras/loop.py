@@ -13,7 +13,7 @@ from dmlpy.keras.progress import progress_bar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dmlpy.keras.sources import Source
+    from dmlpy.keras.data_sources import DataSource
 
 
 class Averages:
@@ -57,8 +57,8 @@ class Run:
     """
 
     model: TrainedModel
-    source: Source
-    validation: Source | None
+    source: DataSource
+    validation: DataSource | None
     epochs: int
     verbose: int
     epoch: int
@@ -133,7 +133,7 @@ class Run:
             getattr(callback, event)(*arguments)
 
 
-def evaluate(model: TrainedModel, source: Source, epoch: int = 0, callbacks: Sequence[Callback] = ()) -> dict[str, float]:
+def evaluate(model: TrainedModel, source: DataSource, epoch: int = 0, callbacks: Sequence[Callback] = ()) -> dict[str, float]:
     """The loss and the metrics of a model on a pass over the batches."""
     averages = Averages(model.objective.names)
     for callback in callbacks:

@@ -12,6 +12,7 @@ import numpy as np
 from dmlpy.keras import saving
 from dmlpy.keras.arguments import found_argument, found_arrays
 from dmlpy.keras.backend import Array, Backend
+from dmlpy.keras.data_sources import ArraySource, BatchSource
 from dmlpy.keras.fit_arguments import FitArguments
 from dmlpy.keras.layer import Layer, Shape, Weight
 from dmlpy.keras.loop import Run, evaluate
@@ -19,7 +20,6 @@ from dmlpy.keras.losses import Loss
 from dmlpy.keras.losses import loss as find_loss
 from dmlpy.keras.optimizers import Optimizer
 from dmlpy.keras.optimizers import optimizer as find_optimizer
-from dmlpy.keras.sources import Arrays, Batches
 from dmlpy.keras.training import Data, DataReader, Measured, Objective
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
@@ -282,14 +282,14 @@ class Sequential:
         """
         reader = self._reader("evaluate")
         self._known_compiled()
-        if y is None and Batches.gives(x):
-            return _scalar_or_list(list(evaluate(self, Batches(self, x, steps, "evaluate", "x")).values()))
+        if y is None and BatchSource.gives(x):
+            return _scalar_or_list(list(evaluate(self, BatchSource(self, x, steps, "evaluate", "x")).values()))
         data = reader.read(x, y, sample_weight)
         size = reader.batch_size(batch_size)
         reader.whole_batches(data)
         reader.raise_problems()
         assert data is not None
-        return _scalar_or_list(list(evaluate(self, Arrays(data, size)).values()))
+        return _scalar_or_list(list(evaluate(self, ArraySource(data, size)).values()))
 
     @np.errstate(all="ignore")
     def predict(self, x: Any, batch_size: int | None = None) -> np.ndarray[Any, Any]:
@@ -309,7 +309,7 @@ class Sequential:
         reader.raise_problems()
         assert data is not None
         with self._pass():
-            parts = [self.backend.host(self._forward(batch.x, training=False)[0]) for batch in Arrays(data, size).epoch(0)]
+            parts = [self.backend.host(self._forward(batch.x, training=False)[0]) for batch in ArraySource(data, size).epoch(0)]
         return np.concatenate(parts)
 
     # Files

@@ -23,10 +23,10 @@ from dmlpy.description.gate_order import Cell, GateOrder
 from dmlpy.description.member_forms import brief
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_array, found_arrays, size_problems
+from dmlpy.keras.gate_layouts import GateLayout, WeightArrays, WeightList
 from dmlpy.keras.initializers import Initializer, initial
 from dmlpy.keras.initializers import initializer as find_initializer
 from dmlpy.keras.layer import Layer, Shape, Weight
-from dmlpy.keras.orders import Order, WeightArrays, WeightList
 from dmlpy.keras.recurrent_passes import Kind, RecurrentPasses
 from dmlpy.keras.regularizers import Regularizer
 from dmlpy.keras.regularizers import regularizer as find_regularizer
@@ -82,7 +82,7 @@ class Recurrent(Layer):
             The choice is made for each sample and gate and holds for all steps.
         dropout_U: the same for the state that the products see.
         weights: first values, as `set_weights` takes them in Keras 1's order.
-        return_sequences: whether the output has all steps, or the last one that is walked.
+        return_sequences: whether the output has all steps, or the last one that runs.
         return_state: whether a call returns the states in which it ends behind the output: [y, h], of LSTM [y, h, c], each state [B, H].
             A layer of a model has one output, and so no `return_state`.
         go_backwards: whether the last step is read first; with `return_sequences` the output is in the order of reading.
@@ -178,7 +178,7 @@ class Recurrent(Layer):
         problems += self._argument_problems(unknown)
         if problems:
             raise DescError(self.name, problems)
-        self._first_weights: tuple[Sequence[Any], Order] | None = None if weights is None else (weights, "keras1")
+        self._first_weights: tuple[Sequence[Any], GateLayout] | None = None if weights is None else (weights, "keras1")
         self._passes: RecurrentPasses | None = None
 
     def _given_shape(
@@ -297,7 +297,7 @@ class Recurrent(Layer):
     def _initial_bias(self, gate: str, shape: tuple[int, ...], random: np.random.Generator) -> Any:
         return np.zeros(shape, np.float32)
 
-    def get_weights(self, order: Order = "keras1") -> list[np.ndarray[Any, Any]]:
+    def get_weights(self, order: GateLayout = "keras1") -> list[np.ndarray[Any, Any]]:
         """Returns copies of the weights in host memory; none before the layer is built.
 
         Args:
@@ -311,13 +311,13 @@ class Recurrent(Layer):
         if self.backend is None:
             return []
         hosts = [self.backend.host(weight.value) for weight in self.weights]
-        walks = [WeightArrays(*hosts[start : start + 3]) for start in range(0, len(hosts), 3)]
+        directions = [WeightArrays(*hosts[start : start + 3]) for start in range(0, len(hosts), 3)]
         try:
-            return self.weight_list.to_keras(walks, order)
+            return self.weight_list.to_keras(directions, order)
         except DescError as error:
             raise DescError(self.name, error.problems) from None
 
-    def set_weights(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+    def set_weights(self, weights: Sequence[Any], order: GateLayout = "keras1") -> None:
         """Replaces all weights; changes nothing if one does not fit.
 
         Args:
@@ -330,7 +330,7 @@ class Recurrent(Layer):
         arrays = self.fitted_weights(weights, order)
         self._built_backend("weights").fill([weight.value for weight in self.weights], arrays)
 
-    def fitted_weights(self, weights: Sequence[Any], order: Order = "keras1") -> list[Array]:
+    def fitted_weights(self, weights: Sequence[Any], order: GateLayout = "keras1") -> list[Array]:
         """The values that `set_weights` assigns to each weight, in the device's memory.
 
         Raises:
@@ -338,12 +338,12 @@ class Recurrent(Layer):
         """
         backend = self._built_backend("weights")
         try:
-            walks = self.weight_list.from_keras(found_arrays(backend.values, weights, "weights"), order)
+            directions = self.weight_list.from_keras(found_arrays(backend.values, weights, "weights"), order)
         except DescError as error:
             raise DescError(self.name, error.problems) from None
-        return [backend.array(array) for array in chain.from_iterable(walks)]
+        return [backend.array(array) for array in chain.from_iterable(directions)]
 
-    def begin_with(self, weights: Sequence[Any], order: Order = "keras1") -> None:
+    def begin_with(self, weights: Sequence[Any], order: GateLayout = "keras1") -> None:
         """Makes an unbuilt layer begin with these weights, in the form of `set_weights`; they are checked when it is built."""
         self._first_weights = (weights, order)
 
@@ -381,15 +381,15 @@ class Recurrent(Layer):
         return super().__call__(x, mask, training=training, initial_state=initial_state, **more)
 
     def called(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Any:
-        y = self._as_read(self.walk(x, mask, training=training, initial_state=initial_state)[..., 0, :])
+        y = self._as_read(self.run_recurrence(x, mask, training=training, initial_state=initial_state)[..., 0, :])
         return [y, *self.final_states()] if self.return_state else y
 
     def forward(self, x: Array, mask: Array | None, *, training: bool) -> tuple[Array, Array | None]:
-        y = self.walk(x, mask, training=training)[..., 0, :]
+        y = self.run_recurrence(x, mask, training=training)[..., 0, :]
         return self._as_read(y), mask if self.return_sequences else None
 
     def backward(self, dy: Array) -> Array | None:
-        return self.walk_back(self._as_read(dy)[..., None, :])
+        return self.run_backward(self._as_read(dy)[..., None, :])
 
     def _as_read(self, y: Array) -> Array:
         """Converts steps from time order to reading order, or back."""
@@ -397,7 +397,7 @@ class Recurrent(Layer):
             return y
         return y[:, ::-1].copy()
 
-    def walk(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Array:
+    def run_recurrence(self, x: Array, mask: Array | None, *, training: bool, initial_state: Any = None) -> Array:
         """Computes the outputs of each direction in time order, [B, T, D, H], or the last ones, [B, D, H].
 
         Raises:
@@ -440,8 +440,8 @@ class Recurrent(Layer):
         whole = [backend.array(array, np.float32) for array in arrays if array is not None]
         return {name: backend.xp.stack(whole[place :: len(fields)])[None] for place, name in enumerate(fields)}
 
-    def walk_back(self, dy: Array) -> Array | None:
-        """Computes the input's gradient from that of `walk`'s result; sets the weights' gradients."""
+    def run_backward(self, dy: Array) -> Array | None:
+        """Computes the input's gradient from that of `run_recurrence`'s result; sets the weights' gradients."""
         if self._passes is None or not self._passes.trained:
             raise self.not_trained()
         constants, dx = self._passes.gradients(dy, wants_input=self.input_gradient)

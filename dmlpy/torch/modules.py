@@ -342,9 +342,9 @@ class RNNBase(nn.Module):
         return output, (h,) if c is None else (h, c)
 
     def _state_sizes(self, *batch: int) -> tuple[tuple[int, ...], ...]:
-        walks = self.num_layers * self.layout.num_directions
-        hidden: tuple[int, ...] = (walks, *batch, self.layout.state_size)
-        return (hidden, (walks, *batch, self.hidden_size)) if self.mode == "LSTM" else (hidden,)
+        directions = self.num_layers * self.layout.num_directions
+        hidden: tuple[int, ...] = (directions, *batch, self.layout.state_size)
+        return (hidden, (directions, *batch, self.hidden_size)) if self.mode == "LSTM" else (hidden,)
 
     def _states_given(self, hx: Any) -> _States | None:
         if hx is None:

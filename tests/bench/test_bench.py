@@ -18,12 +18,12 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.bench import machine, measure
+from dmlpy.bench.libraries.cupy import LoopRunner
+from dmlpy.bench.libraries.dmlpy import Dmlpy
 from dmlpy.bench.measure import Benchmark, Options, line_of
 from dmlpy.bench.process import FailedError, Worker
 from dmlpy.bench.records import Machine, Measurement, Record
 from dmlpy.bench.shapes import LayerShape
-from dmlpy.bench.subjects.cupy import LoopRunner
-from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, relative_error
 from dmlpy.bench.worker import Session, encode, serve
 from dmlpy.devices.device import show_bytes
@@ -48,7 +48,7 @@ def test_a_worker_answers_every_request(tmp_path: Path) -> None:
     case = Case(SMALL, "FLOAT32", "training")
     file = tmp_path / "results"
     started, opened, checked, timed, packed = answers(
-        ("start", {"target": "dmlpy.bench.subjects.dmlpy:Dmlpy", "device": "numpy", "threads": 1}),
+        ("start", {"target": "dmlpy.bench.libraries.dmlpy:Dmlpy", "device": "numpy", "threads": 1}),
         ("open", {"case": case}),
         ("check", {"mode": "eager", "file": str(file)}),
         ("time", {"mode": "eager", "repeats": 3}),
@@ -77,7 +77,7 @@ def test_a_worker_tells_why_it_cannot(capfd: pytest.CaptureFixture[str]) -> None
 
 def test_packing_is_repeated() -> None:
     session = Session()
-    session.start("dmlpy.bench.subjects.dmlpy:Dmlpy", "numpy", 1)
+    session.start("dmlpy.bench.libraries.dmlpy:Dmlpy", "numpy", 1)
     assert session.open(Case(SMALL, "FLOAT32", "forward"))["eager"]["packs"]
     assert all(value > 0 for value in session.pack("eager"))
 

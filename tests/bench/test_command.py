@@ -19,10 +19,10 @@ import typer.testing
 
 import dmlpy as dml
 from dmlpy.bench import command, machine, readme
+from dmlpy.bench.libraries import PEERS
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.records import Measurement, Record
 from dmlpy.bench.shapes import LayerShape
-from dmlpy.bench.subjects import PEERS
 from dmlpy.cli.main import app
 from tests.support.bench_shapes import SMALLEST, stack
 from tests.support.folders import ROOT

@@ -18,14 +18,14 @@ import typer.testing
 
 import dmlpy as dml
 from dmlpy.bench import command, launches, machine, worth
+from dmlpy.bench.libraries import GPU_PEERS, OPERATORS_OWN, UnsupportedError
 from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.operators import large, suite
 from dmlpy.bench.operators.large import Sample, Tensor
+from dmlpy.bench.operators.libraries import DmlpyOperators
 from dmlpy.bench.operators.shape import LargeShape, OperatorShape, large_shape, select
-from dmlpy.bench.operators.subjects import DmlpyOperators
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES
-from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN, UnsupportedError
 from dmlpy.bench.work import TOLERANCES, LargeWork, relative_error
 from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
@@ -41,7 +41,7 @@ from tests.support.folders import ROOT
 from tests.support.gpu_suite import case_of, cases
 from tests.support.tools import require
 
-PAIRS = [(name, dtype) for name in suite.ROWS for dtype in large_shape(name).dtypes]
+PAIRS = [(name, dtype) for name in suite.CASES for dtype in large_shape(name).dtypes]
 """Rows and types: 34, and 8 with TF32."""
 
 
@@ -70,14 +70,14 @@ def work_of(name: str, dtype: Any) -> LargeWork:
 
 
 def test_the_suite_has_its_rows() -> None:
-    assert sum(not suite.ROWS[name].half_precision for name, _ in PAIRS) == 34
-    again = {name.removesuffix("-TF32") for name, row in suite.ROWS.items() if row.half_precision}
-    assert again == {name for name, row in suite.ROWS.items() if row.products and not row.half_precision}
+    assert sum(not suite.CASES[name].half_precision for name, _ in PAIRS) == 34
+    again = {name.removesuffix("-TF32") for name, row in suite.CASES.items() if row.half_precision}
+    assert again == {name for name, row in suite.CASES.items() if row.products and not row.half_precision}
 
 
 @pytest.mark.parametrize(("name", "dtype"), PAIRS)
 def test_a_row_fills_a_gpu_and_is_planned(name: str, dtype: Any) -> None:
-    row = suite.ROWS[name]
+    row = suite.CASES[name]
     desc = row.desc(dtype)
     assert dml.check(desc) == dml.check(row.sampled_desc(dtype)) == []
     given = sum(tensor.extent_in_bytes for tensor in (tensor.desc(dtype) for tensor in row.inputs.values()))
@@ -89,9 +89,9 @@ def test_a_row_fills_a_gpu_and_is_planned(name: str, dtype: Any) -> None:
     assert report.floor_us > 9, "it takes longer than its launch"
 
 
-def error_of(subject: DmlpyOperators, work: LargeWork) -> float:
+def error_of(library: DmlpyOperators, work: LargeWork) -> float:
     """How far off dmlpy's sampled results are, after another set of inputs was run."""
-    runner = subject.build(work, "graph")
+    runner = library.build(work, "graph")
     for number in (work.sets - 1, 0):
         runner.run(number)
     return relative_error(work.select(runner.results()), work.compared("dmlpy", work.reference()))[0]
@@ -100,9 +100,9 @@ def error_of(subject: DmlpyOperators, work: LargeWork) -> float:
 @pytest.mark.parametrize(("name", "dtype"), [pytest.param(*pair, marks=() if pair[1] == "FLOAT16" else pytest.mark.slow) for pair in PAIRS])
 def test_dmlpy_computes_a_row(name: str, dtype: Any, small: None) -> None:
     device = cuda_on_cpu()
-    subject, work = DmlpyOperators(device, 1), work_of(name, dtype)
-    assert subject.modes(work) == ("graph",)
-    assert 0 <= error_of(subject, work) < TOLERANCES[dtype]
+    library, work = DmlpyOperators(device, 1), work_of(name, dtype)
+    assert library.modes(work) == ("graph",)
+    assert 0 <= error_of(library, work) < TOLERANCES[dtype]
 
 
 @pytest.mark.parametrize(("name", "dtype"), PAIRS)
@@ -110,34 +110,34 @@ def test_pytorch_computes_a_row(name: str, dtype: Any, small: None) -> None:
     require("torch")
     from tests.support.fake_torch_cuda import TorchOverFake
 
-    subject, work = TorchOverFake("cuda:0", 1), work_of(name, dtype)
+    library, work = TorchOverFake("cuda:0", 1), work_of(name, dtype)
     backends = ["flash", "cudnn", "efficient", "math"] if name.startswith("MULTIHEAD") and dtype == "FLOAT16" else []
-    modes = subject.modes(work)
+    modes = library.modes(work)
     assert modes == ("graph", *(f"graph {backend}" for backend in backends))
     for mode in modes:
         if mode in ("graph cudnn", "graph efficient"):
             with pytest.raises(UnsupportedError, match=f"PyTorch has no {mode.partition(' ')[2]} kernel"):
-                subject.build(work, mode)
+                library.build(work, mode)
             continue
-        runner = subject.build(work, mode)
+        runner = library.build(work, mode)
         captured: list[Any] = runner._graphs  # type: ignore[attr-defined]
         assert all(result.isnan().any() for _, results in captured for result in results.values()), "a capture computes nothing"
         for number in (work.sets - 1, 0):
             runner.run(number)
         error, _ = relative_error(work.select(runner.results()), work.compared("torch", work.reference()))
         assert error < TOLERANCES[dtype]
-        assert subject.torch.backends.cuda.matmul.allow_tf32 == subject.torch.backends.cudnn.allow_tf32 == suite.ROWS[name].half_precision
+        assert library.torch.backends.cuda.matmul.allow_tf32 == library.torch.backends.cudnn.allow_tf32 == suite.CASES[name].half_precision
 
 
 def test_the_modes_of_a_row_share_their_inputs(small: None) -> None:
     require("torch")
     from tests.support.fake_torch_cuda import TorchOverFake
 
-    subject, work = TorchOverFake("cuda:0", 1), work_of("MULTIHEAD_ATTENTION:D64", "FLOAT16")
-    given = {id(subject.build(work, mode)._given) for mode in ("graph", "graph math")}  # type: ignore[attr-defined]
+    library, work = TorchOverFake("cuda:0", 1), work_of("MULTIHEAD_ATTENTION:D64", "FLOAT16")
+    given = {id(library.build(work, mode)._given) for mode in ("graph", "graph math")}  # type: ignore[attr-defined]
     assert len(given) == 1
-    subject.release()
-    assert subject._placed is None
+    library.release()
+    assert library._placed is None
 
 
 def test_an_output_that_no_kernel_writes_is_wrong(null: CudaDevice) -> None:
@@ -194,7 +194,7 @@ def test_samples_have_both_ends() -> None:
     assert Sample({}, 64).chosen(5) == [0, 1, 2, 3, 4]
     rows = Sample({}, 64).chosen(4096)
     assert len({row % 64 for row in rows}) == 64, "in tiles of 64 rows each place is met"
-    assert suite.ROWS["CONVOLUTION:NHWC"].sampled_text() == "2 of 32 in axis 0, 32 of 256 in axis 1"
+    assert suite.CASES["CONVOLUTION:NHWC"].sampled_text() == "2 of 32 in axis 0, 32 of 256 in axis 1"
 
 
 # measuring
@@ -221,7 +221,7 @@ def test_rows_run_to_the_end(pairs: list[tuple[str, Any]], null: CudaDevice, tmp
     theirs = [run for run in record.runs if run.subject == "torch"]
     assert {run.status for run in theirs if run.mode in ("graph", "graph flash", "graph math")} == {"ok"}
     assert {run.status for run in theirs if run.mode in ("graph cudnn", "graph efficient")} == {"absent"}
-    assert all(run.median_us and run.sets == suite.ROWS[run.shape].sets(run.dtype) for run in theirs if run.status == "ok")
+    assert all(run.median_us and run.sets == suite.CASES[run.shape].sets(run.dtype) for run in theirs if run.status == "ok")
     (add,) = (run for run in theirs if run.shape == "ELEMENT_WISE_ADD:LARGE" and run.dtype == "FLOAT16")
     assert add.reference == "float64, computed here: 37 of 37 in axis 2"
     assert not psutil.Process().children()
@@ -275,20 +275,20 @@ def test_what_is_measured_obeys_cuda_s_rules(name: str, dtype: Any, small: None,
     rates = machine.rates("cuda:0", [(8, 4, 2, "FLOAT16")], [1 << 12])
     assert rates["copies"][1 << 12] > 0
     assert rates["products"]["8x4x2 FLOAT16"] > 0
-    subject, work = DmlpyOperators(device, 1), work_of(name, dtype)
-    runner = subject.build(work, "graph")
+    library, work = DmlpyOperators(device, 1), work_of(name, dtype)
+    runner = library.build(work, "graph")
     assert gpu.launches
     captured = len(gpu.launches)
     for number in range(work.sets):
         runner.run(number)
         assert len(gpu.launches) > captured
         captured = len(gpu.launches)
-    assert work.select(runner.results()).keys() == work.row.outputs.keys()
-    assert subject.microseconds(lambda: runner.run(0), 3) >= 0
+    assert work.select(runner.results()).keys() == work.operator_case.outputs.keys()
+    assert library.microseconds(lambda: runner.run(0), 3) >= 0
     freed: list[bool] = []
     pool = type("Pool", (), {"free_all_blocks": lambda self: freed.append(True)})
     monkeypatch.setattr(sys.modules["cupy"], "get_default_memory_pool", pool)
-    subject.release()
+    library.release()
     assert freed == [True]
 
 
@@ -319,7 +319,7 @@ def test_a_row_that_fails_is_told_and_the_next_one_runs(null: CudaDevice) -> Non
 
 
 def test_what_is_left_out_is_named(null: CudaDevice, tmp_path: Path) -> None:
-    names = [*suite.ROWS][:12]
+    names = [*suite.CASES][:12]
     options = Options(own=gpu_suite.own(gpu_suite.Slow), peers=(), rounds=1, threads=1, seconds=4)
     lines: list[str] = []
     began = time.monotonic()
@@ -350,7 +350,7 @@ Benchmark(CudaDevice(NullSeam()), options).run(gpu_suite.cases(*sys.argv[2:]), P
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
-    names = [*suite.ROWS][:13]
+    names = [*suite.CASES][:13]
     file = tmp_path / "record.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), stand_in.VARIABLE: "null"}
     with subprocess.Popen([sys.executable, "-c", KILLED, str(file), *names], env=environment, cwd=tmp_path) as started:
@@ -372,7 +372,7 @@ def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
 
 
 def test_what_tells_most_comes_first() -> None:
-    found = worth.ordered(command.cases(command.Asked(), command.Place("cuda", "cuda:0")))
+    found = worth.ordered(command.cases(command.CommandOptions(), command.Place("cuda", "cuda:0")))
     names = [case.name for case in found]
     assert len(names) == len(set(names))
     assert [case.name for case in found[:6]] == list(worth.FIRST_LAYERS[:6])
@@ -397,13 +397,13 @@ def test_what_tells_most_comes_first() -> None:
     ],
 )
 def test_a_gpu_measures_layers_and_operators(asked: dict[str, Any], kinds: set[str]) -> None:
-    found = command.cases(command.Asked(**asked), command.Place("cuda", "cuda:0"))
+    found = command.cases(command.CommandOptions(**asked), command.Place("cuda", "cuda:0"))
     assert {type(case.shape).__name__ for case in found} == kinds
 
 
 def test_names_mean_the_large_rows_on_a_gpu() -> None:
     gemm = select(["gemm"], [], "cuda")
-    assert [shape.key for shape in gemm] == [name for name in suite.ROWS if name.startswith("GEMM:")]
+    assert [shape.key for shape in gemm] == [name for name in suite.CASES if name.startswith("GEMM:")]
     assert [shape.key for shape in select(["convolution:nhwc"], [], "cuda")] == ["CONVOLUTION:NHWC"]
     assert [type(shape) for shape in select(["sigmoid", "add"], [], "cuda")] == [OperatorShape, LargeShape]
     assert {shape.dtypes for shape in select(["add"], ["FLOAT16"], "cuda")} == {("FLOAT16",)}
@@ -422,7 +422,7 @@ def test_peers_serve_what_they_can() -> None:
     place = command.Place("cuda", "cuda:0")
     beside = [peer for peer in (OPERATORS_OWN, *GPU_PEERS) if peer.stands_beside(place)]
     applies: dict[str, set[str]] = {}
-    for case in command.cases(command.Asked(), place):
+    for case in command.cases(command.CommandOptions(), place):
         applies.setdefault(type(case.shape).__name__, set()).update(peer.name for peer in beside if peer.applies(case))
     assert applies == {
         "Recurrent": {"dmlpy", "torch", "onnxruntime", "cupy"},

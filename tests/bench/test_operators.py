@@ -14,13 +14,13 @@ import typer.testing
 
 import dmlpy as dml
 from dmlpy.bench import command, machine, readme, tables
+from dmlpy.bench.libraries import OPERATORS_OWN, OPERATORS_PEERS, UnsupportedError
 from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.operators import report
+from dmlpy.bench.operators.libraries import DmlpyOperators, OnnxRuntimeOperators, TorchOperators
 from dmlpy.bench.operators.shape import OperatorShape, select, tensor_text
-from dmlpy.bench.operators.subjects import DmlpyOperators, OnnxRuntimeOperators, TorchOperators
-from dmlpy.bench.operators.table import ROWS
+from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.records import Host, Machine, Measurement, Record
-from dmlpy.bench.subjects import OPERATORS_OWN, OPERATORS_PEERS, UnsupportedError
 from dmlpy.bench.work import TOLERANCES, Case, OperatorWork, relative_error
 from dmlpy.cli.main import app
 from dmlpy.description.registry import OPERATORS
@@ -64,13 +64,13 @@ def error_of(library: str, operator: str) -> float:
 
 
 def test_every_operator_of_directml_has_a_row() -> None:
-    assert sorted({row.operator for row in ROWS.values()}) == sorted(
+    assert sorted({row.operator for row in CASES.values()}) == sorted(
         kind.short_name() for kind in OPERATORS.values() if not kind.is_extension
     )
-    assert all(row.operator in ROWS for row in ROWS.values())  # a form is one of several
+    assert all(row.operator in CASES for row in CASES.values())  # a form is one of several
 
 
-@pytest.mark.parametrize("operator", ROWS)
+@pytest.mark.parametrize("operator", CASES)
 def test_a_row_is_a_valid_desc_of_a_representative_size(operator: str) -> None:
     desc = work_of(operator).desc
     assert dml.check(desc) == []
@@ -106,7 +106,7 @@ def test_operators_are_selected_by_names_in_any_case() -> None:
     forms = [shape.key for shape in select(["convolution"], [])]
     assert forms == ["CONVOLUTION", "CONVOLUTION:DEPTHWISE", "CONVOLUTION:POINTWISE"]
     assert [shape.key for shape in select(["Convolution:Depthwise"], [])] == forms[1:2]
-    assert len(select([], [])) == len(ROWS)
+    assert len(select([], [])) == len(CASES)
     with pytest.raises(ValueError, match=r"'GEM' is no operator of DirectML's; did you mean 'GEMM'\?"):
         select(["GEM"], [])
 
@@ -115,11 +115,11 @@ def test_operators_are_selected_by_names_in_any_case() -> None:
 
 
 @pytest.mark.parametrize("library", SUBJECTS)
-@pytest.mark.parametrize("operator", [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.slow) for name in ROWS])
+@pytest.mark.parametrize("operator", [pytest.param(name, marks=() if name in CHOSEN else pytest.mark.slow) for name in CASES])
 def test_every_library_computes_the_reference(operator: str, library: str) -> None:
     if library != "dmlpy":
         require(library)
-    row = ROWS[operator]
+    row = CASES[operator]
     if (library == "onnxruntime" and not row.onnx) or (library == "torch" and row.torch is None):
         with pytest.raises(UnsupportedError, match="no equivalent"):
             error_of(library, operator)
@@ -219,11 +219,11 @@ def test_what_cannot_be_measured_is_told(arguments: list[str], status: int, mess
 
 
 def test_threads_are_one_unless_told() -> None:
-    asked = command.Asked(operators=())
-    assert command.threads_of(asked) == 1
-    assert command.threads_of(command.Asked()) == processors()
-    assert command.threads_of(command.Asked(threads=3, operators=())) == 3
-    assert command.threads_of(command.Asked(threads=0, operators=())) == processors()
+    options = command.CommandOptions(operators=())
+    assert command.threads_of(options) == 1
+    assert command.threads_of(command.CommandOptions()) == processors()
+    assert command.threads_of(command.CommandOptions(threads=3, operators=())) == 3
+    assert command.threads_of(command.CommandOptions(threads=0, operators=())) == processors()
 
 
 def test_the_peers_are_those_of_shapes_without_their_limits() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.bench import picture, predictions, readme, shapes, tables
-from dmlpy.bench.operators.table import ROWS
+from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES, LayerShape, Recurrent
 from dmlpy.devices.cuda.machine import Arithmetic, Machine
@@ -402,5 +402,5 @@ def test_predictions_are_the_models() -> None:
 )
 def test_records_are_of_known_shapes(path: Path) -> None:
     runs = Record.load(path).runs
-    assert {run.shape for run in runs} <= set(SHAPES) | set(ROWS)
+    assert {run.shape for run in runs} <= set(SHAPES) | set(CASES)
     assert any(run.subject == tables.OWN and run.status == "ok" for run in runs)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.bench.libraries import PEERS, Library, UnsupportedError
+from dmlpy.bench.libraries.cupy import LoopRunner
+from dmlpy.bench.libraries.dmlpy import Dmlpy
 from dmlpy.bench.shapes import BatchNorm, LayerShape, Recurrent, Shape
-from dmlpy.bench.subjects import PEERS, Subject, UnsupportedError
-from dmlpy.bench.subjects.cupy import LoopRunner
-from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import TOLERANCES, Case, RecurrentWork, SampledWork, relative_error
 from tests.conftest import cuda_on_cpu
 from tests.support.bench_shapes import stack
@@ -30,11 +30,11 @@ SHAPES: dict[str, Shape] = {
 }
 
 
-def error_of(subject: Subject, case: Case, mode: Any = "eager") -> float:
+def error_of(library: Library, case: Case, mode: Any = "eager") -> float:
     """How far off a library's results are after a few passes over other inputs."""
     work = case.work()
-    runner = subject.build(work, mode)
-    for number in (subject.sets - 1, 0):
+    runner = library.build(work, mode)
+    for number in (library.sets - 1, 0):
         runner.run(number)
     if case.trains:
         assert isinstance(work, SampledWork)
@@ -45,7 +45,7 @@ def error_of(subject: Subject, case: Case, mode: Any = "eager") -> float:
     error, name = relative_error(found, expected)
     assert error < TOLERANCES[case.dtype], f"{name} of {case.name}"
     for us in (runner.floor_us, runner.estimate_us, runner.estimate_step_us):
-        assert (us is not None and us > 0) == subject.on_gpu
+        assert (us is not None and us > 0) == library.on_gpu
     return error
 
 
@@ -73,16 +73,16 @@ def test_dmlpy_computes_the_reference_on_a_gpu(cuda_device: dml.Device, which: A
 
 
 def test_a_gpu_is_timed_by_its_own_clock_and_takes_turns_with_inputs() -> None:
-    subject = Dmlpy(cuda_on_cpu(), 1)
+    library = Dmlpy(cuda_on_cpu(), 1)
     work = Case(SHAPES["NCHW"], "FLOAT32", "forward").work()
-    runner = subject.build(work, "graph")
-    seam: Any = subject.place.seam  # type: ignore[attr-defined]
+    runner = library.build(work, "graph")
+    seam: Any = library.place.seam  # type: ignore[attr-defined]
     before = seam.counts.copy()
-    assert subject.microseconds(lambda: runner.run(2), 3) > 0
+    assert library.microseconds(lambda: runner.run(2), 3) > 0
     assert dict(seam.counts - before) == {"record_event": 2, "launch_graph": 3, "elapsed_ms": 1}
-    assert (subject.sets, subject.modes(work)) == (3, ("eager", "graph"))
-    assert subject.versions()["dmlpy"] == dml.__version__
-    used = subject.peak_bytes()
+    assert (library.sets, library.modes(work)) == (3, ("eager", "graph"))
+    assert library.versions()["dmlpy"] == dml.__version__
+    used = library.peak_bytes()
     assert used is not None
     assert used >= 3 * 5 * 4 * 6 * 4  # y
 
@@ -92,8 +92,8 @@ def test_a_gpu_is_timed_by_its_own_clock_and_takes_turns_with_inputs() -> None:
 @pytest.mark.parametrize("library", ["torch", "onnxruntime"])
 def test_peers_compute_the_reference(library: str, shape: Shape) -> None:
     require(library)
-    module, _, name = next(peer.target for peer in PEERS if peer.name == library).partition(":")
-    subject = getattr(__import__(module, fromlist=[name]), name)("numpy", 1)
+    module, _, name = next(known.target for known in PEERS if known.name == library).partition(":")
+    peer = getattr(__import__(module, fromlist=[name]), name)("numpy", 1)
     for which in ("forward", "training") if library == "torch" else ("forward",):
         case = Case(shape, "FLOAT32", which)
         lacking = {
@@ -102,9 +102,9 @@ def test_peers_compute_the_reference(library: str, shape: Shape) -> None:
         }
         if next(key for key, value in SHAPES.items() if value is shape) in lacking[library]:
             with pytest.raises(UnsupportedError):
-                subject.build(case.work(), "eager")
+                peer.build(case.work(), "eager")
         else:
-            error_of(subject, case)
+            error_of(peer, case)
 
 
 def test_upstream_gradients_of_other_samples_are_zero_in_a_check() -> None:

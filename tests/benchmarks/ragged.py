@@ -17,10 +17,10 @@ from pathlib import Path
 from statistics import median
 
 import dmlpy as dml
+from dmlpy.bench.libraries import PEERS
 from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import LayerShape, Recurrent
-from dmlpy.bench.subjects import PEERS
 from dmlpy.bench.work import Case
 
 

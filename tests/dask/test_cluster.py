@@ -13,8 +13,8 @@ import pytest
 
 import dmlpy as dml
 from tests.support.chunked import INPUTS, STEPS, Array, lstm, values
+from tests.support.pickled_objects import everything, run_all
 from tests.support.tensors import tensor
-from tests.support.travellers import everything, run_all
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")

@@ -18,7 +18,7 @@ from tests.support.tolerance import assert_close
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
-from dmlpy.dask import map_blocks, work  # noqa: E402  (after Dask)
+from dmlpy.dask import jobs, map_blocks  # noqa: E402  (after Dask)
 from dmlpy.dask.chunking import all_chunks  # noqa: E402
 
 LENGTHS = "sequence_lengths_tensor"
@@ -136,7 +136,7 @@ def test_constants_may_be_arrays_of_dask_and_the_same_call_has_the_same_name() -
 
 def test_constants_are_packed_once_for_each_size_of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(work.Ready, "__init__", _counted(work.Ready.__init__, made))
+    monkeypatch.setattr(jobs.CompiledTask, "__init__", _counted(jobs.CompiledTask.__init__, made))
     desc = lstm()
     given = values(desc)
     given["input_tensor"] = cut(given["input_tensor"], 1, STEPS, 2, INPUTS)
@@ -167,7 +167,7 @@ def test_what_is_sent_names_its_version(monkeypatch: pytest.MonkeyPatch) -> None
     assert b"check_version" in pickled
     monkeypatch.setattr("dmlpy.devices.pickling.__version__", "0.0.9")
     with pytest.raises(dml.PickleError, match=r"wrote this pickle, and dmlpy 0\.0\.9 is to load it"):
-        pickle.loads(pickled).order  # noqa: B018  (the property reads it)
+        pickle.loads(pickled).job  # noqa: B018  (the property reads it)
 
 
 # GPUs
@@ -197,10 +197,10 @@ def test_chunks_on_a_gpu_stay_there(gpu: CudaDevice) -> None:
     given = values(desc)
     whole = at_once(desc, given)
     tasks = dict(map_blocks(desc, axes={"input_tensor": 2}, **given).output_single_tensor.__dask_graph__())
-    order = next(sent for key, sent in tasks.items() if str(key).endswith("-constants")).order
-    (chunk,) = all_chunks(order.groups)
-    constants = {name: array for name, array in given.items() if name not in order.cut}
-    found = work.run(work.Work(order, constants), chunk, *(gpu.from_host(given[name]) for name in order.cut))
+    job = next(sent for key, sent in tasks.items() if str(key).endswith("-constants")).job
+    (chunk,) = all_chunks(job.groups)
+    constants = {name: array for name, array in given.items() if name not in job.cut}
+    found = jobs.run(jobs.Task(job, constants), chunk, *(gpu.from_host(given[name]) for name in job.cut))
     for array, expected in zip(found, whole, strict=True):
         assert not isinstance(array, np.ndarray)
         assert_close(gpu.to_host(array), expected, np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.dask.resizing import resized, resized_tensor
+from dmlpy.dask.resizing import resize, resize_tensor
 from tests.support.chunked import INPUTS, STEPS, UNITS, lstm, network
 from tests.support.tensors import tensor
 
@@ -27,7 +27,7 @@ pytest.importorskip("dask")
     ],
 )
 def test_layouts_keep_their_order_and_gaps(given: dml.TensorDesc, sizes: dict[int, int], expected: dml.TensorDesc) -> None:
-    found = resized_tensor(given, sizes)
+    found = resize_tensor(given, sizes)
     assert (found.sizes, found.element_strides) == (expected.sizes, expected.element_strides)
     assert found.total_tensor_size_in_bytes is None
 
@@ -90,7 +90,7 @@ ROWS: dict[str, tuple[Any, dict[str, dict[int, int]], dict[str, tuple[int, ...]]
 
 @pytest.mark.parametrize(("described", "sizes", "expected"), ROWS.values(), ids=ROWS)
 def test_what_shares_an_axis_follows(described: Any, sizes: dict[str, dict[int, int]], expected: dict[str, tuple[int, ...]]) -> None:
-    found = resized(described, sizes)
+    found = resize(described, sizes)
     tensors = {**found.inputs, **found.outputs}
     assert {name: tensors[name].sizes for name in expected} == expected
     assert dml.check(found.described) == []
@@ -98,8 +98,8 @@ def test_what_shares_an_axis_follows(described: Any, sizes: dict[str, dict[int, 
 
 def test_the_same_sizes_change_nothing() -> None:
     for described in (lstm(), network(), convolution()):
-        same = {name: dict(enumerate(tensor.sizes)) for name, tensor in resized(described, {}).inputs.items()}
-        assert resized(described, same).described == described
+        same = {name: dict(enumerate(tensor.sizes)) for name, tensor in resize(described, {}).inputs.items()}
+        assert resize(described, same).described == described
 
 
 def sum_of_views() -> dml.Graph:
@@ -130,5 +130,5 @@ def with_constant() -> dml.Graph:
 )
 def test_what_cannot_follow_is_refused(described: Any, sizes: dict[str, dict[int, int]], message: str) -> None:
     with pytest.raises(dml.DescError, match=message) as caught:
-        resized(described, sizes)
+        resize(described, sizes)
     assert [problem.code for problem in caught.value.problems] == ["dask.axis"]

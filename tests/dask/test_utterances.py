@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.dask.resizing import resized
+from dmlpy.dask.resizing import resize
 from tests.support.scripts import example, run
 
 pytest.importorskip("distributed")
@@ -41,6 +41,6 @@ def test_an_ended_run_goes_on_and_a_killed_worker_changes_nothing(tmp_path: Path
                 "input_tensor": frames[rows].transpose(1, 0, 2)[None],
                 "sequence_lengths_tensor": lengths[rows][None, None, None],
             }
-            desc = resized(utterances.layer(steps), {"input_tensor": {2: len(frames[rows])}}).described
+            desc = resize(utterances.layer(steps), {"input_tensor": {2: len(frames[rows])}}).described
             (found,) = dml.compile(desc, "numpy")(**given, **weights)
             np.testing.assert_array_equal(states[rows], np.moveaxis(found[0], 0, 1).reshape(-1, 2 * utterances.UNITS))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 import dmlpy as dml
 from dmlpy.description.registry import OPERATORS
 from tests.support import facts_reader as facts
-from tests.support.drawn_descs import garbage_activations, garbage_descs, valid_members
+from tests.support.random_descs import garbage_activations, garbage_descs, valid_members
 from tests.support.rnn_desc import rnn
 from tests.support.wrong_descs import STRUCTS, activation, valid
 

@@ -17,7 +17,7 @@ from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import c_member, c_path, nearest
-from tests.attacks.hostile import Raises, RaisingMapping, RaisingText
+from tests.fuzzing.hostile import Raises, RaisingMapping, RaisingText
 from tests.support import facts_reader as facts
 from tests.support.rnn_desc import rnn
 from tests.support.wrong_descs import STRUCTS, in_python, valid

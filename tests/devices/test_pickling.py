@@ -23,8 +23,8 @@ from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.dispatch import BoundWork
 from dmlpy.devices.numpy.device import NumpyDevice
 from tests.conftest import cuda_on_cpu
+from tests.support.pickled_objects import everything, gru, plus_one, run_all, run_elsewhere, values
 from tests.support.tensors import tensor
-from tests.support.travellers import everything, gru, plus_one, run_all, run_elsewhere, values
 
 
 def owned() -> dml.ElementWiseAddDesc:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from tests.attacks.hostile import Raises, RaisingMapping
+from tests.fuzzing.hostile import Raises, RaisingMapping
 from tests.support.rnn_runs import Array, B, H, I, T, codes, inputs, on, poisoned, rnn
 from tests.support.tensors import tensor
 

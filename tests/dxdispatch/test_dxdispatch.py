@@ -14,7 +14,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.dxdispatch import Folders, ModelError, RunError, RunOptions, load, run
 from dmlpy.dxdispatch.commands import Dispatch
-from dmlpy.dxdispatch.examine import examine
+from dmlpy.dxdispatch.desc_check import check_desc
 from dmlpy.dxdispatch.runner import stray_bytes
 from dmlpy.dxdispatch.timing import Timings, split
 from tests.support.folders import EXAMPLES
@@ -538,14 +538,14 @@ def test_a_member_that_another_interface_has_is_read_as_none() -> None:
     image = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 4, 5, 3])
     data = dml.FusedBatchNormV3Desc(x=image, scale=channels, offset=channels, y=image).to_dict()
     put(data, "Desc/ReserveSpace3", {"DataType": "FLOAT32", "Sizes": [9]})
-    (problem,) = examine(data).problems
+    (problem,) = check_desc(data).problems
     assert (problem.c_path, problem.code) == ("ReserveSpace3", "field.unknown")
 
 
 def judge(data: Data, changes: Data, wanted: list[tuple[str, str]]) -> None:
     for place, value in changes.items():
         put(data, f"Desc/{place}", value)
-    examined = examine(data)
+    examined = check_desc(data)
     assert sorted((problem.c_path, problem.code) for problem in examined.problems) == sorted(wanted)
     assert (examined.desc is None) == any(code.startswith(("field", "operator")) for _, code in wanted)
     if wanted:

@@ -12,10 +12,10 @@ import psutil
 
 import dmlpy as dml
 from dmlpy.bench import measure, tables, worth
+from dmlpy.bench.libraries import GPU_PEERS, OPERATORS_OWN
 from dmlpy.bench.measure import Benchmark, Options, cases_of
 from dmlpy.bench.operators.shape import select
 from dmlpy.bench.references import References
-from dmlpy.bench.subjects import GPU_PEERS, OPERATORS_OWN
 from dmlpy.bench.work import Case
 from tests.gpu_check.calls import LONG_CASES
 from tests.support import gpu_suite

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from dmlpy.bench import worth
-from dmlpy.bench.operators.subjects import DmlpyOperators
+from dmlpy.bench.operators.libraries import DmlpyOperators
 from tests.support import gpu_suite
 from tests.support.cuda import stand_in
 
@@ -16,11 +16,11 @@ def main(names: Sequence[str]) -> None:
     if stand_in.install() is not None:
         gpu_suite.shrink()
     for name in names:
-        subject = DmlpyOperators("cuda", 1)
+        library = DmlpyOperators("cuda", 1)
         work = worth.case_of(name).work()
-        runner = subject.build(work, "eager")
+        runner = library.build(work, "eager")
         runner.run(0)
-        subject.place.synchronize(subject.place.current_stream())
+        library.place.synchronize(library.place.current_stream())
         print(name, *runner.plan, sep="\n")
 
 

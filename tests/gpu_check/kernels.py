@@ -90,7 +90,7 @@ def named_by_cases(limits: Limits) -> set[Named]:
     cases = [*bench.layer_cases(worth.FIRST_LAYERS), *bench.operator_cases(), *steps.cases()]
     planned = []
     for case in cases:
-        tf32 = isinstance(case.shape, LargeShape) and case.shape.row.half_precision
+        tf32 = isinstance(case.shape, LargeShape) and case.shape.operator_case.half_precision
         for strategy in (None, *STRATEGIES) if isinstance(case.shape, Recurrent) else (None,):
             planned.append(plan_kernels.Case(limits, strategy, case.shape, case.which, case.dtype, tf32))
     library = plan_kernels.RecordingLibrary(limits)

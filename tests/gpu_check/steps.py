@@ -19,8 +19,8 @@ from typing import Any
 
 import dmlpy as dml
 from dmlpy.bench import launches, machine
+from dmlpy.bench.libraries.dmlpy import Dmlpy
 from dmlpy.bench.shapes import Cell, DataType, LayerShape, Recurrent
-from dmlpy.bench.subjects.dmlpy import Dmlpy
 from dmlpy.bench.work import Case, Work
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.plans import STRATEGIES
@@ -94,14 +94,14 @@ def rows(device: CudaDevice, sizes: Sequence[Size], chosen: Sequence[str] = ()) 
 
 def measured(device: CudaDevice, works: Sequence[Work], name: str, strategy: str, chosen: bool) -> Row:
     """The least of some rounds with each number of steps."""
-    subject = Dmlpy(CudaDevice(device.seam, device.ordinal, strategy), 1)
+    library = Dmlpy(CudaDevice(device.seam, device.ordinal, strategy), 1)
     found: list[float] = []
     for work in reversed(works):
-        runner = subject.build(work, "graph")
+        runner = library.build(work, "graph")
         run = partial(runner.run, 0)
-        repeats = max(1, min(50, int(50_000 / max(subject.microseconds(run, 1), 1.0))))
-        subject.microseconds(run, 2)
-        found.append(min(subject.microseconds(run, repeats) for _ in range(ROUNDS)))
+        repeats = max(1, min(50, int(50_000 / max(library.microseconds(run, 1), 1.0))))
+        library.microseconds(run, 2)
+        found.append(min(library.microseconds(run, repeats) for _ in range(ROUNDS)))
     twice, whole = found
     return Row(name, strategy, chosen, (twice - whole) / STEPS, runner.estimate_step_us, whole, runner.estimate_us, tuple(runner.plan))
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dmlpy.bench.subjects import Mode, NotInstalledError, Peer, Runner, Subject, UnsupportedError
-from dmlpy.bench.subjects.cupy import LoopRunner
+from dmlpy.bench.libraries import Library, Mode, NotInstalledError, Peer, Runner, UnsupportedError
+from dmlpy.bench.libraries.cupy import LoopRunner
 from dmlpy.bench.work import Array, OperatorWork, RecurrentWork, Work
 
 
-class Exact(Subject):
+class Exact(Library):
     """A loop in NumPy."""
 
     def versions(self) -> dict[str, str]:
@@ -120,6 +120,6 @@ class NoOperators(Exact):
         raise UnsupportedError("no equivalent")
 
 
-def peer(kind: type[Subject], works: tuple[str, ...] = ("Recurrent", "BatchNorm")) -> Peer:
+def peer(kind: type[Library], works: tuple[str, ...] = ("Recurrent", "BatchNorm")) -> Peer:
     """A library as a benchmark knows it."""
     return Peer(kind.__name__.lower(), f"{kind.__module__}:{kind.__name__}", kind.__doc__ or "", works=works)

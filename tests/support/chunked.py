@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.dask.resizing import resized
+from dmlpy.dask.resizing import resize
 from tests.support.tensors import tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -42,7 +42,7 @@ def values(desc: dml.OperatorDesc, steps: int = STEPS, batch: int = 11) -> dict[
 
 def at_once(described: Any, given: dict[str, Array], device: Any = "numpy") -> list[Array]:
     """What the operator or graph gives for the whole arrays."""
-    whole = resized(described, {name: dict(enumerate(array.shape)) for name, array in given.items()}).described
+    whole = resize(described, {name: dict(enumerate(array.shape)) for name, array in given.items()}).described
     return list(dml.compile(whole, device)(**given))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.dask import work
+from dmlpy.dask import jobs
 from dmlpy.devices import pickling
 
 COUNTS = {"received": 0, "ready": 0}
@@ -20,9 +20,9 @@ COUNTS = {"received": 0, "ready": 0}
 def count() -> None:
     """Counts from now on, from 0."""
     COUNTS.update(dict.fromkeys(COUNTS, 0))
-    if hasattr(work.received, "counts"):
+    if hasattr(jobs.unpickle_task, "counts"):
         return
-    received, ready = work.received, work.Ready.__init__
+    received, ready = jobs.unpickle_task, jobs.CompiledTask.__init__
 
     def counted_received(*arguments: Any) -> Any:
         COUNTS["received"] += 1
@@ -33,7 +33,7 @@ def count() -> None:
         ready(self, *arguments, **options)
 
     counted_received.counts = True  # type: ignore[attr-defined]
-    work.received, work.Ready.__init__ = counted_received, counted_ready  # type: ignore[assignment,method-assign]
+    jobs.unpickle_task, jobs.CompiledTask.__init__ = counted_received, counted_ready  # type: ignore[assignment,method-assign]
 
 
 def counts() -> dict[str, int]:

@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from dmlpy.bench.operators.subjects import TorchOperators
+from dmlpy.bench.operators.libraries import TorchOperators
 from tests.support import gpu_suite
 
 

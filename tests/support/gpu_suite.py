@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dmlpy.bench import launches, machine
-from dmlpy.bench.operators import large, row, suite
+from dmlpy.bench.libraries import EVERY_WORK, Mode, Peer, Runner
+from dmlpy.bench.operators import case, large, suite
 from dmlpy.bench.operators.large_runners import LargeDmlpyRunner
+from dmlpy.bench.operators.libraries import DmlpyOperators
 from dmlpy.bench.operators.shape import large_shape
-from dmlpy.bench.operators.subjects import DmlpyOperators
 from dmlpy.bench.shapes import DataType
-from dmlpy.bench.subjects import EVERY_WORK, Mode, Peer, Runner
 from dmlpy.bench.work import Array, Case, LargeWork, Work
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import stand_in
@@ -35,7 +35,7 @@ SMALL = suite.Sizes(
 
 def shrink() -> None:
     """Makes everything small in this process; rates of a stand-in mean nothing."""
-    suite.ROWS.update(row.by_name(suite.rows(SMALL)))
+    suite.CASES.update(case.by_name(suite.cases(SMALL)))
     large.CYCLED_BYTES = 5_000
     machine.COPIED_BYTES["cuda"], machine.LARGE, machine.MEASURED_S = 1 << 16, 64, 1e-3
     launches.LAUNCHES = 5
@@ -44,13 +44,13 @@ def shrink() -> None:
 @contextmanager
 def shrunken() -> Iterator[None]:
     """Makes everything small within a block."""
-    rows, cycled, copied, sizes = dict(suite.ROWS), large.CYCLED_BYTES, dict(machine.COPIED_BYTES), (machine.LARGE, machine.MEASURED_S)
+    rows, cycled, copied, sizes = dict(suite.CASES), large.CYCLED_BYTES, dict(machine.COPIED_BYTES), (machine.LARGE, machine.MEASURED_S)
     launched = launches.LAUNCHES
     shrink()
     try:
         yield
     finally:
-        suite.ROWS.update(rows)
+        suite.CASES.update(rows)
         machine.COPIED_BYTES.update(copied)
         large.CYCLED_BYTES, (machine.LARGE, machine.MEASURED_S), launches.LAUNCHES = cycled, sizes, launched
 
@@ -88,7 +88,7 @@ class Wrong(OverStandIn):
     """Adds wrongly."""
 
     def build(self, work: Work, mode: Mode) -> Runner:
-        if isinstance(work, LargeWork) and work.row.operator == "ELEMENT_WISE_ADD":
+        if isinstance(work, LargeWork) and work.operator_case.operator == "ELEMENT_WISE_ADD":
             return _OneRowWrong(self, work, mode)
         return super().build(work, mode)
 
@@ -98,9 +98,9 @@ class Failing(OverStandIn):
 
     def build(self, work: Work, mode: Mode) -> Runner:
         assert isinstance(work, LargeWork)
-        if work.row.operator == "ACTIVATION_GELU":
+        if work.operator_case.operator == "ACTIVATION_GELU":
             raise DeviceError("no kernel")
-        if work.row.operator == "ACTIVATION_SOFTMAX1":
+        if work.operator_case.operator == "ACTIVATION_SOFTMAX1":
             os._exit(5)
         return super().build(work, mode)
 

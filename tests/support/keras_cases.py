@@ -89,12 +89,12 @@ def keras_layer(case: Case) -> Any:
     if attributes["layer"] != "Bidirectional":
         return _like_keras(attributes["layer"], attributes["config"], weights, shape)
     config = attributes["config"]
-    walks = {
+    directions = {
         name: _like_keras(config[part]["class_name"], config[part]["config"], given, shape)
         for name, part, given in (("forward_layer", "layer", weights[:3]), ("backward_layer", "backward_layer", weights[3:]))
     }
     made = _like_keras("Bidirectional", config, weights, shape)
-    made.__dict__.update(walks, merge_mode=config["merge_mode"])
+    made.__dict__.update(directions, merge_mode=config["merge_mode"])
     return made
 
 

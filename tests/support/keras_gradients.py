@@ -88,7 +88,7 @@ class KerasLayer(NamedTuple):
         """The upstream gradients as the gradient takes them."""
         output = self.inputs["output_backprop"]
         if self.attributes["return_sequences"]:
-            sequence = np.ascontiguousarray(self._walked(output).swapaxes(0, 1)[:, None])
+            sequence = np.ascontiguousarray(self._in_time_order(output).swapaxes(0, 1)[:, None])
         else:
             sequence = np.zeros((self.inputs["input"].shape[1], 1, *output.shape), output.dtype)
             sequence[self._last, 0] = output
@@ -111,7 +111,7 @@ class KerasLayer(NamedTuple):
         sequence = found["output_sequence_tensor"][:, 0]
         bias = self._theirs(found["bias_gradient_tensor"][0, 0, 0], parts=2).reshape(2, -1)
         results = {
-            "output": self._walked(sequence.swapaxes(0, 1)) if self.attributes["return_sequences"] else sequence[self._last],
+            "output": self._in_time_order(sequence.swapaxes(0, 1)) if self.attributes["return_sequences"] else sequence[self._last],
             "input_backprop": found["input_gradient_tensor"][0].swapaxes(0, 1),
             "kernel_backprop": self._theirs(found["weight_gradient_tensor"][0, 0].T),
             "recurrent_kernel_backprop": self._theirs(found["recurrence_gradient_tensor"][0, 0].T),
@@ -125,11 +125,11 @@ class KerasLayer(NamedTuple):
 
     @property
     def _last(self) -> int:
-        """Where the walk ends."""
+        """Where the recurrence ends."""
         return 0 if self.attributes["go_backwards"] else -1
 
-    def _walked(self, array: Array) -> Array:
-        """[B, T, ...] from the order of time to that of the walk, in which Keras gives its outputs, or back."""
+    def _in_time_order(self, array: Array) -> Array:
+        """[B, T, ...] from the order of time to that of the recurrence, in which Keras gives its outputs, or back."""
         return array[:, ::-1] if self.attributes["go_backwards"] else array
 
 

@@ -29,11 +29,11 @@ def listed(found: tuple[Any, Any]) -> list[torch.Tensor]:
 def test_results_and_gradients_have_the_sizes_of_pytorch(kind: str, options: dict[str, Any], batch_first: bool, with_states: bool) -> None:
     theirs = getattr(nn, kind)(SIZE, UNITS, batch_first=batch_first, **options)
     mine = getattr(dt, kind).from_torch(theirs)
-    walks = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+    directions = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
     found = []
     for module in (theirs, mine):
         x = torch.zeros((0, STEPS, SIZE) if batch_first else (STEPS, 0, SIZE), requires_grad=True)
-        states = [torch.zeros(walks, 0, UNITS, requires_grad=True) for _ in range(2 if kind == "LSTM" else 1)]
+        states = [torch.zeros(directions, 0, UNITS, requires_grad=True) for _ in range(2 if kind == "LSTM" else 1)]
         given = (tuple(states) if kind == "LSTM" else states[0]) if with_states else None
         results = listed(module(x, given))
         sum(result.sum() for result in results).backward()

@@ -72,16 +72,16 @@ def inputs_of(module: Any, form: str, *, states: bool, dtype: torch.dtype = torc
     """Input and hx in one of the forms, and the leaves that they are made of."""
     place = module.params.device
     batch = () if form == "one sample" else (BATCH,)
-    walks = module.num_layers * (2 if module.bidirectional else 1)
+    directions = module.num_layers * (2 if module.bidirectional else 1)
     sizes = (BATCH, STEPS, INPUT) if module.batch_first and "packed" not in form else (STEPS, *batch, INPUT)
     leaf = torch.randn(sizes, device=place).to(dtype).requires_grad_()
     leaves = [leaf]
     hx: Any = None
     if states:
-        hx = torch.randn(walks, *batch, module.proj_size or HIDDEN, device=place).to(dtype).requires_grad_()
+        hx = torch.randn(directions, *batch, module.proj_size or HIDDEN, device=place).to(dtype).requires_grad_()
         leaves.append(hx)
         if module.mode == "LSTM":
-            leaves.append(torch.randn(walks, *batch, HIDDEN, device=place).to(dtype).requires_grad_())
+            leaves.append(torch.randn(directions, *batch, HIDDEN, device=place).to(dtype).requires_grad_())
             hx = (leaves[1], leaves[2])
     return formed(leaf, form), hx, leaves
 
@@ -265,8 +265,8 @@ def test_a_reserve_only_where_gradients_can_be_asked_for(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("wanted", [("input",), ("params",), ("input_h", "input_c"), ("input", "input_h", "params")], ids="+".join)
 def test_only_the_gradients_that_are_needed(wanted: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     module = dt.LSTM(INPUT, HIDDEN, bias=False)
-    walks = torch.randn(2, 1, BATCH, HIDDEN)
-    tensors = {"input": torch.randn(STEPS, BATCH, INPUT), "input_h": walks[0], "input_c": walks[1], "params": module.params}
+    directions = torch.randn(2, 1, BATCH, HIDDEN)
+    tensors = {"input": torch.randn(STEPS, BATCH, INPUT), "input_h": directions[0], "input_c": directions[1], "params": module.params}
     whole = {name: tensor.detach().clone().requires_grad_() for name, tensor in tensors.items() if name != "params"}
     module(whole["input"], (whole["input_h"], whole["input_c"]))[0].sum().backward()
     whole["params"] = copy.deepcopy(module.params)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dmlpy as dml
 from tests.support import facts_reader as facts
-from tests.support.drawn_descs import LEVELS, Members, build, garbage_activations, garbage_descs, valid_members
+from tests.support.random_descs import LEVELS, Members, build, garbage_activations, garbage_descs, valid_members
 
 quick = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ELEMENT = {"FLOAT32": 4, "FLOAT16": 2, "UINT32": 4}

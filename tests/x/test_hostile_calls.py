@@ -15,7 +15,7 @@ import pytest
 import dmlpy as dml
 from dmlpy import x
 from dmlpy.graphs import GraphBuilder
-from tests.attacks.hostile import Raises, RaisingInteger, RaisingMapping
+from tests.fuzzing.hostile import Raises, RaisingInteger, RaisingMapping
 from tests.support.tensors import tensor
 
 

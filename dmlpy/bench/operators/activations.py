@@ -1,10 +1,10 @@
-"""The rows of the activations."""
+"""The cases of the activations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.bench.operators.row import Draw, Row, Torch, normal
+from dmlpy.bench.operators.case import Draw, OperatorCase, Torch, normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,13 +13,13 @@ _ROWS = (256, 1024)
 """Groups and their elements."""
 
 
-def _of_one(operator: str, onnx: str, torch: Torch | None, members: dict[str, Any] | None = None, **more: Any) -> Row:
+def _of_one(operator: str, onnx: str, torch: Torch | None, members: dict[str, Any] | None = None, **more: Any) -> OperatorCase:
     inputs: dict[str, Draw] = {"input_tensor": normal()}
     nodes = f"output_tensor = {onnx} (input_tensor)" if onnx else ""
-    return Row(f"ACTIVATION_{operator}", inputs, members or {}, onnx=nodes, torch=torch, **more)
+    return OperatorCase(f"ACTIVATION_{operator}", inputs, members or {}, onnx=nodes, torch=torch, **more)
 
 
-def _of_elements() -> Iterator[Row]:
+def _of_elements() -> Iterator[OperatorCase]:
     old: dict[str, Any] = {"opset": 7}  # no longer in the standard; ONNX Runtime keeps them for models of old versions
     yield _of_one("CELU", "Celu <alpha=1.5>", lambda t, x: t.nn.functional.celu(x.input_tensor, 1.5), {"alpha": 1.5})
     yield _of_one("ELU", "Elu <alpha=1.5>", lambda t, x: t.nn.functional.elu(x.input_tensor, 1.5), {"alpha": 1.5})
@@ -34,7 +34,7 @@ def _of_elements() -> Iterator[Row]:
     yield _of_one(
         "LINEAR", "Affine <alpha=1.5, beta=-0.25>", lambda t, x: x.input_tensor.mul(1.5).sub_(0.25), {"alpha": 1.5, "beta": -0.25}, **old
     )
-    yield Row(
+    yield OperatorCase(
         *("ACTIVATION_PARAMETERIZED_RELU", {"input_tensor": normal(), "slope_tensor": normal()}),
         onnx="output_tensor = PRelu (input_tensor, slope_tensor)",
         torch=lambda t, x: t.where(x.input_tensor < 0, x.input_tensor * x.slope_tensor, x.input_tensor),
@@ -44,7 +44,7 @@ def _of_elements() -> Iterator[Row]:
         lambda t, x: t.nn.functional.softplus(x.input_tensor, 0.8).mul_(0.4), {"alpha": 0.5, "beta": 0.8}, **old,
     )  # fmt: skip
     yield _of_one("RELU", "Relu", lambda t, x: t.relu(x.input_tensor))
-    yield Row(
+    yield OperatorCase(
         *("ACTIVATION_RELU_GRAD", {"input_tensor": normal(), "input_gradient_tensor": normal()}),
         torch=lambda t, x: t.ops.aten.threshold_backward(x.input_gradient_tensor, x.input_tensor, 0),
     )
@@ -69,7 +69,7 @@ def _of_elements() -> Iterator[Row]:
     yield _of_one("THRESHOLDED_RELU", "ThresholdedRelu <alpha=0.5>", lambda t, x: t.threshold(x.input_tensor, 0.5, 0.0), {"alpha": 0.5})
 
 
-def _of_groups() -> Iterator[Row]:
+def _of_groups() -> Iterator[OperatorCase]:
     rows: dict[str, Draw] = {"input_tensor": normal(*_ROWS)}
     names: dict[str, tuple[str, Torch | None]] = {
         "HARDMAX": ("Hardmax", None),
@@ -78,11 +78,11 @@ def _of_groups() -> Iterator[Row]:
     }
     for name, (theirs, torch) in names.items():
         nodes = f"output_tensor = {theirs} <axis=1> (input_tensor)"
-        yield Row(f"ACTIVATION_{name}", rows, onnx=nodes, torch=torch)
-        yield Row(f"ACTIVATION_{name}1", rows, {"axes": (1,)}, onnx=nodes, torch=torch)
+        yield OperatorCase(f"ACTIVATION_{name}", rows, onnx=nodes, torch=torch)
+        yield OperatorCase(f"ACTIVATION_{name}1", rows, {"axes": (1,)}, onnx=nodes, torch=torch)
 
 
-def rows() -> Iterator[Row]:
-    """The rows of the family."""
+def cases() -> Iterator[OperatorCase]:
+    """The cases of the family."""
     yield from _of_elements()
     yield from _of_groups()

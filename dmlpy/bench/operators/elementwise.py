@@ -1,4 +1,4 @@
-"""The rows of the element-wise operators, and of their quantized forms."""
+"""The cases of the element-wise operators, and of their quantized forms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.bench.operators.row import SIZES, Draw, Row, Torch, broadcast, cast, constant, normal, scalar, uniform, whole
+from dmlpy.bench.operators.case import SIZES, Draw, OperatorCase, Torch, broadcast, cast, constant, normal, scalar, uniform, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 _U8 = np.uint8
 
 
-def _of_one(operator: str, onnx: str, torch: Torch | None, draw: Draw | None = None, **more: Any) -> Row:
+def _of_one(operator: str, onnx: str, torch: Torch | None, draw: Draw | None = None, **more: Any) -> OperatorCase:
     nodes = f"output_tensor = {onnx} (input_tensor)" if onnx else ""
-    return Row(f"ELEMENT_WISE_{operator}", {"input_tensor": draw or normal()}, onnx=nodes, torch=torch, **more)
+    return OperatorCase(f"ELEMENT_WISE_{operator}", {"input_tensor": draw or normal()}, onnx=nodes, torch=torch, **more)
 
 
-def _of_two(operator: str, onnx: str, torch: Torch | None, a: Draw | None = None, b: Draw | None = None, **more: Any) -> Row:
+def _of_two(operator: str, onnx: str, torch: Torch | None, a: Draw | None = None, b: Draw | None = None, **more: Any) -> OperatorCase:
     inputs = {"a_tensor": a or normal(), "b_tensor": b or normal()}
     nodes = f"output_tensor = {onnx} (a_tensor, b_tensor)" if onnx else ""
-    return Row(f"ELEMENT_WISE_{operator}", inputs, onnx=nodes, torch=torch, **more)
+    return OperatorCase(f"ELEMENT_WISE_{operator}", inputs, onnx=nodes, torch=torch, **more)
 
 
-def _functions() -> Iterator[Row]:
+def _functions() -> Iterator[OperatorCase]:
     unit, positive = uniform(-0.95, 0.95), uniform(0.1, 9)
     yield _of_one("ABS", "Abs", lambda t, x: t.abs(x.input_tensor))
     yield _of_one("ACOS", "Acos", lambda t, x: t.acos(x.input_tensor), unit)
@@ -69,7 +69,7 @@ def _some(value: float) -> Draw:
     return draw
 
 
-def _limits() -> Iterator[Row]:
+def _limits() -> Iterator[OperatorCase]:
     low, high = np.float32(-0.5), np.float32(0.75)
     limits = {"low": np.array(low), "high": np.array(high)}
     typed: dict[str, Any] = {"min_max_data_type": "FLOAT32", "min": low.item(), "max": high.item()}
@@ -80,17 +80,17 @@ def _limits() -> Iterator[Row]:
         return t.clamp(x.input_tensor, -0.5, 0.75)
 
     one: dict[str, Draw] = {"input_tensor": normal()}
-    yield Row("ELEMENT_WISE_CLIP", one, plain, onnx=clip, given=limits, torch=clamp)
-    yield Row("ELEMENT_WISE_CLIP1", one, typed, onnx=clip, given=limits, torch=clamp)
+    yield OperatorCase("ELEMENT_WISE_CLIP", one, plain, onnx=clip, given=limits, torch=clamp)
+    yield OperatorCase("ELEMENT_WISE_CLIP1", one, typed, onnx=clip, given=limits, torch=clamp)
     passed = {"input_tensor": normal(), "input_gradient_tensor": normal()}
 
     def gradient(t: Any, x: Any) -> Any:
         return t.ops.aten.hardtanh_backward(x.input_gradient_tensor, x.input_tensor, -0.5, 0.75)
 
-    yield Row("ELEMENT_WISE_CLIP_GRAD", passed, plain, torch=gradient)
-    yield Row("ELEMENT_WISE_CLIP_GRAD1", passed, typed, torch=gradient)
+    yield OperatorCase("ELEMENT_WISE_CLIP_GRAD", passed, plain, torch=gradient)
+    yield OperatorCase("ELEMENT_WISE_CLIP_GRAD1", passed, typed, torch=gradient)
     least = {"low": np.array(low)}
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_THRESHOLD", one, {"min": low.item()}),
         onnx="output_tensor = Clip (input_tensor, low)",
         given=least,
@@ -98,10 +98,10 @@ def _limits() -> Iterator[Row]:
     )
 
 
-def _arithmetic() -> Iterator[Row]:
+def _arithmetic() -> Iterator[OperatorCase]:
     divisor = uniform(0.25, 4)
     yield _of_two("ADD", "Add", lambda t, x: t.add(x.a_tensor, x.b_tensor))
-    yield Row(
+    yield OperatorCase(
         *(
             "ELEMENT_WISE_ADD1",
             {"a_tensor": normal(), "b_tensor": normal()},
@@ -111,7 +111,7 @@ def _arithmetic() -> Iterator[Row]:
         torch=lambda t, x: t.relu_(t.add(x.a_tensor, x.b_tensor)),
     )
     yield _of_two("ATAN_YX", "", lambda t, x: t.atan2(x.a_tensor, x.b_tensor))
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_DIFFERENCE_SQUARE", {"a_tensor": normal(), "b_tensor": normal()}),
         onnx="difference = Sub (a_tensor, b_tensor)\noutput_tensor = Mul (difference, difference)",
         torch=lambda t, x: t.nn.functional.mse_loss(x.a_tensor, x.b_tensor, reduction="none"),
@@ -125,12 +125,12 @@ def _arithmetic() -> Iterator[Row]:
     yield _of_two("MODULUS_TRUNCATE", "Mod <fmod=1>", lambda t, x: t.fmod(x.a_tensor, x.b_tensor), b=divisor)
     yield _of_two("MULTIPLY", "Mul", lambda t, x: t.mul(x.a_tensor, x.b_tensor))
     yield _of_two("SUBTRACT", "Sub", lambda t, x: t.sub(x.a_tensor, x.b_tensor))
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_POW", {"input_tensor": uniform(0.1, 4), "exponent_tensor": uniform(-2, 2)}),
         onnx="output_tensor = Pow (input_tensor, exponent_tensor)",
         torch=lambda t, x: t.pow(x.input_tensor, x.exponent_tensor),
     )
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_CONSTANT_POW", {"input_tensor": uniform(0.1, 4)}, {"exponent": 1.5}),
         onnx="output_tensor = Pow (input_tensor, exponent)",
         given={"exponent": np.array(1.5, np.float32)},
@@ -138,7 +138,7 @@ def _arithmetic() -> Iterator[Row]:
     )
 
 
-def _logic() -> Iterator[Row]:
+def _logic() -> Iterator[OperatorCase]:
     truth: dict[str, Any] = {"outputs": {"output_tensor": (SIZES, _U8)}}
     few: dict[str, Draw] = {"a": whole(-4, 5), "b": whole(-4, 5)}
     yield _of_two("LOGICAL_EQUALS", "Equal", lambda t, x: t.eq(x.a_tensor, x.b_tensor), **few, **truth)
@@ -154,14 +154,14 @@ def _logic() -> Iterator[Row]:
         "XOR": ("Xor", lambda t, x: t.logical_xor(x.a_tensor, x.b_tensor)),
     }
     for name, (theirs, torch) in names.items():
-        yield Row(f"ELEMENT_WISE_LOGICAL_{name}", bits, onnx=f"output_tensor = {theirs} (a, b)", given=booleans, torch=torch)
-    yield Row(
+        yield OperatorCase(f"ELEMENT_WISE_LOGICAL_{name}", bits, onnx=f"output_tensor = {theirs} (a, b)", given=booleans, torch=torch)
+    yield OperatorCase(
         *("ELEMENT_WISE_LOGICAL_NOT", {"input_tensor": whole(0, 2, dtype=_U8)}),
         onnx="output_tensor = Not (x)",
         given={"x": cast("input_tensor", np.bool_)},
         torch=lambda t, x: t.logical_not(x.input_tensor),
     )
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_IF", {"condition_tensor": whole(0, 2, dtype=_U8), "a_tensor": normal(), "b_tensor": normal()}),
         onnx="output_tensor = Where (condition, a_tensor, b_tensor)",
         given={"condition": cast("condition_tensor", np.bool_)},
@@ -183,11 +183,11 @@ def _shift(direction: str) -> Torch:
     return lambda t, x: getattr(t, f"bitwise_{direction.lower()}_shift")(x.a_tensor, x.b_tensor)
 
 
-def _quantized() -> Iterator[Row]:
+def _quantized() -> Iterator[OperatorCase]:
     # A power of two, so that what is half way between two integers is so whatever the order of the operations.
     scale, point = broadcast(constant(0.03125, 1, 1, 1, 1)), broadcast(constant(128, 1, 1, 1, 1, dtype=_U8))
     parameters = {"scale": scalar("scale_tensor"), "point": scalar("zero_point_tensor")}
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_QUANTIZE_LINEAR", {"input_tensor": normal(), "scale_tensor": scale, "zero_point_tensor": point}),
         outputs={"output_tensor": (SIZES, _U8)},
         onnx="output_tensor = QuantizeLinear (input_tensor, scale, point)",
@@ -195,7 +195,7 @@ def _quantized() -> Iterator[Row]:
         torch=lambda t, x: t.ops.aten.quantize_per_tensor(x.input_tensor, 0.03125, 128, t.quint8),
     )
     steps = whole(0, 256, dtype=_U8)
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_DEQUANTIZE_LINEAR", {"input_tensor": steps, "scale_tensor": scale, "zero_point_tensor": point}),
         onnx="output_tensor = DequantizeLinear (input_tensor, scale, point)",
         given=parameters,
@@ -207,7 +207,7 @@ def _quantized() -> Iterator[Row]:
         "Dequantize": (steps, lambda t, x: (x.input_tensor.to(t.float32) - 128).mul_(0.03125)),
     }
     for name, (own, torch) in ways.items():
-        yield Row(
+        yield OperatorCase(
             operator=name.upper(),
             inputs={"input_tensor": own, "quantization_tensors": both},
             members={"quantization_type": "SCALE_ZERO_POINT"},
@@ -216,7 +216,7 @@ def _quantized() -> Iterator[Row]:
             given={"scale": scalar("quantization_tensors0"), "point": scalar("quantization_tensors1")},
             torch=torch,
         )
-    yield Row(
+    yield OperatorCase(
         *("DYNAMIC_QUANTIZE_LINEAR", {"input_tensor": normal()}),
         outputs={"output_tensor": (SIZES, _U8), "output_scale_tensor": ((1,) * 4, np.float32), "output_zero_point_tensor": ((1,) * 4, _U8)},
         onnx="output_tensor, output_scale_tensor, output_zero_point_tensor = DynamicQuantizeLinear (input_tensor)",
@@ -229,7 +229,7 @@ def _quantized() -> Iterator[Row]:
     inputs |= {"output_scale_tensor": scales["output"], "output_zero_point_tensor": zeros["output"]}
     names = [name for name in inputs if name not in ("a_tensor", "b_tensor")]
     short = {name: name.removesuffix("_tensor") for name in names}
-    yield Row(
+    yield OperatorCase(
         *("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", inputs),
         outputs={"output_tensor": (SIZES, _U8)},
         onnx=f"output_tensor = com.microsoft.QLinearAdd ({', '.join(short.get(name, name) for name in inputs)})",
@@ -237,7 +237,7 @@ def _quantized() -> Iterator[Row]:
     )
 
 
-def rows() -> Iterator[Row]:
-    """The rows of the family."""
+def cases() -> Iterator[OperatorCase]:
+    """The cases of the family."""
     for part in (_functions, _limits, _arithmetic, _logic, _quantized):
         yield from part()

@@ -1,4 +1,4 @@
-"""What a row of the GPU's operators is made of: an operator at a size that fills a GPU, of which a part of the results is checked.
+"""A case of the GPU's operators: an operator at a size that fills a GPU, of which a part of the results is checked.
 
 The inputs are drawn on the host, the same for every library. They are so large that drawing each element would take longer than measuring,
 so a block of them is drawn and repeated; its length is prime to the sizes, so no two rows are alike.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dmlpy as dml
-from dmlpy.bench.operators.row import Array, Torch, once
+from dmlpy.bench.operators.case import Array, Torch, once
 from dmlpy.description.registry import OPERATORS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Variant = Callable[[Any], AbstractContextManager[Any]]
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a row.
+    """A tensor of a case.
 
     Attributes:
         sizes: in the desc's order.
@@ -108,12 +108,12 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class LargeRow:
+class LargeCase:
     """An operator at one size.
 
     Attributes:
         operator: its short name, as in `dmlpy ops`.
-        form: what sets the row apart from the operator's others.
+        form: what sets the case apart from the operator's others.
         inputs: by field; outputs likewise.
         samples: the parts that are compared with float64.
         torch: PyTorch's equivalent, as in `Row`.

@@ -7,17 +7,17 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import dmlpy as dml
-from dmlpy.bench.subjects import UnsupportedError
-from dmlpy.bench.subjects.dmlpy import Dispatches, DmlpyRunner
-from dmlpy.bench.subjects.torch import TorchRunner
+from dmlpy.bench.libraries import UnsupportedError
+from dmlpy.bench.libraries.dmlpy import Dispatches, DmlpyRunner
+from dmlpy.bench.libraries.torch import TorchRunner
 from dmlpy.description.enums import ExecutionFlags
 from dmlpy.devices.cuda.device import CudaDevice
 
 if TYPE_CHECKING:
+    from dmlpy.bench.libraries import Mode
+    from dmlpy.bench.libraries.dmlpy import Dmlpy
+    from dmlpy.bench.libraries.torch import Torch
     from dmlpy.bench.operators.large import Tensor
-    from dmlpy.bench.subjects import Mode
-    from dmlpy.bench.subjects.dmlpy import Dmlpy
-    from dmlpy.bench.subjects.torch import Torch
     from dmlpy.bench.work import Array, LargeWork
 
 GRAPH = "graph"
@@ -29,7 +29,7 @@ _UNWRITTEN = 0xFF
 
 def modes(work: LargeWork) -> tuple[Mode, ...]:
     """PyTorch's modes: what it chooses by itself, and in FLOAT16 whatever it can be told to use."""
-    variants = work.row.variants if work.case.dtype == "FLOAT16" else ()
+    variants = work.operator_case.variants if work.case.dtype == "FLOAT16" else ()
     return (GRAPH, *(f"{GRAPH} {name}" for name in variants))
 
 
@@ -38,21 +38,21 @@ class LargeDmlpyRunner(DmlpyRunner):
 
     _work: LargeWork
 
-    def __init__(self, subject: Dmlpy, work: LargeWork, mode: Mode) -> None:
+    def __init__(self, library: Dmlpy, work: LargeWork, mode: Mode) -> None:
         self.sets = work.sets
-        super().__init__(subject, work, mode)
+        super().__init__(library, work, mode)
 
     def _place(self, sets: int) -> None:
-        device, stream, row = self._device, self._stream, self._work.row
+        device, stream, case = self._device, self._stream, self._work.operator_case
         assert isinstance(device, CudaDevice), "these sizes are for GPUs"
         for field, array in self._work.arrays().items():
-            self._put(_name(field, 0), row.inputs[field].in_memory(array))
+            self._put(_name(field, 0), case.inputs[field].in_memory(array))
             first = self._memory[_name(field, 0)]
             for number in range(1, sets):
                 copied = device.allocate(first.size, stream, field)
                 device.copy(copied.pointer, first.pointer, first.size, stream)
                 self._memory[_name(field, number)] = copied
-        for field, tensor in row.outputs.items():
+        for field, tensor in case.outputs.items():
             for number in range(sets):
                 self._make(_name(field, number), tensor.desc(self._work.case.dtype))
                 memory = self._memory[_name(field, number)]
@@ -60,8 +60,8 @@ class LargeDmlpyRunner(DmlpyRunner):
                     device.seam.memset(memory.pointer, _UNWRITTEN, memory.size, stream)
 
     def _bind(self, sets: int) -> tuple[list[Dispatches], list[dml.CompiledOperator]]:
-        row = self._work.row
-        flags = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if row.half_precision else ExecutionFlags.NONE
+        case = self._work.operator_case
+        flags = ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION if case.half_precision else ExecutionFlags.NONE
         operator = dml.compile(self._work.desc, self._device, flags=flags)
         found: list[Dispatches] = []
         scratch: dml.Buffer | None = None
@@ -69,12 +69,12 @@ class LargeDmlpyRunner(DmlpyRunner):
             self._memory["scratch"] = self._device.allocate(size, self._stream, "scratch")
             scratch = self._buffer("scratch")
         for number in range(sets):
-            inputs, outputs = ({field: self._buffer(_name(field, number)) for field in own} for own in (row.inputs, row.outputs))
+            inputs, outputs = ({field: self._buffer(_name(field, number)) for field in own} for own in (case.inputs, case.outputs))
             found.append([operator.bind(inputs, outputs, temporary=scratch)])
         return found, [operator]
 
     def results(self) -> dict[str, Array]:
-        return {field: tensor.from_memory(self._read(_name(field, 0))) for field, tensor in self._work.row.outputs.items()}
+        return {field: tensor.from_memory(self._read(_name(field, 0))) for field, tensor in self._work.operator_case.outputs.items()}
 
 
 def _name(field: str, number: int) -> str:
@@ -82,15 +82,15 @@ def _name(field: str, number: int) -> str:
 
 
 class LargeTorchRunner(TorchRunner):
-    """Calls the row's function, told which kernels to use or left to choose. Its modes share the inputs."""
+    """Calls the case's function, told which kernels to use or left to choose. Its modes share the inputs."""
 
     _work: LargeWork
 
-    def __init__(self, subject: Torch, work: LargeWork, mode: Mode, given: list[Any]) -> None:
+    def __init__(self, library: Torch, work: LargeWork, mode: Mode, given: list[Any]) -> None:
         self.sets, self._given, self._variant = work.sets, given, mode.removeprefix(GRAPH).strip()
-        self.plan = (f"PyTorch's {self._variant or 'own choice'}" + (", TF32 allowed" if work.row.half_precision else ""),)
+        self.plan = (f"PyTorch's {self._variant or 'own choice'}" + (", TF32 allowed" if work.operator_case.half_precision else ""),)
         try:
-            super().__init__(subject, work, mode)
+            super().__init__(library, work, mode)
         except RuntimeError as error:
             if self._variant and str(error).startswith(NO_KERNEL):
                 raise UnsupportedError(f"PyTorch has no {self._variant} kernel for these tensors here") from error
@@ -100,22 +100,22 @@ class LargeTorchRunner(TorchRunner):
         """The inputs are there."""
 
     def _pass(self, number: int) -> dict[str, Any]:
-        torch, row = self._torch, self._work.row
-        told = row.variants[self._variant](torch) if self._variant else nullcontext()
+        torch, case = self._torch, self._work.operator_case
+        told = case.variants[self._variant](torch) if self._variant else nullcontext()
         with torch.no_grad(), told:
-            found = row.torch(torch, self._given[number])
-        made = [field for field in row.outputs if field not in row.lacking]
+            found = case.torch(torch, self._given[number])
+        made = [field for field in case.outputs if field not in case.lacking]
         return dict(zip(made, found if isinstance(found, tuple) else (found,), strict=True))
 
     def results(self) -> dict[str, Array]:
-        sizes = {field: tensor.sizes for field, tensor in self._work.row.outputs.items()}
+        sizes = {field: tensor.sizes for field, tensor in self._work.operator_case.outputs.items()}
         return {field: array.reshape(sizes[field]) for field, array in super().results().items()}
 
 
-def placed(subject: Torch, work: LargeWork) -> list[Any]:
+def placed(library: Torch, work: LargeWork) -> list[Any]:
     """The inputs of each set by field, in PyTorch's memory."""
-    own = work.row.inputs
-    first = {field: subject.torch.from_numpy(own[field].in_memory(array)).to(subject.place) for field, array in work.arrays().items()}
+    own = work.operator_case.inputs
+    first = {field: library.torch.from_numpy(own[field].in_memory(array)).to(library.place) for field, array in work.arrays().items()}
     sets = [first, *({field: stored.clone() for field, stored in first.items()} for _ in range(1, work.sets))]
     return [SimpleNamespace(**{field: _as_described(own[field], stored) for field, stored in tensors.items()}) for tensors in sets]
 

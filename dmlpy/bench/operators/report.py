@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dmlpy.bench.operators import suite
 from dmlpy.bench.operators.shape import LargeShape, tensor_text
-from dmlpy.bench.operators.table import ROWS
+from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.tables import NAMES, OWN, Column, Row, columns, headings, markdown_line, rows, time_text
 from dmlpy.messages.tables import Table
 
@@ -25,7 +25,7 @@ GOAL = 8.0
 
 
 def _is_operator(run: Measurement) -> bool:
-    return run.shape in ROWS or run.shape in suite.ROWS
+    return run.shape in CASES or run.shape in suite.CASES
 
 
 def parts(record: Record) -> tuple[Record, Record]:
@@ -136,9 +136,12 @@ def listing(shapes: Sequence[OperatorShape | LargeShape]) -> Table:
     listed = []
     for shape in shapes:
         own = shape.dtypes[0]
-        nodes = [] if isinstance(shape, LargeShape) else [line.partition("=")[2] for line in shape.row.onnx.splitlines()]
+        nodes = [] if isinstance(shape, LargeShape) else [line.partition("=")[2] for line in shape.operator_case.onnx.splitlines()]
         names = ", ".join(node.split("<")[0].split("(")[0].strip() for node in nodes)
-        amounts = (f"{shape.flops('forward') / 1e9:.3g}" if shape.row.products else "", f"{shape.bytes('forward', own) / 1e6:.3g}")
-        equivalents = (names or "–", "yes" if shape.row.torch else "–")
+        amounts = (
+            f"{shape.flops('forward') / 1e9:.3g}" if shape.operator_case.products else "",
+            f"{shape.bytes('forward', own) / 1e6:.3g}",
+        )
+        equivalents = (names or "–", "yes" if shape.operator_case.torch else "–")
         listed.append((shape.key, ", ".join(shape.dtypes), tensor_text(shape.desc(own)), *amounts, *equivalents))
     return Table("Operators", ("operator", "types", "tensor", "GFLOP", "MB", "ONNX", "PyTorch"), tuple(listed))

@@ -1,4 +1,4 @@
-"""`OperatorShape` and `LargeShape`: rows of the operators' tables as shapes of the benchmark."""
+"""`OperatorShape` and `LargeShape`: cases of the operators' tables as shapes of the benchmark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.bench.operators import suite
-from dmlpy.bench.operators.table import ROWS
+from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.shapes import BOTH, DataType, Pass, Shape
 from dmlpy.description.registry import OPERATORS
 from dmlpy.messages.naming import nearest
@@ -20,18 +20,18 @@ from dmlpy.messages.naming import nearest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dmlpy.bench.operators.large import LargeRow
-    from dmlpy.bench.operators.row import Array, Row
+    from dmlpy.bench.operators.case import Array, OperatorCase
+    from dmlpy.bench.operators.large import LargeCase
 
 _SEED = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RowShape(Shape):
-    """The shape of a row of a table of operators."""
+class _CaseShape(Shape):
+    """The shape of a case of a table of operators."""
 
     operator: str
-    """The row's name: the operator's, as in `dmlpy ops`, and its form if it has several."""
+    """The case's name: the operator's, as in `dmlpy ops`, and its form if it has several."""
 
     @property
     def key(self) -> str:
@@ -39,15 +39,15 @@ class _RowShape(Shape):
 
     @property
     @abstractmethod
-    def row(self) -> Row | LargeRow:
-        """The row."""
+    def operator_case(self) -> OperatorCase | LargeCase:
+        """The case."""
 
     @abstractmethod
     def desc(self, dtype: DataType) -> dml.OperatorDesc:
         """The operator's desc."""
 
     def flops(self, which: Pass) -> int:
-        return 2 * self.row.products
+        return 2 * self.operator_case.products
 
     def bytes(self, which: Pass, dtype: DataType) -> int:
         """The bytes of all tensors, each once."""
@@ -58,12 +58,12 @@ class _RowShape(Shape):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatorShape(_RowShape):
+class OperatorShape(_CaseShape):
     """One operator. Of its types, FLOAT16 is that of all its FLOAT32 tensors."""
 
     @property
-    def row(self) -> Row:
-        return ROWS[self.operator]
+    def operator_case(self) -> OperatorCase:
+        return CASES[self.operator]
 
     def arrays(self, dtype: DataType) -> dict[str, Any]:
         """The inputs by field, the same in every process; a tuple for an array of tensors."""
@@ -74,18 +74,18 @@ class OperatorShape(_RowShape):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LargeShape(_RowShape):
+class LargeShape(_CaseShape):
     """One operator at a size that fills a GPU."""
 
     least_repeats: ClassVar[int | None] = 3
     turn_s: ClassVar[float | None] = 0.02
 
     @property
-    def row(self) -> LargeRow:
-        return suite.ROWS[self.operator]
+    def operator_case(self) -> LargeCase:
+        return suite.CASES[self.operator]
 
     def desc(self, dtype: DataType) -> dml.OperatorDesc:
-        return self.row.desc(dtype)
+        return self.operator_case.desc(dtype)
 
 
 @lru_cache(2)
@@ -96,7 +96,7 @@ def _arrays(operator: str, dtype: DataType) -> dict[str, Any]:
         array: Array = draw(rng)
         return _of_type(array, dtype)
 
-    inputs = ROWS[operator].inputs
+    inputs = CASES[operator].inputs
     return {name: tuple(map(drawn, draw)) if isinstance(draw, tuple) else drawn(draw) for name, draw in inputs.items()}
 
 
@@ -104,28 +104,28 @@ def _of_type(array: Array, dtype: DataType) -> Array:
     """An array with FLOAT32 converted to the type; what repeats by strides of 0 does so afterwards."""
     if array.dtype != np.float32 or dtype == "FLOAT32":
         return array
-    from dmlpy.bench.operators.row import once
+    from dmlpy.bench.operators.case import once
 
     return np.broadcast_to(once(array).astype(dtype.lower()), array.shape)
 
 
 @lru_cache(16)
 def _desc(operator: str, dtype: DataType) -> dml.OperatorDesc:
-    row = ROWS[operator]
-    kind = next(kind for kind in OPERATORS.values() if kind.short_name() == row.operator)
+    case = CASES[operator]
+    kind = next(kind for kind in OPERATORS.values() if kind.short_name() == case.operator)
 
     def described(sizes: tuple[int, ...], of: Any) -> dml.TensorDesc:
         name = np.dtype(of).name.upper()
         return dml.TensorDesc(data_type=dtype if name == "FLOAT32" else name, sizes=sizes)
 
-    members: dict[str, Any] = dict(row.members)
+    members: dict[str, Any] = dict(case.members)
     for field, value in _arrays(operator, dtype).items():
         members[field] = [*map(dml.TensorDesc.of, value)] if isinstance(value, tuple) else dml.TensorDesc.of(value)
-    for field, told in row.outputs.items():
+    for field, told in case.outputs.items():
         members[field] = [described(*part) for part in told] if isinstance(told, list) else described(*told)
     desc: dml.OperatorDesc = kind(**members)
-    missing = [name for name in desc.applicable_outputs() if name not in row.outputs]
-    return desc.with_outputs(*missing) if missing and not row.outputs else desc
+    missing = [name for name in desc.applicable_outputs() if name not in case.outputs]
+    return desc.with_outputs(*missing) if missing and not case.outputs else desc
 
 
 def tensor_text(desc: dml.OperatorDesc) -> str:
@@ -138,20 +138,20 @@ def tensor_text(desc: dml.OperatorDesc) -> str:
 def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = "cpu") -> list[OperatorShape | LargeShape]:
     """The operators of these names in any case, in all their forms, or one form: `CONVOLUTION:DEPTHWISE`.
 
-    `ADD` stands for `ELEMENT_WISE_ADD` too. Without names, all on the processor, and on a GPU those of `suite`. A name means the large rows
-    on a GPU if it has some.
+    `ADD` stands for `ELEMENT_WISE_ADD` too. Without names, all on the processor, and on a GPU those of `suite`. A name means the large
+    cases on a GPU if it has some.
 
     Raises:
         ValueError: a name is no operator's.
     """
-    tables: list[Mapping[str, Row | LargeRow]] = [suite.ROWS, ROWS] if memory_kind == "cuda" else [ROWS]
+    tables: list[Mapping[str, OperatorCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
     chosen = dict.fromkeys([known for name in names for known in _known(name, tables)] or tables[0])
-    return [large_shape(name, dtypes) if name in suite.ROWS else _shape(name, dtypes) for name in chosen]
+    return [large_shape(name, dtypes) if name in suite.CASES else _shape(name, dtypes) for name in chosen]
 
 
 def large_shape(name: str, dtypes: Sequence[DataType] = ()) -> LargeShape:
-    """A row of `suite` in these of its types, or in all."""
-    own: tuple[DataType, ...] = ("FLOAT32",) if suite.ROWS[name].half_precision else BOTH
+    """A case of `suite` in these of its types, or in all."""
+    own: tuple[DataType, ...] = ("FLOAT32",) if suite.CASES[name].half_precision else BOTH
     chosen = tuple(dtype for dtype in own if not dtypes or dtype in dtypes)
     return LargeShape(title="operator", suite="operators", dtypes=chosen, passes=("forward",), operator=name)
 
@@ -161,12 +161,12 @@ def _shape(name: str, dtypes: Sequence[DataType]) -> OperatorShape:
     return OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
 
 
-def _known(name: str, tables: Sequence[Mapping[str, Row | LargeRow]]) -> list[str]:
-    """The rows of a name in the first table that has some."""
+def _known(name: str, tables: Sequence[Mapping[str, OperatorCase | LargeCase]]) -> list[str]:
+    """The cases of a name in the first table that has some."""
     spelled = name.upper().removeprefix("DML_OPERATOR_")
     for table in tables:
         for known in (spelled, f"ELEMENT_WISE_{spelled}", f"ACTIVATION_{spelled}"):
-            if found := [own for own, row in table.items() if known in (own, row.operator)]:
+            if found := [own for own, case in table.items() if known in (own, case.operator)]:
                 return found
     near = nearest(spelled, [known for table in tables for known in table])
     raise ValueError(f"{name!r} is no operator of DirectML's; " + (f"did you mean {near!r}?" if near else "dmlpy ops lists all"))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.bench.operators.large import LargeRow, Sample, Tensor, Variant
-from dmlpy.bench.operators.row import by_name
+from dmlpy.bench.operators.case import by_name
+from dmlpy.bench.operators.large import LargeCase, Sample, Tensor, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ BACKENDS = {
 """What computes PyTorch's attention."""
 
 
-def _attention(sizes: Sizes) -> Iterator[LargeRow]:
+def _attention(sizes: Sizes) -> Iterator[LargeCase]:
     samples, count = sizes.tokens
     for size, heads in sizes.heads:
         yield _attended(f"D{size}", samples, (count, count), heads, size)
@@ -75,7 +75,7 @@ def _attention(sizes: Sizes) -> Iterator[LargeRow]:
     yield _attended("DECODE", samples, (1, count), heads, size)
 
 
-def _attended(form: str, samples: int, counts: tuple[int, int], heads: int, size: int) -> LargeRow:
+def _attended(form: str, samples: int, counts: tuple[int, int], heads: int, size: int) -> LargeCase:
     """Attention of so many queries to so many keys."""
     (queries, keys), width = counts, heads * size
     query, key = Tensor((samples, queries, width)), Tensor((samples, keys, width))
@@ -85,7 +85,7 @@ def _attended(form: str, samples: int, counts: tuple[int, int], heads: int, size
         return t.nn.functional.scaled_dot_product_attention(*parts).transpose(1, 2).reshape(samples, queries, width)
 
     of_samples = _along(0, 1, "query", "key", "value", "output")
-    return LargeRow(
+    return LargeCase(
         *("MULTIHEAD_ATTENTION", form),
         {"query_tensor": query, "key_tensor": key, "value_tensor": key},
         {"output_tensor": query},
@@ -97,13 +97,13 @@ def _attended(form: str, samples: int, counts: tuple[int, int], heads: int, size
     )
 
 
-def _convolutions(sizes: Sizes) -> Iterator[LargeRow]:
+def _convolutions(sizes: Sizes) -> Iterator[LargeCase]:
     images, channels, height, width = sizes.images
     members: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (1, 1), "end_padding": (1, 1)}
     members |= {"output_padding": (0, 0), "group_count": 1, "mode": "CROSS_CORRELATION", "direction": "FORWARD"}
     for layout, order in (("NCHW", ()), ("NHWC", NHWC)):
         x = Tensor(sizes.images, order)
-        yield LargeRow(
+        yield LargeCase(
             *("CONVOLUTION", layout),
             {"input_tensor": x, "filter_tensor": Tensor((channels, channels, 3, 3), order)},
             {"output_tensor": x},
@@ -114,19 +114,19 @@ def _convolutions(sizes: Sizes) -> Iterator[LargeRow]:
         )
 
 
-def _matrices(sizes: Sizes) -> Iterator[LargeRow]:
+def _matrices(sizes: Sizes) -> Iterator[LargeCase]:
     n, terms = sizes.matrix, sizes.terms
     plain: dict[str, Any] = {"trans_a": "NONE", "trans_b": "NONE", "alpha": 1.0, "beta": 0.0}
     square, of_rows = Tensor((1, 1, n, n)), _along(2, 64, "a", "c", "output")
     without_bias = _along(2, 64, "a", "output")
-    yield LargeRow(
+    yield LargeCase(
         *("GEMM", "SQUARE", {"a_tensor": square, "b_tensor": square}, {"output_tensor": square}, (without_bias,)),
         lambda t, x: t.matmul(x.a_tensor, x.b_tensor),
         plain,
         products=n**3,
     )
     factors = {"a_tensor": Tensor((1, 1, n, terms)), "b_tensor": Tensor((1, 1, terms, n))}
-    yield LargeRow(
+    yield LargeCase(
         *("GEMM", "BIAS-RELU", {**factors, "c_tensor": Tensor((1, 1, n, n), repeated=(0, 1, 2))}, {"output_tensor": square}, (of_rows,)),
         lambda t, x: t.relu(t.addmm(x.c_tensor[0, 0, 0], x.a_tensor[0, 0], x.b_tensor[0, 0])),
         {**plain, "beta": 1.0, "fused_activation": {"Type": "DML_OPERATOR_ACTIVATION_RELU"}},
@@ -134,7 +134,7 @@ def _matrices(sizes: Sizes) -> Iterator[LargeRow]:
     )
     count, rows, short = sizes.batches
     many = Tensor((1, count, rows, rows))
-    yield LargeRow(
+    yield LargeCase(
         *("GEMM", "BATCHES", {"a_tensor": Tensor((1, count, rows, short)), "b_tensor": Tensor((1, count, short, rows))}),
         {"output_tensor": many},
         (_along(1, 8, "a", "b", "output"),),
@@ -144,30 +144,30 @@ def _matrices(sizes: Sizes) -> Iterator[LargeRow]:
     )
 
 
-def _by_rows(sizes: Sizes) -> Iterator[LargeRow]:
+def _by_rows(sizes: Sizes) -> Iterator[LargeCase]:
     rows, columns = sizes.rows
     x, one = Tensor((1, 1, rows, columns)), Tensor((1, 1, 1, columns))
     both: dict[str, Any] = {"inputs": {"input_tensor": x}, "outputs": {"output_tensor": x}}
     both |= {"samples": (_along(2, 64, "input", "output"),)}
-    yield LargeRow(
+    yield LargeCase(
         *("MEAN_VARIANCE_NORMALIZATION1", "LAYER"),
         **(both | {"inputs": {"input_tensor": x, "scale_tensor": one, "bias_tensor": one}}),
         members={"axes": (3,), "normalize_variance": True, "epsilon": 1e-5},
         torch=lambda t, x: t.nn.functional.layer_norm(x.input_tensor, (columns,), x.scale_tensor[0, 0, 0], x.bias_tensor[0, 0, 0]),
     )
-    yield LargeRow("ACTIVATION_SOFTMAX1", "ROWS", **both, members={"axes": (3,)}, torch=lambda t, x: t.softmax(x.input_tensor, 3))
-    yield LargeRow("ACTIVATION_GELU", "LARGE", **both, torch=lambda t, x: t.nn.functional.gelu(x.input_tensor))
-    yield LargeRow(
+    yield LargeCase("ACTIVATION_SOFTMAX1", "ROWS", **both, members={"axes": (3,)}, torch=lambda t, x: t.softmax(x.input_tensor, 3))
+    yield LargeCase("ACTIVATION_GELU", "LARGE", **both, torch=lambda t, x: t.nn.functional.gelu(x.input_tensor))
+    yield LargeCase(
         *("ELEMENT_WISE_ADD", "LARGE", {"a_tensor": x, "b_tensor": x}, {"output_tensor": x}),
         (_along(2, 64, "a", "b", "output"),),
         lambda t, x: x.a_tensor + x.b_tensor,
     )
 
 
-def _sums(sizes: Sizes) -> Iterator[LargeRow]:
+def _sums(sizes: Sizes) -> Iterator[LargeCase]:
     rows, columns = sizes.rows
     for form, axis, kept, out in (("ROWS", 3, 2, (1, 1, rows, 1)), ("COLUMNS", 2, 3, (1, 1, 1, columns))):
-        yield LargeRow(
+        yield LargeCase(
             *("REDUCE", form, {"input_tensor": Tensor((1, 1, rows, columns))}, {"output_tensor": Tensor(out)}),
             (_along(kept, 64, "input", "output"),),
             lambda t, x, axis=axis: x.input_tensor.sum(axis, keepdim=True),  # type: ignore[misc]
@@ -175,16 +175,16 @@ def _sums(sizes: Sizes) -> Iterator[LargeRow]:
         )
 
 
-def _moves(sizes: Sizes) -> Iterator[LargeRow]:
+def _moves(sizes: Sizes) -> Iterator[LargeCase]:
     side = (1, 1, sizes.side, sizes.side)
-    yield LargeRow(
+    yield LargeCase(
         *("ELEMENT_WISE_IDENTITY", "TRANSPOSE", {"input_tensor": Tensor(side, (0, 1, 3, 2))}, {"output_tensor": Tensor(side)}),
         (_along(2, 64, "input", "output"),),
         lambda t, x: x.input_tensor.contiguous(),
     )
     images, channels, height, width = sizes.pooled
     out = (images, channels, (height + 1) // 2, (width + 1) // 2)
-    yield LargeRow(
+    yield LargeCase(
         *("MAX_POOLING", "LARGE", {"input_tensor": Tensor(sizes.pooled)}, {"output_tensor": Tensor(out)}),
         (_along(0, 4, "input", "output"), _along(1, 8, "input", "output")),
         lambda t, x: t.nn.functional.max_pool2d(x.input_tensor, 3, 2, 1),
@@ -192,7 +192,7 @@ def _moves(sizes: Sizes) -> Iterator[LargeRow]:
     )
     lists, length, count = sizes.lists
     found = (1, 1, lists, count)
-    yield LargeRow(
+    yield LargeCase(
         *("TOP_K", "ROWS", {"input_tensor": Tensor((1, 1, lists, length))}),
         {"output_value_tensor": Tensor(found), "output_index_tensor": Tensor(found, data_type="UINT32")},
         (_along(2, 32, "input", "output_value", "output_index"),),
@@ -202,11 +202,11 @@ def _moves(sizes: Sizes) -> Iterator[LargeRow]:
     )
 
 
-def rows(sizes: Sizes) -> Iterator[LargeRow]:
-    """The rows. Those whose products TF32 would speed up come a second time, with it allowed."""
+def cases(sizes: Sizes) -> Iterator[LargeCase]:
+    """The cases. Those whose products TF32 would speed up come a second time, with it allowed."""
     found = [row for part in (_attention, _convolutions, _matrices, _by_rows, _sums, _moves) for row in part(sizes)]
     yield from found
     yield from (replace(row, form=f"{row.form}-TF32", half_precision=True, variants={}) for row in found if row.products)
 
 
-ROWS: dict[str, LargeRow] = by_name(rows(Sizes()))
+CASES: dict[str, LargeCase] = by_name(cases(Sizes()))

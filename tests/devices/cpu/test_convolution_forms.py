@@ -215,7 +215,7 @@ def test_a_batch_normalization_that_is_joined(form: str, biased: bool, monkeypat
 @pytest.mark.parametrize("form", [POSITIONS, FILTERS])
 def test_nothing_is_read_beyond_the_input_and_scratch(form: str, name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system would end the process; of several threads the tiles are small."""
-    from tests.attacks.pages import Guarded
+    from tests.fuzzing.pages import Guarded
 
     desc, given = case_of(name)
     only(form, monkeypatch)

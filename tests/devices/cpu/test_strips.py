@@ -212,7 +212,7 @@ def test_padding_times_an_infinite_weight() -> None:
 @pytest.mark.parametrize("name", ["neighbours", "strides", "far into the padding"])
 def test_nothing_beside_the_planes_is_touched(name: str, kind: str) -> None:
     """Whoever does so ends the process."""
-    from tests.attacks.pages import Guarded
+    from tests.fuzzing.pages import Guarded
 
     desc, given = case_of(name, kind)
     expected = dml.compile(desc, "cpu")(**given).output_tensor

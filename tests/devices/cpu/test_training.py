@@ -14,10 +14,10 @@ from dmlpy.devices.cpu.thread_pool import ThreadPool
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
 from tests.support.cudnn_runs import check_torch
 from tests.support.gradient_runs import CELLS, UPSTREAM
-from tests.support.held_back import HELD_S, MOST_S, HeldBack
 from tests.support.networks import torch_case, torch_cases
 from tests.support.pairwise import first_few
 from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, USUAL, scratch
+from tests.support.stalled_worker import HELD_S, MOST_S, StalledWorker
 from tests.support.training_runs import (
     DIRECTIONS,
     HOLES,
@@ -196,7 +196,7 @@ def test_backward_recurrences_sleep_while_one_is_held_back(
 ) -> None:
     """The first thread does again what another has begun and does not finish."""
     share_among(2, monkeypatch)
-    run, pool = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **variant), HeldBack(caller=caller)
+    run, pool = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **variant), StalledWorker(caller=caller)
     back = backward(run, np.random.default_rng(4))
     monkeypatch.setattr(launches, "shared_pool", lambda: pool)
     back.check()

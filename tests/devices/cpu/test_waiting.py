@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.support.exact import exact
-from tests.support.held_back import HELD_S, MOST_S, HeldBack
 from tests.support.recurrent_runs import build
+from tests.support.stalled_worker import HELD_S, MOST_S, StalledWorker
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
@@ -36,7 +36,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_time_loops_sleep_while_one_is_held_back(cell: str, flags: dict[str, Any], caller: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first thread does again what another has begun and does not finish."""
     run = build(cell, np.random.default_rng(2), t=7, b=5, i=5, h=35, **flags)
-    pool = HeldBack(caller=caller)
+    pool = StalledWorker(caller=caller)
     for module in (launches, schedule):
         monkeypatch.setattr(module, "shared_pool", lambda: pool)
     run.launch(RecurrentPlan(run.desc))

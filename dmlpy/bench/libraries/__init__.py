@@ -1,0 +1,245 @@
+"""The libraries that `dmlpy bench` measures: a module for each, and the interface that they offer to the worker."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.bench.work import Array, Case, Work
+
+Mode = str
+"""`eager`, or `graph` where all is captured in a CUDA graph before; a further word tells which kernels the library is told to use."""
+EAGER: tuple[Mode, ...] = ("eager",)
+BOTH_MODES: tuple[Mode, ...] = ("eager", "graph")
+SETS = {"cpu": 1, "cuda": 3}
+"""The number of inputs used in turn, by the kind of the device's memory: a GPU must not find the last pass's input in its cache."""
+
+
+class NotInstalledError(Exception):
+    """The library, or one that it needs, is missing: it takes part in nothing. The text says how to install it."""
+
+
+class UnsupportedError(Exception):
+    """The library does not do this work. The text says what it lacks."""
+
+
+class Runner(ABC):
+    """One piece of work of one library, ready to be repeated.
+
+    Attributes:
+        plan: the library's description of what it runs.
+        floor_us: the least microseconds of a pass by a model of the device, if the library has one.
+        estimate_us: the model's estimate for the library's kernels; `estimate_step_us` of one step more.
+        packs: whether parameters are prepared before the passes.
+        sets: the number of inputs that are used in turn; None for the library's.
+    """
+
+    plan: tuple[str, ...] = ()
+    floor_us: float | None = None
+    estimate_us: float | None = None
+    estimate_step_us: float | None = None
+    packs: bool = False
+    sets: int | None = None
+
+    @abstractmethod
+    def run(self, number: int) -> None:
+        """Runs one pass over a set's input. On a GPU it only enqueues the work."""
+
+    def load_upstream(self, upstream: Array) -> None:
+        """Overwrites the gradient of y, in training."""
+        raise UnsupportedError("there is no training")
+
+    @abstractmethod
+    def results(self) -> dict[str, Array]:
+        """All results of the last pass, named as in `work`."""
+
+    def pack(self) -> None:
+        """Packs the parameters again, if `packs`."""
+        raise UnsupportedError("nothing is packed")
+
+
+class Library(ABC):
+    """A library on a device.
+
+    Args:
+        device: `cpu`, `numpy` or `cuda:<index>`.
+        threads: the number of threads that it may use on the processor.
+
+    Raises:
+        NotInstalledError: it cannot be imported, or has no such device.
+    """
+
+    def __init__(self, device: str, threads: int) -> None:
+        self.device = device
+        self.threads = threads
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device.startswith("cuda")
+
+    @property
+    def sets(self) -> int:
+        """The number of inputs that are used in turn, unless a runner has another."""
+        return SETS["cuda" if self.on_gpu else "cpu"]
+
+    @property
+    def reusable(self) -> bool:
+        """Whether one process may do one case after the other: `release` gives all memory back, and `peak_bytes` is that of each case."""
+        return False
+
+    def release(self) -> None:
+        """Releases the memory of deleted runners that the library caches."""
+        return None
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """The versions of the library, under the library's name, and of the libraries that its speed depends on."""
+
+    def modes(self, work: Work) -> tuple[Mode, ...]:
+        """The modes in which it can run its passes here."""
+        return BOTH_MODES if self.on_gpu else EAGER
+
+    @abstractmethod
+    def build(self, work: Work, mode: Mode) -> Runner:
+        """Prepares everything outside a pass. `mark` is called once inputs and parameters are in place.
+
+        Raises:
+            UnsupportedError: the library does not do this.
+        """
+
+    def microseconds(self, issue: Callable[[], None], repeats: int) -> float:
+        """The microseconds of one of `repeats` calls."""
+        start = self.clock()
+        for _ in range(repeats):
+            issue()
+        return 1e6 * (self.clock() - start) / repeats
+
+    def clock(self) -> float:
+        """The seconds by which work on the processor is timed."""
+        return time.perf_counter()
+
+    def mark(self) -> None:
+        """Starts counting memory."""
+        self._before = resident_bytes(peak=True, reset=True)
+
+    def peak_bytes(self) -> int | None:
+        """The most memory in use since `mark`, beyond that in use then; None if the system does not tell."""
+        peak = resident_bytes(peak=True)
+        return None if peak is None or self._before is None else max(peak - self._before, 0)
+
+    _before: int | None = None
+
+
+def resident_bytes(*, peak: bool = False, reset: bool = False) -> int | None:
+    """This process's memory in use, now or at most; `reset` restarts the maximum. None if the system is not Linux."""
+    try:
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5")
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    name = "VmHWM:" if peak else "VmRSS:"
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(name)), None)
+
+
+class Place(Protocol):
+    """Where is measured: a device, or what is known of one that is not here."""
+
+    @property
+    def memory_kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library that can be compared in a benchmark.
+
+    Attributes:
+        name: the name in records and in `--peer`.
+        target: module and class of its library.
+        help: a description, with what must be installed.
+        kinds: the kinds of device memory that it can run on.
+        works: the kinds of shapes that it is asked for.
+        device: if it is dmlpy on another device, which: it is not put beside itself.
+        threads: how many it gets on the processor, if not as many as the others. It is then measured beside busy loops only.
+    """
+
+    name: str
+    target: str
+    help: str
+    kinds: tuple[str, ...] = ("cpu", "cuda")
+    works: tuple[str, ...] = ("Recurrent", "BatchNorm")
+    device: str | None = None
+    threads: int | None = None
+
+    def stands_beside(self, device: Place, load: int = 0) -> bool:
+        """Returns whether it can be measured where dmlpy runs on this device, beside so many busy loops."""
+        return device.memory_kind in self.kinds and device.name != self.device and (load > 0 or self.threads is None)
+
+    def applies(self, case: Case) -> bool:
+        """Returns whether it takes part in this case."""
+        return type(case.shape).__name__ in self.works
+
+
+OWN = Peer("dmlpy", "dmlpy.bench.libraries.dmlpy:Dmlpy", "this library")
+PEERS = (
+    Peer(
+        "dmlpy-numpy",
+        "dmlpy.bench.libraries.dmlpy:OnNumpy",
+        "this library's device that needs NumPy alone",
+        kinds=("cpu",),
+        device="numpy",
+    ),
+    Peer(
+        "dmlpy-one-thread",
+        "dmlpy.bench.libraries.dmlpy:OnOneThread",
+        "this library on one thread, which loses the least where busy loops take the processors (--load)",
+        kinds=("cpu",),
+        works=("Recurrent",),
+        threads=1,
+    ),
+    Peer("torch", "dmlpy.bench.libraries.torch:Torch", "PyTorch; cuDNN on a GPU (pip install torch)"),
+    Peer(
+        "torch-native",
+        "dmlpy.bench.libraries.torch:TorchNative",
+        "PyTorch's own kernels, without cuDNN (pip install torch)",
+        kinds=("cuda",),
+        works=("BatchNorm",),
+    ),
+    Peer(
+        "onnxruntime",
+        "dmlpy.bench.libraries.onnxruntime:OnnxRuntime",
+        "ONNX Runtime, forward only (pip install onnx onnxruntime)",
+        works=("Recurrent",),
+    ),
+    Peer(
+        "cupy",
+        "dmlpy.bench.libraries.cupy:PlainCupy",
+        "a plain loop over steps in CuPy, forward only",
+        kinds=("cuda",),
+        works=("Recurrent",),
+    ),
+)
+"""The libraries that dmlpy is compared with if they are installed. A new one is a module of `libraries` and a row here."""
+
+EVERY_WORK = ("Recurrent", "BatchNorm", "OperatorShape", "LargeShape")
+OPERATORS_OWN = Peer("dmlpy", "dmlpy.bench.operators.libraries:DmlpyOperators", OWN.help, works=EVERY_WORK)
+OPERATORS_PEERS = tuple(
+    Peer(peer.name, f"dmlpy.bench.operators.libraries:{target}", peer.help.replace(", forward only", ""), works=works)
+    for name, target, works in (
+        ("onnxruntime", "OnnxRuntimeOperators", ("Recurrent", "OperatorShape")),
+        ("torch", "TorchOperators", EVERY_WORK),
+    )
+    for peer in PEERS
+    if peer.name == name
+)
+"""The same for `--operators`. Their processes stay from case to case, and measure layers, too."""
+GPU_PEERS = (*OPERATORS_PEERS, *(peer for peer in PEERS if peer.name not in {own.name for own in OPERATORS_PEERS}))
+"""The libraries beside layers and operators on a GPU, where a process takes seconds to start."""

@@ -1,0 +1,138 @@
+"""A case of the operators' table: an operator's arrays and attributes, and its equivalents in other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import DTypeLike
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Draw = Callable[[np.random.Generator], Array]
+"""Draws an array from a case's generator."""
+Given = Array | tuple[str, Callable[[Array], Array]]
+"""What an equivalent takes beside the operator's own inputs: a constant, or a function of one of them."""
+Torch = Callable[[Any, Any], Any]
+"""PyTorch's equivalent: a function of the module and of the inputs as attributes, which returns the outputs in the desc's order."""
+
+SIZES = (8, 32, 32, 32)
+"""The usual sizes: 262,144 elements."""
+
+
+@dataclass(frozen=True)
+class OperatorCase:
+    """An operator at one size.
+
+    Attributes:
+        operator: its short name, as in `dmlpy ops`.
+        inputs: what draws each input, by field; a tuple for an array of tensors.
+        members: the desc's members that are not tensors.
+        outputs: sizes and type of outputs that the inputs do not determine, by field; a list for an array of tensors.
+        onnx: ONNX's nodes, one a line, with DirectML's fields as names; empty where it has no equivalent. `input_tensors0` is the
+            first of an array of tensors.
+        given: further inputs of the nodes. Constants are initializers, those in `fed` inputs of the model.
+        fed: the names of constants that a model could not take as initializers without being computed beforehand.
+        opset: the version of ONNX's operators.
+        torch: PyTorch's equivalent, or None.
+        products: the multiplications of matrix products, 0 for operators that have none.
+        lacking: the outputs that an equivalent does not have, by library.
+        form: what sets the case apart from the operator's first one.
+    """
+
+    operator: str
+    inputs: Mapping[str, Draw | tuple[Draw, ...]]
+    members: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+    onnx: str = ""
+    given: Mapping[str, Given] = field(default_factory=dict)
+    fed: tuple[str, ...] = ()
+    opset: int = 21
+    torch: Torch | None = None
+    products: int = 0
+    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    form: str = ""
+
+    @property
+    def name(self) -> str:
+        """The operator, with the form if there is one: `CONVOLUTION:DEPTHWISE`."""
+        return f"{self.operator}:{self.form}" if self.form else self.operator
+
+
+def normal(*sizes: int) -> Draw:
+    """Standard normal numbers."""
+    return lambda rng: rng.standard_normal(sizes or SIZES, np.float32)
+
+
+def uniform(low: float, high: float, *sizes: int) -> Draw:
+    """Numbers spread evenly over a range."""
+    return lambda rng: (low + (high - low) * rng.random(sizes or SIZES, np.float32)).astype(np.float32)
+
+
+def whole(low: int, high: int, *sizes: int, dtype: DTypeLike = np.int32) -> Draw:
+    """Whole numbers from `low` up to, and without, `high`."""
+    return lambda rng: rng.integers(low, high, sizes or SIZES).astype(dtype)
+
+
+def constant(value: float, *sizes: int, dtype: DTypeLike = np.float32) -> Draw:
+    """The same number everywhere."""
+    return lambda rng: np.full(sizes, value, dtype)
+
+
+def broadcast(draw: Draw, *sizes: int) -> Draw:
+    """An array broadcast to these sizes; the operator's tensor has strides of 0."""
+    return lambda rng: np.broadcast_to(draw(rng), sizes or SIZES)
+
+
+def longs(*values: int) -> Array:
+    """A vector of ONNX's INT64."""
+    return np.array(values, np.int64)
+
+
+def once(array: Array) -> Array:
+    """An array without its repetitions: size 1 where the stride is 0."""
+    return array[
+        tuple(slice(0, 1) if stride == 0 and size > 1 else slice(None) for size, stride in zip(array.shape, array.strides, strict=True))
+    ]
+
+
+def flat(field: str) -> Given:
+    """An input as a vector, without its repetitions."""
+    return field, lambda array: once(array).reshape(-1)
+
+
+def scalar(field: str) -> Given:
+    """The number that an input holds."""
+    return field, lambda array: once(array).reshape(())
+
+
+def cast(field: str, dtype: DTypeLike) -> Given:
+    """An input in another type."""
+    return field, lambda array: once(array).astype(dtype)
+
+
+def shaped(field: str, *sizes: int) -> Given:
+    """An input with other sizes."""
+    return field, lambda array: once(array).reshape(sizes)
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Named = TypeVar("Named", bound=_Named)
+
+
+def by_name(cases: Iterable[Named]) -> dict[str, Named]:
+    """Rows of a table by their names, in their order."""
+    found: dict[str, Named] = {}
+    for case in cases:
+        assert case.name not in found, f"{case.name} is there twice"
+        found[case.name] = case
+    return found
