@@ -136,8 +136,8 @@ PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:build_product", 8)
 """`Simd.product`: how many vectors, whether the factors lie by terms, and the instruction set."""
 GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.product_kernels:build_gate_products", 9)
 """The products of a cell's gates: how many there are, how many are summed together, and the instruction set."""
-FILL = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:filling_of", 5)
-"""What copies a part of an image: whether of FLOAT16, and the instruction set."""
+GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
+"""What gathers an input tile of an image: whether of FLOAT16, and the instruction set."""
 
 
 def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.void]]:

@@ -59,7 +59,7 @@ class Code(IntEnum):
     """y where x > 0, else 0."""
 
 
-LONG = frozenset({Code.EXP, Code.ERF, Code.TANH, Code.SIGMOID, Code.SWISH, Code.GELU, Code.ELU, Code.DIVIDE, Code.RECIP, Code.SQRT})
+EXPENSIVE = frozenset({Code.EXP, Code.ERF, Code.TANH, Code.SIGMOID, Code.SWISH, Code.GELU, Code.ELU, Code.DIVIDE, Code.RECIP, Code.SQRT})
 """The instructions that take several times as long as an addition."""
 
 
@@ -103,18 +103,18 @@ ALIGNMENT = 64
 """Bytes that registers are aligned to."""
 
 _INTEGERS = (
-    *("ticket", "done", "items", "blocks", "axes", "sizes", "strides", "rows", "columns", "cut_rows", "cut_size"),
-    *("tensors", "bases", "registers", "register_size", "instructions", "once", "count", "scratch", "scratch_size"),
+    *("ticket", "done", "tiles", "blocks", "axes", "sizes", "strides", "rows", "columns", "splits_rows", "split_size"),
+    *("tensors", "bases", "registers", "register_size", "instructions", "hoisted", "count", "scratch", "scratch_size"),
 )
 PARAMETERS = np.dtype([(name, np.int64) for name in _INTEGERS])
 """What a program reads: numbers, addresses, and distances in bytes.
 
-The first two are the state of `thread_pool_kernels`. An item is a share of the `blocks`, which are counted along `axes` axes, the innermost
-first; `sizes` are the blocks along each, int64. A block spans `rows` and `columns` of the elements; one of the two, which `cut_rows` tells,
-is cut from `cut_size` elements, so the last block has fewer. Operands are `tensors` tensors and behind them `registers` registers of
-`register_size` bytes. The tensors begin at `bases`, int64; `strides` are those from one block to the next, int64 [tensors, axes]. The first
-`once` of the `count` instructions give the same in each block. Each thread has `scratch_size` bytes for the addresses of the operands and,
-behind them, the registers.
+The first two are the state of `thread_pool_kernels`. A tile is a share of the `blocks`, which are counted along `axes` axes, the innermost
+first; `sizes` are the blocks along each, int64. A block spans `rows` and `columns` of the elements; one of the two, which `splits_rows`
+tells, is split from `split_size` elements, so the last block has fewer. Operands are `tensors` tensors and behind them `registers`
+registers of `register_size` bytes. The tensors begin at `bases`, int64; `strides` are those from one block to the next, int64 [tensors,
+axes]. The first `hoisted` of the `count` instructions give the same in each block. Each thread has `scratch_size` bytes for the addresses
+of the operands and, behind them, the registers.
 """
 
 INSTRUCTION = np.dtype(
