@@ -127,7 +127,7 @@ def test_rows_of_many_filters_have_filters_as_lanes(name: str, data_type: str, m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [POSITIONS, FILTERS])
-@pytest.mark.parametrize("registers", [Isa(8, 16), Isa(4, 32)])
+@pytest.mark.parametrize("isa", [Isa(8, 16), Isa(4, 32)])
 @pytest.mark.parametrize("name", ["narrow rows, several chunks", "vectors that cross rows", "in place", "groups"])
 def test_registers_of_other_processors(name: str, isa: Isa, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_plan, "host_isa", lambda: isa)

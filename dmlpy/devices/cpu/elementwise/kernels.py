@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.elementwise.formulas import computation
+from dmlpy.devices.cpu.elementwise.instruction_kernels import computation
 from dmlpy.devices.cpu.elementwise.parameters import ALIGNMENT, INSTRUCTION, PARAMETERS
 from dmlpy.devices.cpu.elementwise.program import Code
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
