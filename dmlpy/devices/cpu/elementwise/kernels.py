@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.elementwise.formulas import computation
+from dmlpy.devices.cpu.elementwise.instruction_kernels import computation
 from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, INSTRUCTION, PARAMETERS, Code
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.simd import copy_float, float_at, integer_at, jit, set_integer, simd_of, struct_view

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, RowMultipliers, padded_columns
-from dmlpy.devices.cpu.recurrent.operands import RowGather, Rows, copied, has_rows, in_place, matrix_of
+from dmlpy.devices.cpu.recurrent.rows import RowGather, Rows, copied, has_rows, in_place, matrix_of
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.launches import HostCall, Task
-    from dmlpy.devices.cpu.recurrent.gate_columns import GateColumns
-    from dmlpy.devices.cpu.recurrent.reserve import ReserveRows
+    from dmlpy.devices.cpu.recurrent.packing import GateColumns
+    from dmlpy.devices.cpu.recurrent.parameters import ReserveRows
     from dmlpy.devices.cpu.recurrent.rows import ActiveRows
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
@@ -83,7 +83,7 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         if not has_rows(output):
             shapes["input_gradient"] = (rows, width)
         if schedule_concurrently and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
-            # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
+            # One direction's gradient is held until the other's is known, so that their sum is rounded once.
             shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
         weights = tensors["weight_tensor"]
         if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1:
