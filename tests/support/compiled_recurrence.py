@@ -11,8 +11,8 @@ import pytest
 
 from dmlpy.devices.cpu.recurrent import plan as layer
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+from dmlpy.devices.cpu.recurrent.parameters import ReserveRows, saves_argument
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.recurrent.reserve import ReserveRows, saves_argument
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.gradient_runs import Plans
 from tests.support.gradient_runs import backward as backward_by

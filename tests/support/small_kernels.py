@@ -1,11 +1,14 @@
-"""A kernel for tests of how kernels are kept: little to compile."""
+"""Kernels for tests: of how kernels are kept, with little to compile, and of functions that cells apply."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.jit import Kernel
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa
 
 STORE = Kernel("tests.support.small_kernels:store_of", 2)
 """Writes a number, plus the one that it was made with, to an address."""
@@ -47,3 +50,26 @@ def allocating() -> Callable[..., None]:
         set_integer(array.ctypes.data, size)
 
     return allocate
+
+
+SLOPES = Kernel("tests.support.small_kernels:slopes_of", 4)
+"""Writes the slopes of an activation that has no name of its own: the instruction set."""
+
+
+def slopes_of(isa: Isa) -> Callable[..., None]:
+    """It is compute(parameters, x, slopes, count): addresses of `LayerParameters` and floats, and how many there are."""
+    from dmlpy.devices.cpu.load_store import load_store_of
+    from dmlpy.devices.cpu.recurrent.cell_kernels import slope
+    from dmlpy.devices.cpu.recurrent.parameters import LayerParameters
+    from dmlpy.devices.cpu.simd import struct_view
+
+    load_store, of_activation, parameters_at = load_store_of(False, isa), slope("other", 0, isa), struct_view(LayerParameters)
+    load, store, lanes = load_store.load, load_store.store, isa.lanes
+
+    def compute(parameters: Any, x: Any, slopes: Any, count: Any) -> None:
+        p = parameters_at(parameters)
+        for first in range(0, count, lanes):
+            values = load(x + 4 * first, count - first)
+            store(slopes + 4 * first, of_activation(p, values, values), count - first)
+
+    return compute

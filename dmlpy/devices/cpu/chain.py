@@ -11,7 +11,7 @@ from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elementwise.plan import ElementsPlan
+    from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
 
 def is_link(desc: OperatorDesc) -> bool:
@@ -20,11 +20,11 @@ def is_link(desc: OperatorDesc) -> bool:
 
 
 @plan(ElementwiseGroupDesc)
-def chain_plan(desc: ElementwiseGroupDesc) -> ElementsPlan:
-    from dmlpy.devices.cpu.elementwise.plan import ElementsPlan
+def chain_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan:
+    from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
     program, values = Program(len(desc.input_tensors)), list(range(len(desc.input_tensors)))
     for link in desc.nodes:
         values.append(translate(link.desc, program, {place: values[number] for place, number in link.reads}))
     inputs = [(f"input_tensors[{number}]", tensor) for number, tensor in enumerate(desc.input_tensors)]
-    return ElementsPlan(program, inputs, ("output_tensor", desc.output_tensor))
+    return ElementwisePlan(program, inputs, ("output_tensor", desc.output_tensor))

@@ -1,7 +1,7 @@
-"""`Kernel`: functions that Numba compiles once for a machine. They are kept on disk, and called free of the interpreter's lock.
+"""`Kernel`: functions that Numba compiles once for a machine. They are stored on disk, and called free of the interpreter's lock.
 
-What is kept is the machine code alone: a process that finds it needs LLVM's loader, and imports neither Numba nor the modules that the code
-was made from. Its name there is a hash of everything that the code was made from; `ImageStore` decides which files may be trusted.
+What is stored is the machine code alone: a process that finds it needs LLVM's loader, and imports neither Numba nor the modules that the
+code was made from. Its name there is a hash of everything that the code was made from; `ImageStore` decides which files may be trusted.
 """
 
 from __future__ import annotations
@@ -137,9 +137,9 @@ ACQUIRE = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_acquire", 6, retur
 PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:build_product", 8)
 """`Simd.product`: how many vectors, whether the factors lie by terms, and the instruction set."""
 GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.product_kernels:build_gate_products", 9)
-"""The products of a cell's gates: how many there are, how many are summed together, and the instruction set."""
-FILL = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:filling_of", 5)
-"""What copies a part of an image: whether of FLOAT16, and the instruction set."""
+"""The products of a cell's gates: how many there are, how many are summed at once, and the instruction set."""
+GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
+"""What gathers an input tile of an image: whether of FLOAT16, and the instruction set."""
 
 
 def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.void]]:

@@ -1,4 +1,4 @@
-"""Launches that are put together: stages of several tasks as one fused launch, and launches that follow each other as one batched launch.
+"""Launches that are joined: stages of several tasks as one fused launch, and launches that follow each other as one batched launch.
 
 A fused launch (see `thread_pool_kernels`) has one wait for all threads, at its end. The launches of a batch keep their epochs in the
 synchronization state, so a worker that comes late to one finds it over and goes on to the next without returning to Python.

@@ -1,4 +1,4 @@
-"""Numba as kernels need it: imported whole, told by the environment alone how to compile, and left as it was found.
+"""Numba as kernels need it: imported whole, set by the environment alone, and left as it was found.
 
 Numba takes settings from a file in the working folder, too, and from `numba.config`, which other code of the process may set. Kernels are
 stored under a name that is made of the environment's settings: processes without the others would load what was compiled under them.

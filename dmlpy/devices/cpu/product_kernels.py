@@ -32,24 +32,24 @@ def build_product(vectors: int, by_terms: bool, isa: Isa) -> Callable[..., None]
     return product
 
 
-def build_gate_products(gates: int, together: int, isa: Isa) -> Callable[..., None]:
+def build_gate_products(gates: int, fused: int, isa: Isa) -> Callable[..., None]:
     """The products of some gates with rows of factors, to be compiled.
 
     It is multiply(rows, matrix, terms, factors, row, part, start, start_row, sums): sums[row][gate] = start[row][gate] + the sum over the
-    terms of the matrix's vector for it * factors[row][term]. The matrix is packed [parts][terms][together][lanes], a gate is a vector, and
+    terms of the matrix's vector for it * factors[row][term]. The matrix is packed [parts][terms][fused][lanes], a gate is a vector, and
     the factors of each part are `part` bytes behind those of the one before: 0 where all have the same.
 
     Args:
         gates: the number of gates.
-        together: the gates of a part, which are summed together.
+        fused: the gates of a part, whose sums stay in registers at once.
         isa: the instruction set that it is compiled for.
     """
-    multiply, size, most = simd_of(isa).product_apart(together), simd_of(isa).size, isa.columns(together)
-    row_size, of_part = gates * size, together * size
+    multiply, size, most = simd_of(isa).strided_product(fused), simd_of(isa).size, isa.columns(fused)
+    row_size, of_part = gates * size, fused * size
 
     def products(rows: Any, matrix: Any, terms: Any, factors: Any, row: Any, part: Any, start: Any, start_row: Any, sums: Any) -> None:
         groups = (rows + most - 1) // most
-        for _ in range(gates // together):
+        for _ in range(gates // fused):
             for group in range(groups):
                 first = rows * group // groups
                 columns, begin, to = rows * (group + 1) // groups - first, start + first * start_row, sums + first * row_size

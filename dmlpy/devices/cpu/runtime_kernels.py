@@ -129,7 +129,7 @@ if _PROCESSOR is None:
 
     @jit
     def processor() -> Any:
-        """The number of the processor that this thread runs on; -1 if the system does not tell."""
+        """The number of the processor that this thread runs on; -1 if the system does not say."""
         return -1
 
 else:

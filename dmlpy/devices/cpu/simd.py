@@ -7,8 +7,9 @@ have, so what a kernel does follows from its text and not from what a compiler m
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+import numpy as np
 from llvmlite import ir
 from numba import from_dtype, njit, types
 from numba.core import cgutils
@@ -19,9 +20,10 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
-
     from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.structs import KernelStruct
+
+S = TypeVar("S", bound="KernelStruct")
 
 FLOAT, ADDRESS, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 
@@ -82,17 +84,25 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(manager, kind, ir.VectorType(FLOAT, kind.lanes))
 
 
+@overload
+def struct_view(kind: type[S]) -> Callable[[Any], S]: ...
+@overload
+def struct_view(kind: np.dtype[np.void]) -> Any: ...
+def struct_view(kind: Any) -> Any:
+    """What views the memory at an address as a `KernelStruct`, or as one element of a structured type."""
+    return _struct_view(kind if isinstance(kind, np.dtype) else kind.dtype)
+
+
 @cache
-def struct_view(kind: np.dtype[np.void]) -> Any:
-    """What views the memory at an address as one element of a structured type."""
-    record = from_dtype(kind)
+def _struct_view(kind: np.dtype[np.void]) -> Any:
+    struct = from_dtype(kind)
 
     @intrinsic
     def view(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], context.get_value_type(record))
+            return builder.inttoptr(arguments[0], context.get_value_type(struct))
 
-        return record(types.int64), generate
+        return struct(types.int64), generate
 
     return view
 
@@ -406,7 +416,7 @@ class Simd:
 
         sums[column][vector] = start[column][vector] + matrix[term][vector] * factors[column][term], summed over the terms in order (for one
         column, where the sums would wait for each other, in several parts). The matrix is packed [terms][vectors][lanes]; `columns` is 1 to
-        `registers.columns(vectors)`; rows are apart by `row` and `start_row` bytes.
+        `isa.columns(vectors)`; rows lie `row` and `start_row` bytes from each other.
 
         Args:
             vectors: the number of vectors.
@@ -423,7 +433,7 @@ class Simd:
     def product_in_place(self, vectors: int) -> Any:
         """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums)`.
 
-        It is that of `product` for a matrix whose terms are apart by `matrix_row` bytes.
+        It is that of `product` for a matrix whose terms lie `matrix_row` bytes from each other.
         """
         multiply, size = self._product(vectors, False), vectors * self.size
 
@@ -435,20 +445,20 @@ class Simd:
 
         return in_place
 
-    def product_apart(self, vectors: int) -> Any:
+    def strided_product(self, vectors: int) -> Any:
         """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums, sums_row)`.
 
-        It is that of `product` for sums whose columns are apart by `sums_row` bytes.
+        It is that of `product` for sums whose columns lie `sums_row` bytes from each other.
         """
         multiply, size = self._product(vectors, False), vectors * self.size
 
         @jit
-        def apart(
+        def strided(
             columns: Any, matrix: Any, terms: Any, factors: Any, row: Any, start: Any, start_row: Any, sums: Any, sums_row: Any
         ) -> None:
             multiply(columns, matrix, size, terms, factors, row, start, start_row, sums, sums_row)
 
-        return apart
+        return strided
 
     def _product(self, vectors: int, by_terms: bool) -> Any:
         """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row)`."""
@@ -535,5 +545,5 @@ class Simd:
 
 @cache
 def simd_of(isa: Isa) -> Simd:
-    """The operations for these registers. The object is shared, so that code compiled with it is compiled once."""
+    """The operations of an instruction set. The object is shared, so that code compiled with it is compiled once."""
     return Simd(isa)

@@ -1,16 +1,19 @@
 """Functions of vectors of floats as LLVM code: what element-wise operators, softmax and the gates of recurrent cells are made of.
 
-Each keeps a relative error of a few units in the last place over all floats, subnormal results included, has its limits at the infinities,
-and leaves NaN as it is.
+They need no library, whose functions LLVM's loader might not find. Each keeps a relative error of a few units in the last place over all
+floats, subnormal results included, has its limits at the infinities, and leaves NaN as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from math import pi, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.simd import Simd
 
 _LARGEST = float(np.finfo(np.float32).max)
+_NORMAL_DENSITY = 1.0 / sqrt(2.0 * pi)
 _ROUNDING = 1.5 * 2.0**23
 """A float added to one of at most 22 bits rounds it to an integer, which is then in the lowest bits."""
 _LOG2_OF_E, _LN2_HIGH, _LN2_LOW = 1.442695041, 0.693145752, 1.42860677e-6
@@ -31,10 +35,16 @@ _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.66
 """(exp(r) - 1 - r) / r^2 for |r| up to ln(2) / 2, the highest power first: Cephes's."""
 _EXP_OF_NEGATIVE = (1.38367941661e-3, -8.37485704879e-3, 4.16682286799e-2, -1.66664196809e-1, 4.99999920561e-1, -1.0, 1.0)
 """exp(-r) for |r| up to ln(2) / 2, the highest power first: a fit whose largest relative error is 2e-9."""
+_EXP_END = 104.0
+"""exp(-x) is 0 in float32 beyond this argument."""
 _SIGMOID_SCALE = 24
 """Sigmoids are quotients of powers of two smaller by so many than 1 and 1 + exp(-x): where the sigmoid is subnormal, exp(-x) overflows."""
 _SIGMOID_BOUNDS = (-104.5, 70.0)
 """Beyond these arguments the sigmoid is 0 and 1 in float32."""
+_MINUS_ONE_END = 32.0
+"""Beyond this argument exp(x) - 1 is exp(x) in float32."""
+_AREA_TANGENT = tuple(1.0 / (2 * power + 1) for power in range(7, 0, -1))
+"""(artanh(r) - r) / r^3 in powers of r^2 for |r| up to 1 / 3, the highest first: its series, of which 1e-9 of the sum is left."""
 _ERF_NEAR = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
 """erf(x) / x - 1 in powers of x^2 for |x| up to `_ERF_BOUND`, the highest first."""
 _ERF_FAR = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1, 0.0)
@@ -55,7 +65,7 @@ class SimdMath:
 
     Args:
         builder: what adds instructions to the block.
-        vectors: the operations.
+        simd: the operations.
     """
 
     def __init__(self, builder: Any, simd: Simd) -> None:
@@ -131,14 +141,27 @@ class SimdMath:
         return self.multiply(self.multiply(self.add(p, self.constant(1.0)), s), t)
 
     def exp_minus_one(self, x: Any) -> Any:
-        """exp(x) - 1 with all its digits, for x up to 88."""
+        """exp(x) - 1 with all its digits."""
         p, s, t = self._reduced(x)
         power = self.multiply(s, t)
-        return self.fused(p, power, self.subtract(power, self.constant(1.0)))
+        near = self.fused(p, power, self.subtract(power, self.constant(1.0)))
+        # The power of two may overflow where p < 0, to infinity less infinity.
+        return self.select(
+            self.less(self.constant(_MINUS_ONE_END), x), self.multiply(self.multiply(self.add(p, self.constant(1.0)), s), t), near
+        )
+
+    def log_one_plus(self, x: Any) -> Any:
+        """log(1 + x) with all its digits, for x from 0 to 1: twice the area tangent of x / (2 + x)."""
+        ratio = self.divide(x, self.add(x, self.constant(2.0)))
+        square = self.multiply(ratio, ratio)
+        double = self.add(ratio, ratio)
+        return self.fused(self.multiply(double, square), self.polynomial(square, _AREA_TANGENT), double)
+
+    def _erf_near(self, x: Any) -> Any:
+        return self.fused(self.polynomial(self.multiply(x, x), _ERF_NEAR), x, x)
 
     def erf(self, x: Any) -> Any:
-        magnitude, square = self.magnitude(x), self.multiply(x, x)
-        near = self.fused(self.polynomial(square, _ERF_NEAR), x, x)
+        magnitude, near = self.magnitude(x), self._erf_near(x)
         end = self.at_most(magnitude, self.constant(_ERF_END))
         exponent = self.subtract(self.polynomial(end, _ERF_FAR), end)
         far = self.built_in("copysign", self.subtract(self.constant(1.0), self.exp(exponent)), x)
@@ -181,22 +204,92 @@ class SimdMath:
         is_open = self._builder.fcmp_unordered("!=", y, self.constant(0.0))
         return self.select(is_open, self.multiply(x, y), self.constant(0.0))
 
-    def gelu(self, x: Any) -> Any:
-        """max(x, 0) - 0.5 |x| erfc(|x| / sqrt(2)), which keeps its digits below 0."""
+    def linear(self, x: Any, a: Any, b: Any) -> Any:
+        """a x + b, rounded twice."""
+        return self.add(self.multiply(x, a), b)
+
+    def leaky_relu(self, x: Any, slope: Any) -> Any:
+        return self.select(self.less(x, self.constant(0.0)), self.multiply(x, slope), x)
+
+    def thresholded_relu(self, x: Any, threshold: Any) -> Any:
+        return self.select(self.less(threshold, x), x, self.constant(0.0))
+
+    def elu(self, x: Any, factor: Any, divisor: Any) -> Any:
+        """factor (exp(x / divisor) - 1) where x < 0."""
+        below = self.multiply(self.exp_minus_one(self.divide(x, divisor)), factor)
+        return self.select(self.less(x, self.constant(0.0)), below, x)
+
+    def elu_slope(self, x: Any, factor: Any, divisor: Any) -> Any:
+        """factor exp(x / divisor) where x < 0, else 1."""
+        below = self.multiply(self.exp(self.divide(x, divisor)), factor)
+        return self.select(self._builder.fcmp_ordered(">=", x, self.constant(0.0)), self.constant(1.0), below)
+
+    def scaled_elu_slope(self, x: Any, alpha: Any, gamma: Any) -> Any:
+        below = self.multiply(self.exp(x), self.multiply(alpha, gamma))
+        return self.select(self.less(self.constant(0.0), x), gamma, below)
+
+    def scaled_tanh_slope(self, x: Any, alpha: Any, beta: Any) -> Any:
+        """4 e / (1 + e)^2 for e = exp(-2 |beta x|), times both: it keeps its digits where tanh is nearly 1 or -1."""
+        power = self.exp(self.multiply(self.magnitude(self.multiply(x, beta)), self.constant(-2.0)))
+        quotient = self.divide(self.constant(1.0), self.add(power, self.constant(1.0)))
+        value = self.multiply(self.multiply(self.multiply(power, self.constant(4.0)), quotient), quotient)
+        return self.multiply(self.multiply(value, alpha), beta)
+
+    def softplus(self, x: Any, steepness: Any) -> tuple[Any, Any]:
+        """max(v, 0) and log(1 + exp(-|v|)) of v = steepness x: their sum is the softplus of v. Where v < 0 the second keeps its digits."""
+        zero, product = self.constant(0.0), self.multiply(x, steepness)
+        magnitude = self.magnitude(product)
+        lost = self.fused(x, steepness, self._builder.fneg(product))  # by the product's rounding, where the processor fuses
+        lost = self.select(self.less(product, zero), lost, self._builder.fneg(lost))
+        lost = self.select(self.less(magnitude, self.constant(_EXP_END)), lost, zero)
+        power = self.exp(self._builder.fneg(magnitude))
+        power = self.fused(power, lost, power)
+        return self.at_least(product, zero), self.log_one_plus(power)
+
+    def divided_softplus(self, x: Any, steepness: Any) -> Any:
+        """The softplus of steepness x, divided by the steepness. Where it is x and a rest, x is not rounded."""
+        _, rest = self.softplus(x, steepness)
+        return self.add(self.at_least(x, self.constant(0.0)), self.divide(rest, steepness))
+
+    def normal_tail(self, x: Any) -> tuple[Any, Any, Any]:
+        """|x|, at most 40, and the normal distribution's tail beyond it: as two factors, of which the second is exp(-x^2 / 2)."""
         magnitude = self.at_most(self.magnitude(x), self.constant(40.0))
         fraction = self.divide(self.constant(1.0), self.add(magnitude, self.constant(HALF_TAIL_OFFSET)))
-        tail = self.multiply(self.multiply(self.polynomial(fraction, HALF_TAIL), fraction), magnitude)
+        tail = self.multiply(self.polynomial(fraction, HALF_TAIL), fraction)
         half = self.multiply(magnitude, self.constant(-0.5))
         exponent = self.multiply(half, magnitude)
         lost = self.fused(half, magnitude, self._builder.fneg(exponent))  # by the product's rounding, where the processor fuses
         power = self.exp(exponent)
-        power = self.fused(power, lost, power)
-        return self.subtract(self.at_least(x, self.constant(0.0)), self.multiply(tail, power))
+        return magnitude, tail, self.fused(power, lost, power)
+
+    def gelu(self, x: Any) -> Any:
+        """max(x, 0) - 0.5 |x| erfc(|x| / sqrt(2)), which keeps its digits below 0."""
+        magnitude, tail, power = self.normal_tail(x)
+        return self.subtract(self.at_least(x, self.constant(0.0)), self.multiply(self.multiply(tail, magnitude), power))
+
+    def gelu_slope(self, x: Any) -> Any:
+        """Far out the tail beyond |x| less |x| times the density there, or 1 less that; near 0 the tail by erf, which is exact at 0."""
+        magnitude, tail, power = self.normal_tail(x)
+        density = self.multiply(power, self.constant(_NORMAL_DENSITY))
+        below = self.subtract(self.multiply(tail, power), self.multiply(magnitude, density))
+        far = self.select(self.less(x, self.constant(0.0)), below, self.subtract(self.constant(1.0), below))
+        half = self.constant(0.5)
+        near = self.fused(x, density, self.fused(self._erf_near(self.multiply(x, self.constant(sqrt(0.5)))), half, half))
+        return self.select(self.less(magnitude, self.constant(sqrt(2.0) * _ERF_BOUND)), near, far)
 
     def softsign(self, x: Any) -> Any:
         """Infinities give the limits."""
         bounded = self.at_most(self.at_least(x, self.constant(-_LARGEST)), self.constant(_LARGEST))
         return self.divide(bounded, self.add(self.magnitude(bounded), self.constant(1.0)))
+
+    def softsign_slope(self, x: Any) -> Any:
+        """The square of a reciprocal: that of 1 + |x| would overflow long before the result is too small."""
+        quotient = self.divide(self.constant(1.0), self.add(self.magnitude(x), self.constant(1.0)))
+        return self.multiply(quotient, quotient)
+
+    def nan_or(self, x: Any, value: Any) -> Any:
+        """NaN where x is, else the value."""
+        return self.select(self._builder.fcmp_unordered("uno", x, x), x, value)
 
     def shrink(self, x: Any, bias: Any, threshold: Any) -> Any:
         zero = self.constant(0.0)
@@ -212,5 +305,43 @@ def function_of(name: str, isa: Isa) -> Any:
     @intrinsic
     def function(context: Any, x: Any) -> Any:
         return simd.kind(simd.kind), lambda context, builder, signature, arguments: getattr(SimdMath(builder, simd), name)(*arguments)
+
+    return function
+
+
+Formula = Callable[[SimdMath, Any, Any, Any], Any]
+"""formula(math, x, a, b): the code of a function of a vector, whose constants are vectors, too."""
+
+
+def switched_function(formulas: tuple[Formula, ...], isa: Isa) -> Any:
+    """The intrinsic `function(number, a, b, x)`, which computes the formula of a number that is known when it runs.
+
+    Args:
+        formulas: the formulas.
+        isa: the instruction set that it is compiled for.
+    """
+    simd = simd_of(isa)
+
+    @intrinsic
+    def function(context: Any, number: Any, a: Any, b: Any, x: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            number, *constants, x = arguments
+            a, b = (simd.repeated(builder, constant) for constant in constants)
+            end, before = builder.append_basic_block("computed"), builder.block
+            choice = builder.switch(builder.fptosi(number, INDEX), end)
+            values = [(x, before)]
+            for place, formula in enumerate(formulas):
+                block = builder.append_basic_block(f"formula{place}")
+                choice.add_case(INDEX(place), block)
+                builder.position_at_end(block)
+                values.append((formula(SimdMath(builder, simd), x, a, b), builder.block))
+                builder.branch(end)
+            builder.position_at_end(end)
+            result = builder.phi(simd.llvm_type)
+            for value, block in values:
+                result.add_incoming(value, block)
+            return result
+
+        return simd.kind(types.float32, types.float32, types.float32, simd.kind), generate
 
     return function

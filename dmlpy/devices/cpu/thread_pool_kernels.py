@@ -27,6 +27,7 @@ from dmlpy.devices.cpu.thread_pool import ACTIVE_WORKERS, CURRENT_STAGE, EPOCH, 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dmlpy.devices.cpu.structs import StagedParameters
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _CLOSED = 1 << 15
@@ -103,7 +104,7 @@ def leave(sync: Any, thread: Any, threads: Any) -> None:
 
 
 @jit
-def acquire(p: Any, sync: Any, thread: Any, threads: Any, stage: Any, tiles: Any, last: Any) -> Any:
+def acquire(p: StagedParameters, sync: Any, thread: Any, threads: Any, stage: Any, tiles: Any, last: Any) -> Any:
     """Returns a tile of a stage that no thread has acquired, or one to compute again; -1 when all tiles are done.
 
     Args:

@@ -1,4 +1,4 @@
-"""Compiled products of matrices as they lie in memory, against float64."""
+"""Compiled products of matrices in place, against float64."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = [(300, 260, 170), (37, 129, 33), (8, 128, 32), (1, 1, 1), (5, 3, 16)]
 
 
 def of(sizes: tuple[int, int, int], *, transposed: bool) -> tuple[Array, Array, Array]:
-    """A, B and an output, each with elements between its rows that belong to nobody."""
+    """A, B and an output, each with gaps between its rows."""
     rng, (rows, terms, columns) = np.random.default_rng(5), sizes
     shapes = ((terms, rows) if transposed else (rows, terms)), (terms, columns), (rows, columns)
     whole = [np.full((height, width + 3), np.nan, np.float32) for height, width in shapes]
@@ -35,7 +35,7 @@ def scratch_for(threads: int) -> Array:
 
 @pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
 @pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "x".join(map(str, sizes)))
-def test_products_of_matrices_as_they_lie(sizes: tuple[int, int, int], transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_matrices_in_place(sizes: tuple[int, int, int], transposed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written, then added; two threads change no bit, and nothing between the output's rows is touched."""
     monkeypatch.setattr(blocked, "_WORK_OF_A_THREAD", 1)
     rows, terms, _ = sizes
@@ -80,7 +80,7 @@ def test_fewer_terms_and_rows_than_bound() -> None:
     assert np.isnan(output[13:]).all()
 
 
-def test_a_row_is_the_same_however_many_others_there_are() -> None:
+def test_a_row_does_not_depend_on_the_number_of_others() -> None:
     """Also where one row is left over of groups."""
     a, b, output = of((40, 150, 40), transposed=False)
     multiply = blocked.BlockedProduct(a, b, output, scratch_for(1), 1)
@@ -105,11 +105,11 @@ def test_totals_alone() -> None:
 def test_rows_are_multiplied_by_those_of_their_samples(
     sizes: tuple[int, int, int], transposed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of B where A is transposed, else those of the product before it is added; on however many threads."""
+    """Those of B where A is transposed, else those of the product before it is added; on any number of threads."""
     monkeypatch.setattr(blocked, "_WORK_OF_A_THREAD", 1)
     rows, terms, columns = sizes
     rng, results = np.random.default_rng(6), []
-    values = np.full((3, blocked.whole_panels(columns)), np.nan, np.float32)
+    values = np.full((3, blocked.padded_columns(columns)), np.nan, np.float32)
     values[:, :columns] = rng.normal(size=(3, columns))
     samples = rng.integers(0, 3, terms if transposed else rows)
     for threads in (1, 2):
@@ -156,9 +156,9 @@ def test_rows_by_their_addresses(threads: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    ("groups", "panels", "wanted", "parts"),
+    ("groups", "panels", "wanted", "splits"),
     [(171, 16, 1, (11, 1)), (171, 16, 12, (11, 2)), (3, 40, 1, (1, 3)), (2, 3, 100, (2, 3)), (40, 0, 12, (12, 1))],
 )
-def test_items_have_about_as_many_groups_as_panels(groups: int, panels: int, wanted: int, parts: tuple[int, int]) -> None:
+def test_tiles_have_about_as_many_groups_as_panels(groups: int, panels: int, wanted: int, splits: tuple[int, int]) -> None:
     """No part is larger than the memory for it, and there are as many as wanted unless there is less work."""
-    assert blocked._parts_of(groups, panels, wanted) == parts
+    assert blocked._split(groups, panels, wanted) == splits

@@ -50,7 +50,7 @@ def case_of(name: str, **members: Any) -> tuple[dml.ConvolutionDesc, dict[str, A
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tiles_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tiles_and_remainders(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, which change no bit."""
     desc, given = case_of(name)
     result = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
@@ -68,7 +68,7 @@ def test_launches_that_pack_flipped_filters_themselves(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["several tiles", "in place", "depthwise"])
 def test_parts_of_larger_tensors(name: str) -> None:
-    """Rows and channels that lie apart; nothing is written between them."""
+    """Rows and channels with gaps; nothing is written between them."""
     desc, given = case_of(name)
 
     def parts(own: dml.TensorDesc) -> tuple[dml.TensorDesc, Array, Array]:
@@ -89,7 +89,7 @@ def test_parts_of_larger_tensors(name: str) -> None:
 
 
 @pytest.mark.parametrize(("groups", "filters"), [(2, 2), (1, 2), (1, 40)])
-def test_what_is_not_finite_reaches_what_sees_it(groups: int, filters: int) -> None:
+def test_what_is_not_finite_reaches_what_reads_it(groups: int, filters: int) -> None:
     x = np.zeros((1, 2, 6, 6), np.float32)
     x[0, 0, 2, 3], x[0, 1, 5, 0] = np.nan, np.inf
     weights = np.ones((filters, 2 // groups, 3, 3), np.float32)
@@ -109,7 +109,7 @@ def test_what_is_not_finite_reaches_what_sees_it(groups: int, filters: int) -> N
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_layouts(name: str, data_type: str) -> None:
-    """Packed, channels last, one of both, and an input that is repeated along its rows; what is around the elements stays as it was."""
+    """Packed, channels last, one of both, and an input that is broadcast along its rows; what is around the elements is unchanged."""
     sizes, filters, strides, *_, groups, direction = LAYOUTS[name]
     rng = np.random.default_rng(6)
     count = filters[1] * groups if direction == "BACKWARD" else filters[0]
@@ -130,7 +130,7 @@ def test_layouts(name: str, data_type: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["transposed, output padding", "depth"])
-def test_sections_and_slices_on_two_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_and_slices_on_two_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They change no bit."""
     sizes, filters, *_ = LAYOUTS[name]
     rng = np.random.default_rng(7)
@@ -162,7 +162,7 @@ ELSEWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
     "one position, depthwise": ("FLOAT32", {"strides": (99, 99), "groups": 4}, "fewer than 8 positions"),
     "taps far apart": ("FLOAT32", {"dilations": (90, 90), "start_padding": (1, 1)}, "far more of the input"),
     "one matrix product": ("FLOAT32", {"window": (1, 1), "last": True}, "one matrix product"),
-    "many sections": ("FLOAT32", {"strides": (9, 9), "direction": "BACKWARD"}, "more than 64 convolutions"),
+    "many phases": ("FLOAT32", {"strides": (9, 9), "direction": "BACKWARD"}, "more than 64 convolutions"),
 }
 
 
@@ -174,6 +174,6 @@ def test_what_numpy_runs_says_why(name: str) -> None:
     assert reason in plan
 
 
-def test_the_plan_tells_of_sections() -> None:
+def test_the_plan_says_how_many_phases_there_are() -> None:
     plan = dml.compile(_small("FLOAT32", strides=(2, 2), direction="BACKWARD"), "cpu").plan
     assert "transposed: 4 convolution(s)" in plan

@@ -24,7 +24,7 @@ from tests.support.training_runs import (
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
 from dmlpy.devices.cpu.isa import Isa, host_isa
-from dmlpy.devices.cpu.matrix.blocked import whole_panels
+from dmlpy.devices.cpu.matrix.blocked import padded_columns
 from dmlpy.devices.cpu.recurrent import gradient_plan
 from dmlpy.devices.cpu.recurrent import plan as layer
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
@@ -167,7 +167,7 @@ def test_work_that_no_output_needs_has_no_scratch() -> None:
 
     least = size("hidden_init_gradient_tensor")
     assert size("hidden_init_gradient_tensor", "projection_gradient_tensor") - least == 4 * 8 * 4 * 16  # what is projected
-    assert size("hidden_init_gradient_tensor", "input_gradient_tensor") - least == 4 * 4 * 4 * whole_panels(48)  # multipliers of x
+    assert size("hidden_init_gradient_tensor", "input_gradient_tensor") - least == 4 * 4 * 4 * padded_columns(48)  # multipliers of x
 
 
 @pytest.mark.slow

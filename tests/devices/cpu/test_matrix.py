@@ -26,7 +26,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "batch": ((2, 3), 9, 20, 33, {"beta": 2.0, "fused_activation": GELU}),
     "B transposed": ((1, 2), 9, 20, 50, {"trans_b": "TRANSPOSE", "alpha": 2.0}),
     "one term": ((), 5, 1, 40, {}),
-    "B read where it lies": ((2,), 7, 20, 64, {"beta": 0.5}),
+    "B read in place": ((2,), 7, 20, 64, {"beta": 0.5}),
     "one row, FLOAT16": ((), 1, 20, 40, {"beta": 0.5, "fused_activation": RELU}),
     "FLOAT16": ((2,), 19, 37, 71, {"alpha": 0.5, "fused_activation": dml.ElementWiseClipDesc(min=-1.0, max=2.0)}),
     "B transposed, FLOAT16": ((), 9, 37, 71, {"trans_b": "TRANSPOSE"}),
@@ -49,7 +49,7 @@ def case_of(name: str) -> tuple[dml.GEMMDesc, dict[str, Array]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_panels_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panels_and_remainders(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, which change no bit; prepared, which changes none either."""
     monkeypatch.setattr(product_plan, "_FLOATS_OF_A_THREAD", 1)
     desc, given = case_of(name)
@@ -60,7 +60,7 @@ def test_panels_and_what_is_left_over(name: str, monkeypatch: pytest.MonkeyPatch
     np.testing.assert_array_equal(prepared(**{place: given[place] for place in given if place != "b_tensor"}).output_tensor, result)
 
 
-def test_what_is_repeated_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_broadcast_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """One matrix B for a batch, a row of C, and a column of C."""
     rng = np.random.default_rng(4)
     given = {"a_tensor": rng.normal(size=(2, 3, 10, 30)), "b_tensor": rng.normal(size=(30, 50)), "c_tensor": rng.normal(size=50)}
@@ -77,7 +77,7 @@ def test_what_is_repeated_by_strides_of_zero(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("rows", "terms", "columns"), [(21, 300, 71), (4, 1, 16), (130, 300, 110)])
 def test_a_transposed(rows: int, terms: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Matrices are read as they lie; the number of threads changes no bit."""
+    """Matrices are read in place; the number of threads changes no bit."""
     rng = np.random.default_rng(5)
     memory = rng.normal(size=(terms, rows + 3)).astype(np.float32)
     b = rng.normal(size=(terms, columns)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Compiled batch normalization: which descs it takes, and that threads change no bit, however entries lie.
+"""Compiled batch normalization: which descs it takes, and that threads change no bit, in any layout.
 
 Its results are held to the exact ones by tests/devices/test_batch_normalization_layouts.py and _numerics.py, as every device's are.
 """
@@ -25,7 +25,7 @@ from dmlpy.devices.cpu.plans import compiled_plan
 @pytest.mark.parametrize("sizes", [(3, 37, 9, 11), (700, 70, 2, 1)], ids=str)
 @pytest.mark.parametrize("mode", ["BATCH_NORMALIZATION_TRAINING", "FUSED_BATCH_NORM_GRAD_V3 training"])
 def test_threads_change_no_bit(mode: str, sizes: tuple[int, ...], layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planes and rows, of several pieces, with vectors of groups that are left over."""
+    """Planes and rows, of several chunks, with vectors of groups that are not full."""
     monkeypatch.setattr(plans, "_WORK_OF_A_THREAD", 1)
     activated = {"fused_activation": dml.ActivationReluDesc()} if mode == "BATCH_NORMALIZATION_TRAINING" else {}
     desc, arrays = case(mode, np.random.default_rng(7), sizes, (1,), **activated)
@@ -56,7 +56,7 @@ def test_what_is_compiled_and_why_the_rest_is_not() -> None:
     for name, strides in last.items():
         few = in_layout(few, name, strides)
     for other in (apart, mixed, few, case("BATCH_NORMALIZATION", rng, sizes, (1, 3))[0]):
-        assert "lie side by side" in str(compiled_plan(other))
+        assert "are contiguous" in str(compiled_plan(other))
     other = desc.replace(fused_activation=dml.ActivationTanhDesc())
     assert compiled_plan(other) == "ACTIVATION_TANH is not computed with a compiled batch normalization"
     assert dml.compile(other, "cpu").plan.startswith("strategy: numpy (ACTIVATION_TANH is not computed")

@@ -1,4 +1,4 @@
-"""Compiled max and average pooling of parts and along windows, against the definition in float64."""
+"""Compiled max and average pooling of input tiles and within windows, against the definition in float64."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_windows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("name", ["strides", "one window", "windows along their rows"])
 def test_layouts(name: str, data_type: str) -> None:
-    """Packed and channels last; what is around the elements stays as it was."""
+    """Packed and channels last; what is around the elements is unchanged."""
     x = np.random.default_rng(3).normal(size=CASES[name][0]).astype(data_type.lower())
     for desc in (desc_of(name, dml.MaxPoolingDesc, x), desc_of(name, dml.AveragePoolingDesc, x, include_padding=False)):
         tensors = {place: desc.tensors()[place] for place in ("input_tensor", "output_tensor")}

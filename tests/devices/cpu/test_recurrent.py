@@ -140,7 +140,7 @@ def test_registers_of_processors(features: dict[str, bool], machine: str, expect
 
 
 @pytest.mark.parametrize(
-    ("registers", "gates", "batch", "expected"),
+    ("isa", "gates", "batch", "expected"),
     [
         (Isa(8, 16), 4, 64, 2),
         (Isa(8, 16), 4, 5, 2),

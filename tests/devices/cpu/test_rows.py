@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
-from dmlpy.devices.cpu.recurrent.operands import in_place
-from dmlpy.devices.cpu.recurrent.rows import BLANK, REPEATS, ActiveRows
+from dmlpy.devices.cpu.recurrent.rows import BLANK, REPEATS, ActiveRows, in_place
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cpu.recurrent.activations import COMPILED
+from dmlpy.devices.cpu.recurrent.parameters import COMPILED
 from dmlpy.devices.cpu.thread_pool import ThreadPool
 from dmlpy.operators.activation import ActivationGeluDesc, ActivationScaledTanhDesc, ActivationSoftsignDesc
 from tests.support.cudnn_runs import check_torch
@@ -36,8 +36,8 @@ pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 from dmlpy.devices.cpu import jit, launches
 from dmlpy.devices.cpu.recurrent import gradient_plan
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+from dmlpy.devices.cpu.recurrent.parameters import ReserveRows
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.recurrent.reserve import ReserveRows
 from dmlpy.devices.cpu.recurrent.rows import ActiveRows
 from tests.support.compiled_recurrence import CPU, backward, share_among
 
@@ -304,15 +304,6 @@ def test_a_reserve_of_the_other_layout_is_refused() -> None:
         np.testing.assert_array_equal(getattr(found, name), array, err_msg=name)
     with pytest.raises(dml.BindError, match=r'a reserve of layout "?rows'):
         dml.compile(back.desc, "numpy")(**arrays, reserve_tensor=forward.reserve_tensor)
-
-
-def test_what_has_no_compiled_form_has_neither_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.cpu.recurrent.plans.sys.platform", "win32")
-    run, device = build("RNN", np.random.default_rng(1), functions=(ActivationSoftsignDesc(),)), dml.device("cpu")
-    for desc in (run.desc, run.desc.gradient()):
-        plan = device.plan(desc)
-        assert plan is not None
-        assert plan.strategy == "numpy (ACTIVATION_SOFTSIGN has no compiled form in a recurrent layer on Windows)"
 
 
 @pytest.mark.parametrize("name", torch_cases())

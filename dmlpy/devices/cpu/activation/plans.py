@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.elementwise.plans import elements_plan
+from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
 from dmlpy.devices.cpu.elementwise.translation import FUNCTIONS
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.activation import (
@@ -18,7 +18,7 @@ from dmlpy.operators.activation import (
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.reduction.plan import CompiledSoftmaxPlan
 
-plan(*FUNCTIONS, derived=False)(elements_plan)
+plan(*FUNCTIONS, derived=False)(elementwise_plan)
 
 
 @plan(ActivationSoftmaxDesc, ActivationSoftmax1Desc, ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc)

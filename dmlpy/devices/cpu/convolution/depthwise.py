@@ -1,4 +1,4 @@
-"""Convolutions and poolings of single planes in strips: their parameters, their division into items, and the form of a plan."""
+"""Depthwise convolutions, and poolings of single planes, in row blocks: their parameters, tiles, and the form of a convolution's plan."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.convolution.layout import steps_of
-from dmlpy.devices.cpu.jit import Function, Kernel, make_struct
+from dmlpy.devices.cpu.convolution.layout import byte_strides
+from dmlpy.devices.cpu.jit import Function, Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Float32,
+    field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,14 +32,14 @@ OperationName = Literal["convolution", "max", "average"]
 
 
 @dataclass(frozen=True)
-class Strip:
-    """What a kernel of strips is compiled for.
+class Window:
+    """What a kernel of row blocks is compiled for.
 
     Attributes:
-        operation: what is made of a window's elements.
+        operation: what is computed of a window's elements.
         height: rows of the window.
         width: its columns.
-        new_rows: rows that a window sees and the one above it does not: all, or as many as the step down.
+        new_rows: rows that a window reads and the window above it does not: all, or as many as the step down.
         stride_x: the step to the next window of a row, 1 or 2.
     """
 
@@ -44,51 +50,67 @@ class Strip:
     stride_x: int
 
     @property
-    def above(self) -> int:
-        """The windows above a window that see rows of it."""
+    def windows_above(self) -> int:
+        """The windows above a window that read rows of it."""
         return -(-self.height // self.new_rows) - 1
 
 
-_INTEGERS = (
-    *("ticket", "done", "items", "parts", "tiles", "channels"),
-    *("height", "width", "out_height", "out_width", "rows", "stride_y", "pad_y", "pad_x"),
-    *("input", "input_image", "input_channel", "input_row"),
-    *("output", "output_image", "output_channel", "output_row"),
-    *("weights", "coefficients", "row_counts", "column_counts"),
-)
-DEPTHWISE_PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("low", "high"))])
-"""What strips read: numbers, addresses, and distances in bytes. The elements of a row lie side by side.
+class RowBlockParameters(CountedParameters):
+    """What the kernel of row blocks reads. The elements of a row are contiguous; a tile is some of the row blocks.
 
-The first two are the state of `thread_pool_kernels`. An item is a share of `parts`, each a tile of `rows` rows of positions of a plane,
-which has `tiles` of them; an image has `channels` planes. A convolution has float32 `weights` [channels, taps] and `coefficients`
-[channels, 3]: its result is clip((sum - first) * second + third, low, high). An average is the sum divided by `row_counts` and
-`column_counts`, float32 for each row and column of positions, the latter a whole number of vectors.
-"""
+    A convolution's result is clip((sum - first) * second + third, low, high), with a channel's three `coefficients`.
+    """
+
+    row_blocks: Count = field("row blocks of all planes")
+    row_blocks_per_plane: Count = field("row blocks of a plane")
+    channels: Count = field("planes of an image")
+    height: Count = field("rows of the input's planes")
+    width: Count = field("columns of the input's planes")
+    out_height: Count = field("rows of positions of a plane")
+    out_width: Count = field("positions of a row")
+    rows: Count = field("rows of positions of a row block")
+    stride_y: Count = field("rows from a position of the window to the next below")
+    pad_y: Count = field("rows of padding above a plane")
+    pad_x: Count = field("columns of padding left of a plane")
+    input: Address = field("the input")
+    input_image: Bytes = field("from an image of the input to the next")
+    input_channel: Bytes = field("from a plane of the input to the next")
+    input_row: Bytes = field("from a row of the input to the next")
+    output: Address = field("the output")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a plane of the output to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    weights: Address = field("a convolution's weights, float32 [channels, taps]")
+    coefficients: Address = field("a convolution's coefficients, float32 [channels, 3]")
+    row_counts: Address = field("an average's divisors of rows of positions, float32")
+    column_counts: Address = field("an average's divisors of columns of positions, float32, a whole number of vectors")
+    low: Float32 = field("the lower bound of a convolution's results")
+    high: Float32 = field("the upper bound of a convolution's results")
 
 
-STRIPS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:strips_of", 5)
-"""The strips: their window, whether tensors are of FLOAT16, and the instruction set."""
+ROW_BLOCKS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:build_row_blocks", 5)
+"""The row blocks: their window, whether tensors are of FLOAT16, and the instruction set."""
 
-_WORK_OF_AN_ITEM = 1 << 20
-"""Taps of all positions that are worth an item: some 20 microseconds."""
-_TILE = 1 << 14
-"""Bytes of a tile, at most: its strips read the same cache lines at their edges, and it is there with the tile that comes next."""
-_FEWEST_ROWS = 8
-"""Rows of positions of a tile, at least, where a plane has them: each begins with rows that the one above it reads, too."""
-_MOST_COLUMNS = 1 << 30
+_WORK_PER_TILE = 1 << 20
+"""Taps of all positions that are worth a tile: they take some 20 microseconds."""
+_ROW_BLOCK_BYTES = 1 << 14
+"""Bytes of a row block's input, at most: neighbouring columns read the same cache lines, and the next block is prefetched beside it."""
+_MIN_ROWS = 8
+"""Rows of positions of a row block, at least, where a plane has them: each reads rows that the one above it reads, too."""
+_MAX_COLUMNS = 1 << 30
 """Columns are numbered in 32 bits."""
 
 
 @dataclass(frozen=True)
 class Planes:
-    """Windows that slide over planes, each by itself.
+    """Windows that slide over planes independently.
 
     Attributes:
         images: the number of images.
         channels: planes of an image.
         spatial: sizes of a plane.
         out: positions of the window.
-        window: sizes of the window, whose taps are neighbours.
+        window: sizes of the window, which is not dilated.
         strides: steps from one position of the window to the next.
         starts: padding before the first element.
     """
@@ -106,58 +128,58 @@ class Planes:
         """Taps of all positions."""
         return self.images * self.channels * prod(self.out) * prod(self.window)
 
-    def are_strips(self, tensors: Mapping[str, TensorDesc], most: int, isa: Isa) -> bool:
-        """Whether windows of at most `most` taps in each dimension go in strips over these tensors.
+    def fit_row_blocks(self, tensors: Mapping[str, TensorDesc], most: int, isa: Isa) -> bool:
+        """Whether these tensors can be computed in row blocks, with windows of at most `most` taps in each dimension.
 
-        `most` is at most a vector's lanes: with a stride of 2, the taps of a row see no more than three vectors then. Where a vector has
+        `most` is at most a vector's lanes: with a stride of 2, the taps of a row read no more than three vectors then. Where a vector has
         four lanes, loads of some of them are not one instruction.
         """
-        ends = (tensors["input_tensor"], tensors["output_tensor"])
-        side_by_side = all(steps_of(tensor)[4] == tensor.data_type.numpy.itemsize for tensor in ends)
+        images = (tensors["input_tensor"], tensors["output_tensor"])
+        contiguous = all(byte_strides(tensor)[4] == tensor.data_type.numpy.itemsize for tensor in images)
         fits = max(self.window) <= most and self.strides[1] <= 2
-        return isa.lanes > 4 and side_by_side and fits and self.spatial[1] + self.out[1] * self.strides[1] <= _MOST_COLUMNS
+        return isa.lanes > 4 and contiguous and fits and self.spatial[1] + self.out[1] * self.strides[1] <= _MAX_COLUMNS
 
 
-class Strips:
-    """The items of planes, each of which is some tiles: rows of positions of a plane.
+class RowBlocks:
+    """The row blocks of planes: some rows of positions of a plane each. A tile is some row blocks.
 
     Attributes:
-        items: the number of items.
+        tiles: the number of tiles.
 
     Args:
-        operation: what is made of a window's elements, as `Strip` names it.
+        operation: what is computed of a window's elements.
         planes: the planes.
         tensors: the descs by name.
-        threads: threads that share the items.
-        registers: the registers that the kernel is compiled for.
+        threads: the number of threads.
+        isa: the instruction set that the kernel is compiled for.
     """
 
     def __init__(self, operation: OperationName, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
         self._planes, self._tensors = planes, tensors
-        strip = Strip(operation, *planes.window, new_rows=min(planes.strides[0], planes.window[0]), stride_x=planes.strides[1])
-        self._choices = strip, tensors["input_tensor"].data_type is DataType.FLOAT16, isa
-        count, read = planes.images * planes.channels, planes.out[0] * strip.new_rows * planes.spatial[1]
-        wanted = max(threads, planes.taps // _WORK_OF_AN_ITEM)
-        tiles = max(ceil(wanted / count), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _TILE))
-        self._rows = ceil(planes.out[0] / min(tiles, max(1, planes.out[0] // _FEWEST_ROWS)))
-        self._tiles = ceil(planes.out[0] / self._rows)
-        self._parts = count * self._tiles
-        self.items = min(wanted, self._parts)
+        window = Window(operation, *planes.window, new_rows=min(planes.strides[0], planes.window[0]), stride_x=planes.strides[1])
+        self._choices = window, tensors["input_tensor"].data_type is DataType.FLOAT16, isa
+        count, read = planes.images * planes.channels, planes.out[0] * window.new_rows * planes.spatial[1]
+        wanted = max(threads, planes.taps // _WORK_PER_TILE)
+        per_plane = max(ceil(wanted / count), ceil(read * tensors["input_tensor"].data_type.numpy.itemsize / _ROW_BLOCK_BYTES))
+        self._rows = ceil(planes.out[0] / min(per_plane, max(1, planes.out[0] // _MIN_ROWS)))
+        self._per_plane = ceil(planes.out[0] / self._rows)
+        self._total = count * self._per_plane
+        self.tiles = min(wanted, self._total)
 
     def kernel(self) -> Function:
-        """The function that a launch runs."""
-        return STRIPS(*self._choices)
+        """The compiled kernel."""
+        return ROW_BLOCKS(*self._choices)
 
     def describe(self) -> str:
-        return f"strips of {self._choices[2].lanes} positions, each down {self._rows} row(s) of a plane, input read in place"
+        return f"row blocks of {self._rows} row(s), vectorized over {self._choices[2].lanes} positions, input read in place"
 
     def values(self, tensors: Pointers) -> dict[str, Any]:
         """The kernel's parameters by name, but for those of the operation."""
-        planes, (source, target) = self._planes, (steps_of(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
+        planes, (source, target) = self._planes, (byte_strides(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
         return {
-            "items": self.items,
-            "parts": self._parts,
-            "tiles": self._tiles,
+            "tiles": self.tiles,
+            "row_blocks": self._total,
+            "row_blocks_per_plane": self._per_plane,
             "channels": planes.channels,
             **dict(zip(("height", "width"), planes.spatial, strict=True)),
             **dict(zip(("out_height", "out_width"), planes.out, strict=True)),
@@ -171,12 +193,12 @@ class Strips:
         }
 
 
-_MOST_TAPS = 7
-"""Taps of the window in each dimension: of more the weights pass through the registers as often as by `Tiles`."""
+_MAX_TAPS = 7
+"""Taps of the window in each dimension: with more, weights are loaded to registers as often as by `PositionTiling`."""
 
 
-class DepthwiseStrips:
-    """The items of a depthwise convolution over two dimensions, each of some planes.
+class DepthwiseTiling:
+    """The tiles of a depthwise convolution over two dimensions, each of some planes.
 
     Attributes:
         block: filters of a block.
@@ -184,14 +206,14 @@ class DepthwiseStrips:
         channels: channels of a group.
         taps: taps of the window.
         is_matrix: whether it is one product of matrices.
-        items: the number of items.
+        tiles: the number of tiles.
         scratch_size: bytes of scratch for a thread.
 
     Args:
         planes: the planes.
         tensors: the descs by name.
-        threads: threads that share the items.
-        registers: the registers that the kernel is compiled for.
+        threads: the number of threads.
+        isa: the instruction set that the kernel is compiled for.
     """
 
     block = blocks = channels = 1
@@ -199,40 +221,40 @@ class DepthwiseStrips:
     scratch_size = 0
 
     def __init__(self, planes: Planes, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> None:
-        self._strips = Strips("convolution", planes, tensors, threads, isa)
-        self.taps, self.items = prod(planes.window), self._strips.items
+        self._row_blocks = RowBlocks("convolution", planes, tensors, threads, isa)
+        self.taps, self.tiles = prod(planes.window), self._row_blocks.tiles
 
     @classmethod
-    def of(cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> DepthwiseStrips | None:
-        """The strips of a convolution; None if it is not depthwise, is transposed, or its tensors or window are not those of strips."""
-        planes = _planes_of(geometry)
-        if planes is None or not planes.are_strips(tensors, _MOST_TAPS, isa):
+    def of(cls, geometry: Geometry, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> DepthwiseTiling | None:
+        """The tiling of a convolution; None if it is not depthwise, is transposed, or has tensors or a window without row blocks."""
+        planes = _find_planes(geometry)
+        if planes is None or not planes.fit_row_blocks(tensors, _MAX_TAPS, isa):
             return None
         return cls(planes, tensors, threads, isa)
 
     def is_dense(self, most: int) -> bool:
-        """Whether what is read is at most so many times as large as what the taps meet: nothing else is read."""
+        """Whether at most `most` times as many elements are copied as the windows read: nothing is copied."""
         return True
 
     def describe(self) -> str:
-        return f"{self._strips.describe()}\nsums in registers: {self.taps} tap(s) of one filter"
+        return f"{self._row_blocks.describe()}\nsums in registers: {self.taps} tap(s) of one filter"
 
     @property
     def kernel(self) -> Function:
-        """The compiled share of the work."""
-        return self._strips.kernel()
+        """The compiled kernel."""
+        return self._row_blocks.kernel()
 
     def load(self) -> None:
         """Compiles the kernel, or reads it from disk."""
-        self._strips.kernel()
+        self._row_blocks.kernel()
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
-        """What the kernel reads, with the values of some fields: of the packed constants and the limits."""
-        return make_struct(DEPTHWISE_PARAMETERS, {**self._strips.values(tensors), **others})
+        """The kernel's parameters; `others` are those of the packed constants and the limits."""
+        return RowBlockParameters.make({**self._row_blocks.values(tensors), **others})
 
 
-def _planes_of(geometry: Geometry) -> Planes | None:
-    """The planes of a convolution, or None if its windows reach more than one of them, are dilated, or slide over the output."""
+def _find_planes(geometry: Geometry) -> Planes | None:
+    """The planes of a convolution, or None if its windows reach more than one of them or are dilated, or if it is transposed."""
     depth = geometry.spatial[0], geometry.out[0], geometry.taps[0], geometry.starts[0]
     dilated = any(taps > 1 and dilation != 1 for taps, dilation in zip(geometry.taps, geometry.dilations, strict=True))
     if geometry.backward or (geometry.channels, geometry.filters) != (1, 1) or depth != (1, 1, 1, 0) or dilated:

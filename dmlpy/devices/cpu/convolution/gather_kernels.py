@@ -1,6 +1,6 @@
-"""Parts of images, copied with their padding and divided by the remainders of coordinates by the strides of a window.
+"""The gathering of input tiles: parts of images are copied with their padding, divided by the remainders of coordinates by the strides.
 
-What a tap of the window sees from all positions then lies side by side but for what is left over at the end of each row.
+What a tap of the window reads for all positions is then contiguous but for what is left over at the end of each row.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from dmlpy.devices.cpu.convolution.layout import FILLING
+from dmlpy.devices.cpu.convolution.layout import GatherParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
@@ -21,42 +21,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FIRST = np.int64(0)
-"""A column. Its type is the one of columns, so that no function is compiled for it apart."""
+"""A column, of the type that all columns have: so functions are compiled for one type."""
 
-call_filling = indirect_call(5)
-"""call_filling(filling, arguments) calls what `filling_of` gives by its address."""
+call_gather = indirect_call(5)
+"""call_gather(gather_parameters, arguments) calls the kernel of `build_gather` by its address."""
 
 
-def filling_of(halves: bool, isa: Isa) -> Callable[..., None]:
-    """What copies a part for several kernels, `fill(parameters, part, source, first_slice, first_row)`, to be compiled.
+def build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
+    """Builds `gather(parameters, input_tile, source, first_slice, first_row)`, which several kernels call, to be compiled.
 
-    `parameters` is the address of FILLING. The arguments are those of `part_filler`.
+    `parameters` is the address of GatherParameters. The arguments are those of `input_tile_gather`.
     """
-    copy, parameters_at = njit(error_model="numpy", inline="always")(_filler(halves, isa)), struct_view(FILLING)
+    copy, parameters_at = njit(error_model="numpy", inline="always")(_build_gather(halves, isa)), struct_view(GatherParameters)
 
-    def fill(parameters: Any, part: Any, source: Any, first_slice: Any, first_row: Any) -> None:
-        copy(parameters_at(parameters), part, source, first_slice, first_row)
+    def gather(parameters: Any, input_tile: Any, source: Any, first_slice: Any, first_row: Any) -> None:
+        copy(parameters_at(parameters), input_tile, source, first_slice, first_row)
 
-    return fill
+    return gather
 
 
 @cache
-def part_filler(halves: bool, isa: Isa) -> Any:
-    """The kernel `fill(p, part, source, first_slice, first_row)`, which copies the part that the windows of rows of positions reach.
+def input_tile_gather(halves: bool, isa: Isa) -> Any:
+    """The kernel `gather(p, input_tile, source, first_slice, first_row)`, which copies what the windows of rows of positions read.
 
     `p` has the fields `channels`, `depth`, `height`, `width`, `stride_y`, `stride_x`, `pad_y`, `pad_x`, `dilation_z`, `depth_taps`,
-    `phase_rows`, `pitch`, `plane`, `input_channel`, `input_slice`, `input_row`, `input_element`, and `padding`, the value of what is
-    outside of the image. The part's `channels` are those of the image, each with the slices of all `depth_taps` from `first_slice` on.
+    `subplane_rows`, `pitch`, `plane`, `input_channel`, `input_slice`, `input_row`, `input_element`, and `padding`, the value outside
+    of the image. The tile's `channels` are those of the image, each with the slices of all `depth_taps` from `first_slice` on.
 
     Args:
-        halves: whether the image is of FLOAT16; the part is always of FLOAT32.
+        halves: whether the image is of FLOAT16; the tile is always of FLOAT32.
         isa: the instruction set that it is compiled for.
     """
-    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(_filler(halves, isa))
+    return njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(_build_gather(halves, isa))
 
 
-def _filler(halves: bool, isa: Isa) -> Callable[..., None]:
-    """What `part_filler` compiles."""
+def _build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
+    """The function that `input_tile_gather` compiles."""
     simd, load_store = simd_of(isa), load_store_of(halves, isa)
     store, store_some, all_of, every_second = simd.store, simd.store_some, simd.all_of, simd.every_second()
     read, one, size, lanes = load_store.load, load_store.load_one, load_store.size, np.int64(isa.lanes)
@@ -70,38 +70,38 @@ def _filler(halves: bool, isa: Isa) -> Callable[..., None]:
     @jit
     def copy_columns(p: Any, target: Any, source: Any, low: Any, high: Any) -> None:
         """Copies the columns of a row from `low` to `high`; `source` is that of the first column, if it is in the image."""
-        whole, step = low, p.stride_x * p.input_element
+        vectorized, step = low, p.stride_x * p.input_element
         if step == size:
-            whole = high - (high - low) % lanes
-            for column in range(low, whole, lanes):
+            vectorized = high - (high - low) % lanes
+            for column in range(low, vectorized, lanes):
                 store(target + column * FLOAT_BYTES, read(source + column * size, lanes))
-            if whole < high:
-                store_some(target + whole * FLOAT_BYTES, read(source + whole * size, high - whole), high - whole)
+            if vectorized < high:
+                store_some(target + vectorized * FLOAT_BYTES, read(source + vectorized * size, high - vectorized), high - vectorized)
         else:
             if step == 2 * size and high > low:
                 # An element behind the last one of a pair is not read where it may be behind the row.
-                whole = high - 1 - (high - 1 - low) % lanes
-                for column in range(low, whole, lanes):
+                vectorized = high - 1 - (high - 1 - low) % lanes
+                for column in range(low, vectorized, lanes):
                     place = source + 2 * column * size
                     store(target + column * FLOAT_BYTES, every_second(read(place, lanes), read(place + lanes * size, lanes)))
-            for column in range(whole, high):
+            for column in range(vectorized, high):
                 set_float(target + column * FLOAT_BYTES, one(source + column * step))
 
-    def fill(p: Any, part: Any, source: Any, first_slice: Any, first_row: Any) -> None:
+    def gather(p: Any, input_tile: Any, source: Any, first_slice: Any, first_row: Any) -> None:
         begin = first_row * p.stride_y - p.pad_y
-        row_size, phase_size = p.pitch * FLOAT_BYTES, p.phase_rows * p.pitch * FLOAT_BYTES
-        for phase_x in range(p.stride_x):
-            # Column c of the phase is the input's column c * stride + phase - padding.
-            low = min(p.pitch, max(0, (p.pad_x - phase_x + p.stride_x - 1) // p.stride_x))
-            high = max(low, min(p.pitch, (p.width + p.pad_x - phase_x + p.stride_x - 1) // p.stride_x))
-            first_column = (phase_x - p.pad_x) * p.input_element
+        row_size, subplane_size = p.pitch * FLOAT_BYTES, p.subplane_rows * p.pitch * FLOAT_BYTES
+        for sub_x in range(p.stride_x):
+            # Column c of the subplane is the input's column c * stride + sub_x - padding.
+            low = min(p.pitch, max(0, (p.pad_x - sub_x + p.stride_x - 1) // p.stride_x))
+            high = max(low, min(p.pitch, (p.width + p.pad_x - sub_x + p.stride_x - 1) // p.stride_x))
+            first_column = (sub_x - p.pad_x) * p.input_element
             for channel in range(p.channels):
                 z = first_slice + channel % p.depth_taps * p.dilation_z
                 plane = source + channel // p.depth_taps * p.input_channel + z * p.input_slice + first_column
-                for phase_y in range(p.stride_y):
-                    target = part + channel * p.plane + (phase_y * p.stride_x + phase_x) * phase_size
-                    y = begin + phase_y
-                    for _ in range(p.phase_rows):
+                for sub_y in range(p.stride_y):
+                    target = input_tile + channel * p.plane + (sub_y * p.stride_x + sub_x) * subplane_size
+                    y = begin + sub_y
+                    for _ in range(p.subplane_rows):
                         if 0 <= y < p.height and 0 <= z < p.depth:
                             pad(p, target, _FIRST, low)
                             copy_columns(p, target, plane + y * p.input_row, low, high)
@@ -111,4 +111,4 @@ def _filler(halves: bool, isa: Isa) -> Callable[..., None]:
                         target += row_size
                         y += p.stride_y
 
-    return fill
+    return gather

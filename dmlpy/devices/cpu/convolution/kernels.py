@@ -1,11 +1,11 @@
-"""The compiled convolution whose lanes are positions: tiles of them, of which each thread takes the next one that is left.
+"""The compiled convolution that is vectorized over positions.
 
-A tile's part of the input is copied with its padding (see `parts`), so vectors of positions run through rows, and the sums of a block of
-filters for some vectors stay in registers over all channels and taps. Windows of one element, a step apart, read the input itself. The
-other form is that of `filter_lane_kernels`; `tiles_of` chooses.
+An input tile is copied with its padding (see `gather_kernels`), so vectors of positions run through its rows, and the sums of a block of
+filters for some vectors stay in registers over all channels and taps. Pointwise convolutions with strides of 1 read the input itself.
+`output_channel_kernels` has the other form; `choose_tiling` chooses.
 
-These kernels were taken rather than oneDNN by ctypes: layer by layer they take 0.5 to 1.04 of ONNX Runtime's processor time (those of three
-networks but for the depthwise ones, one thread, AVX-512), on any system and processor that Numba knows. The oneDNN that is kept on PyPI is
+These kernels are used rather than oneDNN by ctypes: layer by layer they take 0.5 to 1.04 of ONNX Runtime's processor time (those of three
+networks but for the depthwise ones, one thread, AVX-512), on any system and processor that Numba knows. The oneDNN that is left on PyPI is
 one of SYCL for Linux, 97 MB and its runtime beside it; that for plain threads stopped in 2023.
 """
 
@@ -18,8 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.convolution.gather_kernels import call_filling
-from dmlpy.devices.cpu.convolution.layout import PARAMETERS
+from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
+from dmlpy.devices.cpu.convolution.layout import PositionParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
 from dmlpy.devices.cpu.load_store import spread_writer
 from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
@@ -33,34 +33,34 @@ if TYPE_CHECKING:
 
 
 @jit
-def place_of(p: Any, item: Any) -> Any:
-    """The part of the filters, the tile, its first row of positions and its rows, the group, the slice, and where input and output begin.
+def locate_tile(p: PositionParameters, tile: Any) -> Any:
+    """The split of the filters, the image tile, its first row and number of rows, the group, the slice, and where input and output begin.
 
-    The input is that of the image and the group, the output that of the tile's first row.
+    The input is that of the image and the group, the output that of the image tile's first row.
     """
-    share, tile = item % p.parts, item // p.parts
-    first_row, rest = tile % p.tiles * p.rows, tile // p.tiles
-    group, place = rest % p.groups, rest // p.groups
-    image, z = place // p.out_depth, place % p.out_depth
+    filter_split, image_tile = tile % p.filter_splits, tile // p.filter_splits
+    first_row, rest = image_tile % p.row_splits * p.rows, image_tile // p.row_splits
+    group, slice_number = rest % p.groups, rest // p.groups
+    image, z = slice_number // p.out_depth, slice_number % p.out_depth
     source = p.input + image * p.input_image + group * p.input_group
     output = p.output + image * p.output_image + z * p.output_slice + first_row * p.output_row + group * p.filters * p.output_channel
-    return share, tile, first_row, min(p.rows, p.out_height - first_row), group, z, source, output
+    return filter_split, image_tile, first_row, min(p.rows, p.out_height - first_row), group, z, source, output
 
 
 @cache
-def finished_product(filters: int, most: int, isa: Isa) -> Any:
-    """The kernel `multiply(vectors, factors, rows, coefficients, low, high, target)`.
+def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
+    """The kernel `multiply(count, factors, rows, coefficients, low, high, target)`.
 
     Its sums are those of `tile_product`, of which `factors` are the arguments from `channels` to `matrix`. The other tuples are:
 
-    - rows: the first position's column, the columns of a row, those from where a row begins to where the next one does, of which there are
-      no fewer than lanes, and how many positions there are: up to the end of the vectors or of a row;
+    - rows: the first position's column, the columns of a row, those from where a row begins to where the next one does, which is
+      no less than the number of lanes, and how many positions there are: up to the end of the vectors or of a row;
     - coefficients: the address of the first filter's centre, the bytes from there to its factor and on to its bias, and how many filters
       there are;
-    - target: the address of what the first filter gives for the row, and the bytes to the next row and to the next filter.
+    - target: the address of the first filter's results for the row, and the bytes to the next row and to the next filter.
 
-    What a filter gives for a position is clip((sum - centre) * factor + bias, low, high). Only positions in the columns of a row are
-    written, and their elements lie side by side.
+    The result for a filter and a position is clip((sum - centre) * factor + bias, low, high). Only positions in the columns of a row are
+    written, and their elements are contiguous.
 
     Args:
         filters: the number of filters whose sums are in registers.
@@ -77,8 +77,8 @@ def finished_product(filters: int, most: int, isa: Isa) -> Any:
             limits = [simd.repeated(builder, limit) for limit in (low, high)]
             for number in each_count(builder, count, most):
                 sums = tile_sums(builder, filters, number, isa, factors)
-                places = _places(builder, number, rows, target, isa)
-                _write(builder, sums, places, coefficients, limits, target[2], isa)
+                destinations = _destinations(builder, number, rows, target, isa)
+                _write_results(builder, sums, destinations, coefficients, limits, target[2], isa)
             return context.get_dummy_value()
 
         six, four, three = (types.UniTuple(types.int64, size) for size in (6, 4, 3))
@@ -87,37 +87,37 @@ def finished_product(filters: int, most: int, isa: Isa) -> Any:
     return multiply
 
 
-class _Place(NamedTuple):
-    """Where a vector of positions goes.
+class _Destination(NamedTuple):
+    """Where a vector of positions is written.
 
     Attributes:
-        address: of the first lane, as far as its row goes.
-        lanes: the mask of these lanes.
-        goes_on: whether other lanes are in the next row.
+        address: of the first lane.
+        lanes: the mask of the lanes in its row.
+        crosses_row: whether other lanes are in the next row.
         next_address: of the first lane, if it were in the next row.
         next_lanes: the mask of those that are.
     """
 
     address: Any
     lanes: Any
-    goes_on: Any
+    crosses_row: Any
     next_address: Any
     next_lanes: Any
 
 
-def _places(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], isa: Isa) -> list[_Place]:
-    """The places of so many vectors, for the first filter."""
+def _destinations(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any], isa: Isa) -> list[_Destination]:
+    """The destinations of `count` vectors, for the first filter."""
     (column, width, pitch, positions), (row, row_step, _), lanes = rows, target, isa.lanes
-    places = []
+    destinations = []
     for _ in range(count):
         to_next, next_row = builder.sub(pitch, column), builder.add(row, row_step)
         before, behind = (lanes_below(builder, limit, lanes) for limit in (to_next, builder.add(to_next, width)))
         left = builder.select(builder.icmp_signed("<", positions, ADDRESS(lanes)), positions, ADDRESS(lanes))
-        places.append(
-            _Place(
+        destinations.append(
+            _Destination(
                 address=builder.add(row, builder.mul(column, ADDRESS(FLOAT_BYTES))),
                 lanes=lanes_below(builder, builder.sub(width, column), lanes),
-                goes_on=builder.icmp_signed("<", to_next, left),
+                crosses_row=builder.icmp_signed("<", to_next, left),
                 next_address=builder.sub(next_row, builder.mul(to_next, ADDRESS(FLOAT_BYTES))),
                 next_lanes=builder.and_(behind, builder.not_(before)),
             )
@@ -125,58 +125,58 @@ def _places(builder: Any, count: int, rows: Sequence[Any], target: Sequence[Any]
         column, positions = builder.add(column, ADDRESS(lanes)), builder.sub(positions, ADDRESS(lanes))
         wraps = builder.icmp_signed(">=", column, pitch)
         column, row = builder.select(wraps, builder.sub(column, pitch), column), builder.select(wraps, next_row, row)
-    return places
+    return destinations
 
 
-def _write(
+def _write_results(
     builder: Any,
     sums: Sequence[Any],
-    places: Sequence[_Place],
+    destinations: Sequence[_Destination],
     coefficients: Sequence[Any],
     limits: Sequence[Any],
     step: Any,
     isa: Isa,
 ) -> None:
-    """Finishes sums [filter][vector] and writes them; those of a filter lie `step` bytes behind those of the one before."""
-    simd, (first, apart, kept), count = simd_of(isa), coefficients, len(places)
+    """Applies the epilogue to sums [filter][vector] and writes the results; a filter's lie `step` bytes behind those of the one before."""
+    simd, (first, apart, left), count = simd_of(isa), coefficients, len(destinations)
     end, offset = builder.append_basic_block("written"), ADDRESS(0)
     for number in range(len(sums) // count):
         there = builder.append_basic_block("filter")
-        builder.cbranch(builder.icmp_signed(">", kept, ADDRESS(number)), there, end)
+        builder.cbranch(builder.icmp_signed(">", left, ADDRESS(number)), there, end)
         builder.position_at_end(there)
         own = builder.add(first, ADDRESS(number * FLOAT_BYTES))
         centre, factor, bias = (simd.repeated_at(builder, builder.add(own, builder.mul(apart, ADDRESS(row)))) for row in range(3))
-        for place, total in zip(places, sums[number * count :], strict=False):
+        for destination, total in zip(destinations, sums[number * count :], strict=False):
             value = simd.fused(builder, builder.fsub(total, centre), factor, bias)
             value = simd.clipped(builder, value, *limits)
-            simd.write_chosen(builder, value, builder.add(place.address, offset), place.lanes)
-            with builder.if_then(place.goes_on):
-                simd.write_chosen(builder, value, builder.add(place.next_address, offset), place.next_lanes)
+            simd.write_chosen(builder, value, builder.add(destination.address, offset), destination.lanes)
+            with builder.if_then(destination.crosses_row):
+                simd.write_chosen(builder, value, builder.add(destination.next_address, offset), destination.next_lanes)
         offset = builder.add(offset, step)
     builder.branch(end)
     builder.position_at_end(end)
 
 
-def convolution_of(single: bool, halves: bool, direct: bool, isa: Isa) -> TaskBody:
-    """A thread's part of a convolution, to be compiled.
+def build_convolution(single: bool, halves: bool, direct: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         single: whether groups have one filter each, as depthwise convolutions have.
         halves: whether input and output are of FLOAT16.
-        direct: whether results are written from registers: to FLOAT32 elements that lie side by side in rows, which begin as many positions
-            apart as a vector has lanes, or more.
+        direct: whether results are written from registers: to FLOAT32 elements that are contiguous in rows, which begin at least as many
+            positions apart as a vector has lanes.
         isa: the instruction set that it is compiled for.
     """
     filters, most = (1, 8) if single else block_of(isa)
     simd, multiply = simd_of(isa), tile_product(filters, most, isa)
-    multiply_and_finish = finished_product(filters, most, isa)
+    multiply_with_epilogue = product_with_epilogue(filters, most, isa)
     write = spread_writer(halves, isa)
     load, all_of, subtract, multiply_add = simd.load, simd.all_of, simd.subtract, simd.multiply_add
     at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
 
     @jit
-    def finish(p: Any, sums: Any, coefficients: Any, output: Any, column: Any, count: Any, vector: Any) -> None:
-        """Writes a filter's sums for `count` positions from a row's `column` on to the output's rows; `vector` is scratch."""
+    def apply_epilogue(p: PositionParameters, sums: Any, coefficients: Any, output: Any, column: Any, count: Any, vector: Any) -> None:
+        """Writes the results of a filter for `count` positions from a row's `column` on; `vector` is scratch."""
         step = p.filters * FLOAT_BYTES
         centre = all_of(float_at(coefficients))
         factor = all_of(float_at(coefficients + step))
@@ -196,26 +196,26 @@ def convolution_of(single: bool, halves: bool, direct: bool, isa: Isa) -> TaskBo
             output += p.output_row
             column = 0
 
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(PositionParameters)
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         sums = p.scratch + thread * p.scratch_size
-        part = sums + p.part
+        input_tile = sums + p.input_tile
         state, finished = parameters, 0
-        filled = -1
-        item = first_tile(state, p.items, thread, threads, sync, epoch)
-        while item < p.items:
-            share, tile, first_row, rows, group, z, source, output = place_of(p, item)
+        gathered = -1
+        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
             if p.copies != 0:
-                if filled != tile:
-                    call_filling(p.fill, (p.filling, part, source, z * p.stride_z - p.pad_z, first_row))
-                    filled = tile
-                source = part
+                if gathered != image_tile:
+                    call_gather(p.gather, (p.gather_parameters, input_tile, source, z * p.stride_z - p.pad_z, first_row))
+                    gathered = image_tile
+                source = input_tile
             else:
                 source += z * p.slice_step + first_row * p.row_step
             positions = min((rows - 1) * p.pitch + p.out_width, p.positions - first_row * p.pitch)
-            first_block, last_block = p.blocks * share // p.parts, p.blocks * (share + 1) // p.parts
+            first_block, last_block = p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits
             block_size = p.channels * p.taps * filters * FLOAT_BYTES
             weights = p.weights + group * p.blocks * block_size
             total = (positions + lanes - 1) // lanes
@@ -231,24 +231,32 @@ def convolution_of(single: bool, halves: bool, direct: bool, isa: Isa) -> TaskBo
                     factors = p.channels, p.plane, p.taps, p.offsets, source + first * FLOAT_BYTES, weights + block * block_size
                     channel = block * filters
                     coefficients = p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES
-                    target, kept = of_row + channel * p.output_channel, p.filters - channel
+                    target, left = of_row + channel * p.output_channel, p.filters - channel
                     if direct:
-                        multiply_and_finish(
+                        multiply_with_epilogue(
                             count,
                             factors,
                             (column, p.out_width, p.pitch, useful),
-                            (coefficients, p.filters * FLOAT_BYTES, kept),
+                            (coefficients, p.filters * FLOAT_BYTES, left),
                             p.low,
                             p.high,
                             (target, p.output_row, p.output_channel),
                         )
                     else:
                         multiply(count, *factors, sums)
-                        for one in range(min(filters, kept)):
-                            own, vector = coefficients + one * FLOAT_BYTES, sums + filters * most * size
-                            finish(p, sums + one * most * size, own, target + one * p.output_channel, column, useful, vector)
+                        for number_in_block in range(min(filters, left)):
+                            own, vector = coefficients + number_in_block * FLOAT_BYTES, sums + filters * most * size
+                            apply_epilogue(
+                                p,
+                                sums + number_in_block * most * size,
+                                own,
+                                target + number_in_block * p.output_channel,
+                                column,
+                                useful,
+                                vector,
+                            )
             finished += 1
-            item = next_tile(state, item, p.items, threads, epoch)
-        wait_for_all_tiles(state, finished, p.items, thread, threads)
+            tile = next_tile(state, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
 
     return convolve

@@ -1,4 +1,4 @@
-"""The plan of a compiled convolution: its tiles, the packed filters, and the parameters of its kernel."""
+"""The plan of a compiled convolution: its tiling, the packed filters, and the parameters of its kernel."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.convolution.depthwise import DepthwiseStrips
-from dmlpy.devices.cpu.convolution.sections import Section, sections_of
-from dmlpy.devices.cpu.convolution.tiles import FilterTiles, Tiles
+from dmlpy.devices.cpu.convolution.depthwise import DepthwiseTiling
+from dmlpy.devices.cpu.convolution.phases import Phase, split_into_phases
+from dmlpy.devices.cpu.convolution.tiling import ChannelTiling, PositionTiling
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.description.value_structs import ScaleBias
-    from dmlpy.devices.cpu.convolution.tiles import SectionTiles
+    from dmlpy.devices.cpu.convolution.tiling import Tiling
     from dmlpy.devices.cpu.isa import Isa
     from dmlpy.operators.convolution import ConvolutionDesc
 
@@ -38,10 +38,10 @@ _STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "offset_tensor"
 
 
 class ConvolutionPlan(Plan):
-    """A convolution of FLOAT32 or FLOAT16 by a compiled kernel, a launch for each section.
+    """A convolution of FLOAT32 or FLOAT16 by a compiled kernel, a launch for each phase.
 
-    Filters are packed in blocks as high as the kernel's. A fused RELU or CLIP is applied to the sums; any other fused function follows in
-    a pass of its own.
+    Filters are packed in blocks as high as the kernel's. A fused RELU or CLIP is applied to the sums; any by_channels fused function
+    follows in a pass of its own.
 
     Args:
         desc: a checked desc.
@@ -54,147 +54,147 @@ class ConvolutionPlan(Plan):
         self._epsilon = desc.epsilon if isinstance(desc, NormalizedConvolutionDesc) else None
         self._low, self._high = -inf, inf
         self._scale_bias: ScaleBias | None = None
-        self._after: Plan | None = None
+        self._activation_plan: Plan | None = None
         function = desc.fused_activation
         if isinstance(function, ActivationReluDesc):
             self._low = 0.0
         elif isinstance(function, ElementWiseClipDesc):
             self._low, self._high, self._scale_bias = function.min, function.max, function.scale_bias
         elif function is not None:
-            self._after = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
-        self._sections = sections_of(geometry)
-        most = geometry.multiplications // len(self._sections) // _WORK_OF_A_THREAD
+            self._activation_plan = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
+        self._phases = split_into_phases(geometry)
+        most = geometry.multiplications // len(self._phases) // _WORK_OF_A_THREAD
         self._threads = max(1, min(available_threads(), most))
-        self._tiles = [tiles_of(geometry, section, self._tensors, self._threads, isa) for section in self._sections]
+        self._tilings = [choose_tiling(geometry, phase, self._tensors, self._threads, isa) for phase in self._phases]
         packed: list[tuple[str, tuple[int, ...], np.dtype[Any]]] = [
-            (f"weights {number}", (geometry.groups, tiles.blocks, tiles.channels, tiles.taps, tiles.block), COMPUTE)
-            for number, tiles in enumerate(self._tiles)
+            (f"weights {number}", (geometry.groups, tiling.blocks, tiling.channels, tiling.taps, tiling.block), COMPUTE)
+            for number, tiling in enumerate(self._tilings)
         ]
         self._packed = Layout([*packed, ("coefficients", (geometry.groups, 3, geometry.filters), COMPUTE)], _ALIGNMENT)
         self.constants = tuple(name for name in ("filter_tensor", "bias_tensor", *_STATISTICS) if name in self._tensors)
         self.persistent_size = self._packed.size
-        self._scratch_size = self._threads * max(tiles.scratch_size for tiles in self._tiles)
-        self.prepared_temporary_size = self._scratch_size + (0 if self._after is None else self._after.temporary_size)
+        self._scratch_size = self._threads * max(tiling.scratch_size for tiling in self._tilings)
+        self.prepared_temporary_size = self._scratch_size + (0 if self._activation_plan is None else self._activation_plan.temporary_size)
         self.temporary_size = self.prepared_temporary_size + self.persistent_size
 
     def load(self) -> None:
-        for tiles in self._tiles:
-            tiles.load()
-        if self._after is not None:
-            self._after.load()
+        for tiling in self._tilings:
+            tiling.load()
+        if self._activation_plan is not None:
+            self._activation_plan.load()
 
     @property
     def is_matrix(self) -> bool:
         """Whether it is one product of transposed matrices."""
-        return len(self._tiles) == 1 and self._tiles[0].is_matrix
+        return len(self._tilings) == 1 and self._tilings[0].is_matrix
 
     @property
-    def is_of_strips(self) -> bool:
-        """Whether it is depthwise and reads planes where they lie."""
-        return isinstance(self._tiles[0], DepthwiseStrips)
+    def is_row_blocked(self) -> bool:
+        """Whether it is depthwise and reads planes in place."""
+        return isinstance(self._tilings[0], DepthwiseTiling)
 
     def is_dense(self, most: int) -> bool:
-        """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
-        return all(tiles.is_dense(most) for tiles in self._tiles)
+        """Whether an input tile has at most `most` times as many elements as its windows read."""
+        return all(tiling.is_dense(most) for tiling in self._tilings)
 
     @property
     def positions(self) -> int:
-        """Positions of the window in a slice of an image, in the section that has the most."""
-        return max(section.out[1] * section.out[2] for section in self._sections)
+        """Positions of the window in a slice of an image, in the phase that has the most."""
+        return max(phase.out[1] * phase.out[2] for phase in self._phases)
 
     def describe(self) -> str:
-        threads, first = f"{self._threads} thread{'s' * (self._threads > 1)}", self._tiles[0]
-        items = sum(tiles.items for tiles in self._tiles)
-        lines = [f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {items} item(s)"]
+        threads, first = f"{self._threads} thread{'s' * (self._threads > 1)}", self._tilings[0]
+        tiles = sum(tiling.tiles for tiling in self._tilings)
+        lines = [f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {tiles} tile(s)"]
         if self._geometry.backward:
-            lines.append(f"transposed: {len(self._tiles)} convolution(s), each of what is seen by some of the taps")
+            lines.append(f"transposed: {len(self._tilings)} convolution(s), each of some of the taps")
         lines += [
             first.describe(),
             f"{' and '.join(self.constants)}: packed as {COMPUTE}",
         ]
-        return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
+        return "\n".join(lines if self._activation_plan is None else [*lines, f"fused function: {self._activation_plan.describe()}"])
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         geometry, packed = self._geometry, self._packed.arrays_at(persistent)
         filters = filter_array(self._tensors["filter_tensor"], constants["filter_tensor"], geometry.groups)
         filters = filters.swapaxes(1, 2) if geometry.backward else filters
         filters = filters[..., ::-1, ::-1, ::-1] if geometry.flipped != geometry.backward else filters
-        given = {name: self._of_channels(name, constants[name]) for name in self.constants if name != "filter_tensor"}
-        weights = [packed[f"weights {number}"] for number in range(len(self._tiles))]
+        tensors_of_channels = {name: self._channel_array(name, constants[name]) for name in self.constants if name != "filter_tensor"}
+        weights = [packed[f"weights {number}"] for number in range(len(self._tilings))]
 
         def launch(stream: int) -> None:
-            for section, target in zip(self._sections, weights, strict=True):
-                _pack(section, filters, target)
+            for phase, target in zip(self._phases, weights, strict=True):
+                _pack(phase, filters, target)
             with np.errstate(all="ignore"):
-                self._set_coefficients(packed["coefficients"], given)
+                self._set_coefficients(packed["coefficients"], tensors_of_channels)
 
         return launch
 
-    def _set_coefficients(self, packed: Array, given: Mapping[str, Array]) -> None:
+    def _set_coefficients(self, packed: Array, tensors_of_channels: Mapping[str, Array]) -> None:
         """Sets centre, factor and bias of y = (sums - centre) * factor + bias."""
         centre, factor, bias = packed[:, 0], packed[:, 1], packed[:, 2]
         if self._epsilon is None:
-            centre[...], factor[...], bias[...] = 0.0, 1.0, given.get("bias_tensor", 0.0)
+            centre[...], factor[...], bias[...] = 0.0, 1.0, tensors_of_channels.get("bias_tensor", 0.0)
         else:
-            np.subtract(given["mean_tensor"], given.get("bias_tensor", 0.0), centre)
-            variance = given["variance_tensor"].astype(np.float64) + self._epsilon
-            np.divide(given["scale_tensor"], np.sqrt(variance), factor, casting="same_kind")
-            bias[...] = given["offset_tensor"]
+            np.subtract(tensors_of_channels["mean_tensor"], tensors_of_channels.get("bias_tensor", 0.0), centre)
+            variance = tensors_of_channels["variance_tensor"].astype(np.float64) + self._epsilon
+            np.divide(tensors_of_channels["scale_tensor"], np.sqrt(variance), factor, casting="same_kind")
+            bias[...] = tensors_of_channels["offset_tensor"]
         if self._scale_bias is not None:
             factor *= COMPUTE.type(self._scale_bias.scale)
             bias *= COMPUTE.type(self._scale_bias.scale)
             bias += COMPUTE.type(self._scale_bias.bias)
 
-    def _of_channels(self, name: str, pointer: int) -> Array:
+    def _channel_array(self, name: str, pointer: int) -> Array:
         """A tensor with an entry for each output channel, [group, channel]."""
         found: Array = tensor_array(self._tensors[name], pointer, self._geometry.groups)[0, :, :, 0, 0, 0]
         return found
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
-        place = temporary + self.prepared_temporary_size if persistent is None else persistent
+        address = temporary + self.prepared_temporary_size if persistent is None else persistent
         if persistent is None:
-            work.append(self.pack(tensors, place))
-        pointers, limits = self._packed.pointers(place), {"low": self._low, "high": self._high}
-        for number, tiles in enumerate(self._tiles):
+            work.append(self.pack(tensors, address))
+        pointers, limits = self._packed.pointers(address), {"low": self._low, "high": self._high}
+        for number, tiling in enumerate(self._tilings):
             packed = {"weights": pointers[f"weights {number}"], "coefficients": pointers["coefficients"]}
-            parameters = tiles.parameters(tensors, temporary, packed | limits)
-            work.append(TaskLaunch(tiles.kernel, parameters.ctypes.data, self._threads, (parameters, tiles)))
-        if self._after is not None:
+            parameters = tiling.parameters(tensors, temporary, packed | limits)
+            work.append(TaskLaunch(tiling.kernel, parameters.ctypes.data, self._threads, (parameters, tiling)))
+        if self._activation_plan is not None:
             output, scratch = tensors["output_tensor"], temporary + self._scratch_size
-            work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
+            work.append(self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
         return in_order(work)
 
 
-def _pack(section: Section, filters: Array, packed: Array) -> None:
-    """Packs filters [group, filter, channel, *taps], in ascending order of what they see, as [group, block, channel, tap, filter]."""
-    if section.is_empty:
+def _pack(phase: Phase, filters: Array, packed: Array) -> None:
+    """Packs filters [group, filter, channel, *taps] as [group, block, channel, tap, filter], the taps in the order of the input."""
+    if phase.is_empty:
         packed.fill(0.0)
         return
-    chosen = filters[..., *section.taps]
-    groups, count, channels, *window = chosen.shape
+    selected = filters[..., *phase.taps]
+    groups, count, channels, *window = selected.shape
     block = packed.shape[-1]
     whole, left = divmod(count, block)
     target = packed.reshape(groups, -1, channels, *window, block)
-    np.copyto(target[:, :whole], chosen[:, : whole * block].reshape(groups, whole, block, channels, *window).transpose(0, 1, 3, 4, 5, 6, 2))
+    np.copyto(
+        target[:, :whole], selected[:, : whole * block].reshape(groups, whole, block, channels, *window).transpose(0, 1, 3, 4, 5, 6, 2)
+    )
     if left:
         target[:, whole, ..., left:] = 0.0
-        np.copyto(target[:, whole, ..., :left], chosen[:, whole * block :].transpose(0, 2, 3, 4, 5, 1))
+        np.copyto(target[:, whole, ..., :left], selected[:, whole * block :].transpose(0, 2, 3, 4, 5, 1))
 
 
-def tiles_of(
-    geometry: Geometry, section: Section, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa
-) -> SectionTiles | DepthwiseStrips:
-    """The strips of a depthwise convolution, where it has some, or the tiles that are estimated to take less time.
+def choose_tiling(geometry: Geometry, phase: Phase, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> Tiling | DepthwiseTiling:
+    """The row blocks of a depthwise convolution, where it has some, or the tiling whose estimated time is less.
 
-    The estimate depends on sizes and layouts alone. Other groups of one filter have positions as lanes, and so has what has no taps, or is
-    a product of matrices that is left to BLAS.
+    The estimate depends on sizes and layouts alone. Other groups of one filter are vectorized over positions, and so is a phase
+    without taps and a product of matrices that is left to BLAS.
     """
-    strips = DepthwiseStrips.of(geometry, tensors, threads, isa)
-    if strips is not None:
-        return strips
-    usual = Tiles(geometry, section, tensors, threads, isa)
-    if usual.is_matrix or section.is_empty or geometry.filters == 1:
-        return usual
-    other = FilterTiles(geometry, section, tensors, threads, isa)
-    return other if other.cost < usual.cost else usual
+    row_blocks = DepthwiseTiling.of(geometry, tensors, threads, isa)
+    if row_blocks is not None:
+        return row_blocks
+    by_positions = PositionTiling(geometry, phase, tensors, threads, isa)
+    if by_positions.is_matrix or phase.is_empty or geometry.filters == 1:
+        return by_positions
+    by_channels = ChannelTiling(geometry, phase, tensors, threads, isa)
+    return by_channels if by_channels.cost < by_positions.cost else by_positions

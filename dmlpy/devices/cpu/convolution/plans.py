@@ -15,12 +15,12 @@ from dmlpy.operators.elementwise.ranges import ElementWiseClipDesc
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
 
-_FEWEST = 8
-"""Positions of the window in an image, at least, where tiles of single channels are copied: vectors run along them."""
-_MOST_SECTIONS = 64
+_MIN_POSITIONS = 8
+"""Positions of the window in an image, at least, where input tiles of single channels are copied: vectors run along them."""
+_MAX_PHASES = 64
 """Launches of a transposed convolution, at most, one for each remainder of the output's coordinates by the strides."""
-_SPARSEST = 16
-"""A tile's part of the input is at most so many times what its windows' taps meet."""
+_MAX_SPARSITY = 16
+"""An input tile has at most so many times as many elements as its windows read."""
 
 
 @plan(ConvolutionDesc)
@@ -37,11 +37,11 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
         return refusal
     if types == {DataType.FLOAT16} and not (function is None or isinstance(function, ActivationReluDesc | ElementWiseClipDesc)):
         return f"{function.short_name()} is not computed with a compiled convolution of FLOAT16, which would round its operand"
-    if geometry.backward and prod(geometry.strides) > _MOST_SECTIONS:
-        return f"the strides divide the output into more than {_MOST_SECTIONS} convolutions"
+    if geometry.backward and prod(geometry.strides) > _MAX_PHASES:
+        return f"the strides divide the output into more than {_MAX_PHASES} convolutions"
     found = ConvolutionPlan(desc, geometry)
-    if geometry.filters == 1 and found.positions < _FEWEST and not found.is_of_strips:
-        return f"an image of single channels has fewer than {_FEWEST} positions of the window: matrix products are faster"
+    if geometry.filters == 1 and found.positions < _MIN_POSITIONS and not found.is_row_blocked:
+        return f"an image of single channels has fewer than {_MIN_POSITIONS} positions of the window: matrix products are faster"
     if found.is_matrix:
         return "a pointwise convolution of channels that lie last is one matrix product"
-    return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"
+    return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.elementwise.formulas import computation
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, INSTRUCTION, PARAMETERS, Code
+from dmlpy.devices.cpu.elementwise.instruction_kernels import computation
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.simd import copy_float, float_at, integer_at, jit, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _LOAD, _STORE = int(Code.LOAD), int(Code.STORE)
-_SIZE = INSTRUCTION.itemsize
+_SIZE = EncodedInstruction.dtype.itemsize
 
 
 @jit
-def _padded(size: Any) -> Any:
+def _align(size: Any) -> Any:
     return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
-def elements_of(isa: Isa) -> TaskBody:
-    """A thread's part of a program, to be compiled.
+def build_interpreter(isa: Isa) -> TaskBody:
+    """Builds a thread's part of a program, to be compiled.
 
     Args:
         isa: the instruction set that it is compiled for.
@@ -48,15 +48,15 @@ def elements_of(isa: Isa) -> TaskBody:
             for at in range(first, columns):
                 copy_float(into + at * to_column, out_of + at * of_column)
 
-    instruction_at = struct_view(INSTRUCTION)
+    instruction_at = struct_view(EncodedInstruction)
 
     @jit
-    def run(p: Any, table: Any, first: Any, rows: Any, columns: Any, full_rows: Any, full_columns: Any) -> None:
+    def run(p: ProgramParameters, table: Any, first: Any, rows: Any, columns: Any, full_rows: Any, full_columns: Any) -> None:
         for number in range(first, p.count):
             i = instruction_at(p.instructions + number * _SIZE)
             result, x = integer_at(table + 8 * i.result), integer_at(table + 8 * i.x)
             if i.code == _LOAD:
-                if number < p.once:
+                if number < p.hoisted:
                     copy(result, full_columns * FLOAT_BYTES, FLOAT_BYTES, x, i.row, i.column, full_rows, full_columns)
                 else:
                     copy(result, columns * FLOAT_BYTES, FLOAT_BYTES, x, i.row, i.column, rows, columns)
@@ -65,40 +65,40 @@ def elements_of(isa: Isa) -> TaskBody:
             else:
                 compute(i.code, result, x, integer_at(table + 8 * i.y), rows * columns, i.a, i.b)
 
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(ProgramParameters)
 
-    def elements(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+    def interpret(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         table, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        item = first_tile(state, p.items, thread, threads, sync, epoch)
-        if item < p.items:  # a thread that comes late must not touch the scratch
-            first_register = table + _padded((p.tensors + p.registers) * 8)
+        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
+        if tile < p.tiles:  # a thread that comes late must not touch the scratch, which may be in use
+            first_register = table + _align((p.tensors + p.registers) * 8)
             for register in range(p.registers):
                 set_integer(table + 8 * (p.tensors + register), first_register + register * p.register_size)
-        while item < p.items:
-            begin = p.blocks * item // p.items
-            for block in range(begin, p.blocks * (item + 1) // p.items):
+        while tile < p.tiles:
+            begin = p.blocks * tile // p.tiles
+            for block in range(begin, p.blocks * (tile + 1) // p.tiles):
                 for tensor in range(p.tensors):
                     set_integer(table + 8 * tensor, integer_at(p.bases + 8 * tensor))
-                rest, cut = block, 0
+                rest, split = block, 0
                 for axis in range(p.axes):
                     size = integer_at(p.sizes + 8 * axis)
                     place = rest % size
                     rest //= size
                     if axis == 0:
-                        cut = place
+                        split = place
                     if place > 0:
                         for tensor in range(p.tensors):
                             at = table + 8 * tensor
                             set_integer(at, integer_at(at) + place * integer_at(p.strides + 8 * (tensor * p.axes + axis)))
                 rows, columns = p.rows, p.columns
-                if p.cut_rows != 0:
-                    rows = min(rows, p.cut_size - cut * rows)
+                if p.splits_rows != 0:
+                    rows = min(rows, p.split_size - split * rows)
                 else:
-                    columns = min(columns, p.cut_size - cut * columns)
-                run(p, table, 0 if block == begin else p.once, rows, columns, p.rows, p.columns)
+                    columns = min(columns, p.split_size - split * columns)
+                run(p, table, 0 if block == begin else p.hoisted, rows, columns, p.rows, p.columns)
             finished += 1
-            item = next_tile(state, item, p.items, threads, epoch)
-        wait_for_all_tiles(state, finished, p.items, thread, threads)
+            tile = next_tile(state, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
 
-    return elements
+    return interpret

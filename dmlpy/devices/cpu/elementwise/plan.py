@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, INSTRUCTION, LONG, PARAMETERS, Code
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, EXPENSIVE, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.elementwise.program import Program
 
-ELEMENTS = Kernel("dmlpy.devices.cpu.elementwise.kernels:elements_of", 5)
-"""The programs: the instruction set."""
+INTERPRETER = Kernel("dmlpy.devices.cpu.elementwise.kernels:build_interpreter", 5)
+"""The interpreter of programs: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 18
 """Additions that are worth waking another thread for."""
-_LONG_WORK = 8
+_EXPENSIVE_COST = 8
 """Additions in the time of a long instruction."""
-_ITEMS = 4
-"""Items for each thread."""
+_TILES_PER_THREAD = 4
+"""Tiles for each thread."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class _Blocks:
         columns: along the inner one.
         row: the strides along the rows, in elements, of each tensor.
         column: along the columns.
-        cut_rows: whether the rows are cut, not the columns.
-        cut_size: the elements along the axis that is cut.
+        splits_rows: whether the rows are split, not the columns.
+        split_size: the elements along the axis that is split.
         sizes: the blocks along each axis, the innermost first.
         strides: from one block to the next, in elements, of each tensor [tensor][axis].
     """
@@ -52,8 +52,8 @@ class _Blocks:
     columns: int
     row: tuple[int, ...]
     column: tuple[int, ...]
-    cut_rows: bool
-    cut_size: int
+    splits_rows: bool
+    split_size: int
     sizes: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
 
@@ -61,31 +61,31 @@ class _Blocks:
     def of(cls, sizes: Sequence[int], strides: Sequence[Sequence[int]], lanes: int) -> _Blocks:
         none = (0,) * len(strides)
         *outer, inner = merged(sizes, strides) or (Axis(1, none),)
-        cut_rows = bool(outer) and inner.size <= BLOCK // 2
-        if cut_rows:
+        splits_rows = bool(outer) and inner.size <= BLOCK // 2
+        if splits_rows:
             across, columns = outer.pop(), inner.size
             pieces = ceil(across.size / (BLOCK // columns))
             rows = ceil(across.size / pieces)
-            pieces, length, cut = ceil(across.size / rows), rows, across
+            pieces, length, split = ceil(across.size / rows), rows, across
         else:
             across, rows = Axis(1, none), 1
             pieces = ceil(inner.size / BLOCK)
             columns = min(inner.size, ceil(inner.size / pieces / lanes) * lanes)
-            pieces, length, cut = ceil(inner.size / columns), columns, inner
-        axes = [Axis(pieces, tuple(stride * length for stride in cut.strides)), *reversed(outer)]
+            pieces, length, split = ceil(inner.size / columns), columns, inner
+        axes = [Axis(pieces, tuple(stride * length for stride in split.strides)), *reversed(outer)]
         along = tuple(tuple(axis.strides[tensor] for axis in axes) for tensor in range(len(strides)))
-        return cls(rows, columns, across.strides, inner.strides, cut_rows, cut.size, tuple(axis.size for axis in axes), along)
+        return cls(rows, columns, across.strides, inner.strides, splits_rows, split.size, tuple(axis.size for axis in axes), along)
 
-    def is_row(self, tensor: int) -> bool:
-        """Whether the elements of a block lie one behind the other."""
+    def is_contiguous(self, tensor: int) -> bool:
+        """Whether the elements of a block are contiguous."""
         return (self.columns == 1 or self.column[tensor] == 1) and (self.rows == 1 or self.row[tensor] == self.columns)
 
-    def is_same(self, tensor: int) -> bool:
+    def is_invariant(self, tensor: int) -> bool:
         """Whether all blocks have the same elements."""
         return not any(stride for size, stride in zip(self.sizes, self.strides[tensor], strict=True) if size > 1)
 
 
-class ElementsPlan(PlanWithoutConstants):
+class ElementwisePlan(PlanWithoutConstants):
     """A program on tensors of FLOAT32 by the compiled kernel.
 
     Args:
@@ -100,23 +100,23 @@ class ElementsPlan(PlanWithoutConstants):
         self._count = output[1].element_count
         self._isa = host_isa()
         self._blocks = _Blocks.of(output[1].sizes, [desc.element_strides for desc in descs], self._isa.lanes)
-        self._links = len(program.instructions)
-        self._instructions, self._once, self._used = _Allocation(program, self._blocks).instructions()
-        work = self._count * sum(_LONG_WORK if each.code in LONG else 1 for each in program.instructions)
+        self._length = len(program.instructions)
+        self._instructions, self._hoisted, self._used = _RegisterAllocation(program, self._blocks).instructions()
+        work = self._count * sum(_EXPENSIVE_COST if each.code in EXPENSIVE else 1 for each in program.instructions)
         blocks = prod(self._blocks.sizes)
         self._threads = max(1, min(available_threads(), work // _WORK_OF_A_THREAD, blocks))
-        self._items = min(blocks, _ITEMS * self._threads) if self._threads > 1 else 1
-        self._register_size = _rounded(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
-        self._scratch_size = _rounded((len(descs) + self._used) * 8) + self._used * self._register_size
+        self._tiles = min(blocks, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1
+        self._register_size = _align(self._blocks.rows * self._blocks.columns * FLOAT_BYTES)
+        self._scratch_size = _align((len(descs) + self._used) * 8) + self._used * self._register_size
         self.temporary_size = self._threads * self._scratch_size
 
     def load(self) -> None:
-        ELEMENTS(self._isa)
+        INTERPRETER(self._isa)
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         block = self._blocks.rows * self._blocks.columns
-        steps = f"{self._links} instruction{'s' * (self._links > 1)}"
+        steps = f"{self._length} instruction{'s' * (self._length > 1)}"
         return f"compiled by Numba, float32 arithmetic on {threads}; {steps} on {self._count} elements in blocks of {block}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -125,36 +125,36 @@ class ElementsPlan(PlanWithoutConstants):
         strides = np.array(blocks.strides, np.int64) * FLOAT_BYTES
         bases = np.array([tensors[name] for name in self._names], np.int64)
         values: Mapping[str, Any] = {
-            "items": self._items,
+            "tiles": self._tiles,
             "blocks": prod(blocks.sizes),
             "axes": len(sizes),
             "sizes": sizes.ctypes.data,
             "strides": strides.ctypes.data,
             "rows": blocks.rows,
             "columns": blocks.columns,
-            "cut_rows": blocks.cut_rows,
-            "cut_size": blocks.cut_size,
+            "splits_rows": blocks.splits_rows,
+            "split_size": blocks.split_size,
             "tensors": len(bases),
             "bases": bases.ctypes.data,
             "registers": self._used,
             "register_size": self._register_size,
             "instructions": self._instructions.ctypes.data,
-            "once": self._once,
+            "hoisted": self._hoisted,
             "count": len(self._instructions),
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        parameters = make_struct(PARAMETERS, values)
+        parameters = ProgramParameters.make(values)
         memory = (parameters, sizes, strides, bases, self._instructions)
-        return TaskLaunch(ELEMENTS(self._isa), parameters.ctypes.data, self._threads, memory)
+        return TaskLaunch(INTERPRETER(self._isa), parameters.ctypes.data, self._threads, memory)
 
 
-def _rounded(size: int) -> int:
+def _align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-class _Allocation:
-    """The operands of a program's instructions: tensors, the output first, and registers, which values take turns with.
+class _RegisterAllocation:
+    """The operands of a program's instructions: tensors, the output first, and registers, which values share.
 
     Args:
         program: the program.
@@ -172,33 +172,33 @@ class _Allocation:
         self._used = 0
 
     def instructions(self) -> tuple[np.ndarray[Any, Any], int, int]:
-        """The instructions of the kernel, how many of them are run once, and the number of registers."""
+        """The instructions of the kernel, how many of them are hoisted, and the number of registers."""
         program, blocks = self._program, self._blocks
         found: list[tuple[int, int, int, int, int, int, float, float]] = []
         operands: dict[int, int] = {}
-        loaded = [value for value in range(program.inputs) if value in self._last and not blocks.is_row(value + 1)]
-        loaded.sort(key=lambda value: not blocks.is_same(value + 1))
-        once = [value for value in loaded if blocks.is_same(value + 1)]
+        loaded = [value for value in range(program.inputs) if value in self._last and not blocks.is_contiguous(value + 1)]
+        loaded.sort(key=lambda value: not blocks.is_invariant(value + 1))
+        hoisted = [value for value in loaded if blocks.is_invariant(value + 1)]
         for value in range(program.inputs):
             operands[value] = value + 1
         for value in loaded:
             operands[value] = self._register()
             row, column = (step[value + 1] * FLOAT_BYTES for step in (blocks.row, blocks.column))
             found.append((Code.LOAD, operands[value], value + 1, 0, row, column, 0.0, 0.0))
-        kept = {operands[value] for value in once}
+        hoisted_registers = {operands[value] for value in hoisted}
         for at, instruction in enumerate(program.instructions):
             x, y = (operands[value] for value in instruction.reads)
             for value in set(instruction.reads):
-                if self._last[value] == at and operands[value] >= self._tensors and operands[value] not in kept:
+                if self._last[value] == at and operands[value] >= self._tensors and operands[value] not in hoisted_registers:
                     self._free.append(operands[value])
             is_last = at + 1 == len(program.instructions)
-            result = 0 if is_last and blocks.is_row(0) else self._register()
+            result = 0 if is_last and blocks.is_contiguous(0) else self._register()
             operands[program.inputs + at] = result
             found.append((instruction.code, result, x, y, 0, 0, *instruction.constants))
-        if not blocks.is_row(0):
+        if not blocks.is_contiguous(0):
             row, column = (step[0] * FLOAT_BYTES for step in (blocks.row, blocks.column))
             found.append((Code.STORE, 0, found[-1][1], 0, row, column, 0.0, 0.0))
-        return _encoded(found), len(once), self._used
+        return _encode(found), len(hoisted), self._used
 
     def _register(self) -> int:
         if self._free:
@@ -207,8 +207,8 @@ class _Allocation:
         return self._tensors + self._used - 1
 
 
-def _encoded(instructions: Sequence[tuple[int, int, int, int, int, int, float, float]]) -> np.ndarray[Any, Any]:
-    encoded = np.zeros(len(instructions), INSTRUCTION)
+def _encode(instructions: Sequence[tuple[int, int, int, int, int, int, float, float]]) -> np.ndarray[Any, Any]:
+    encoded = np.zeros(len(instructions), EncodedInstruction.dtype)
     names = ("code", "result", "x", "y", "row", "column", "a", "b")
     with np.errstate(over="ignore"):
         for at, instruction in enumerate(instructions):

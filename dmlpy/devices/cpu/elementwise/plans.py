@@ -11,12 +11,12 @@ from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
-    from dmlpy.devices.cpu.elementwise.plan import ElementsPlan
+    from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
 
-def elements_plan(desc: OperatorDesc) -> ElementsPlan | str:
+def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | str:
     """The plan for a checked desc, or why there is none."""
-    from dmlpy.devices.cpu.elementwise.plan import ElementsPlan
+    from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
     if isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None:
         return "NumPy copies as fast"
@@ -28,7 +28,7 @@ def elements_plan(desc: OperatorDesc) -> ElementsPlan | str:
     inputs = [(slot.place, slot.tensor) for slot in desc.input_slots() if slot.tensor is not None]
     program = Program(len(inputs))
     translate(desc, program, {place: number for number, (place, _) in enumerate(inputs)})
-    return ElementsPlan(program, inputs, (output.place, output.tensor))
+    return ElementwisePlan(program, inputs, (output.place, output.tensor))
 
 
-plan(*OPERATORS, derived=False)(elements_plan)
+plan(*OPERATORS, derived=False)(elementwise_plan)

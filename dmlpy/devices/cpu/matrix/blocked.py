@@ -1,4 +1,4 @@
-"""Products of matrices as they lie in memory, by a compiled kernel: for plans that multiply what they have just computed."""
+"""Products of matrices in place by a compiled kernel: for plans that multiply what they have just computed."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel, make_struct
+from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
-from dmlpy.devices.cpu.matrix.parameters import BLOCK_GROUPS, BLOCK_PANELS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
+from dmlpy.devices.cpu.matrix.parameters import BLOCK_GROUPS, BLOCK_PANELS, VECTORS, BlockedProductParameters, blocked_scratch
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.launches import HostCall
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.blocked_kernels:blocked_product_of", 5, returns=True)
-"""The product of matrices as they lie: the instruction set."""
+BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.blocked_kernels:build_blocked_product", 5, returns=True)
+"""The product of matrices in place: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
-_ITEMS = 6
-"""Items for each thread, at least, so that all end at about the same time."""
+_TILES_PER_THREAD = 6
+"""Tiles for each thread, at least, so that all end at about the same time."""
 _SLOW_VECTORS_PER_NS = 4
 """Vectors that a core multiplies in a nanosecond, at least."""
 
@@ -33,7 +33,7 @@ class RowMultipliers(NamedTuple):
     """What the rows of a matrix are multiplied by, element by element: values[samples[row]].
 
     Attributes:
-        values: [samples, `whole_panels` of the columns], rows of float32. What is past the columns enters no result.
+        values: [samples, `padded_columns` of the columns], rows of float32. Values past the columns are not used.
         samples: int64 [rows].
     """
 
@@ -41,46 +41,46 @@ class RowMultipliers(NamedTuple):
     samples: Array
 
 
-def whole_panels(columns: int) -> int:
-    """The columns of as many panels as it takes for some columns."""
+def padded_columns(columns: int) -> int:
+    """Some columns, rounded up to whole panels."""
     width = VECTORS * host_isa().lanes
     return -(-columns // width) * width
 
 
 def scratch_bytes(threads: int) -> int:
-    """The bytes of scratch that products on some threads need; one product after the other may use the same."""
+    """The bytes of scratch that products on some threads need; products that follow each other may share it."""
     return threads * blocked_scratch(host_isa()).size
 
 
 def load_products(*, transposed: bool) -> None:
     """Compiles the kernel, or reads it from disk."""
     BLOCKED_PRODUCT(host_isa())
-    _product_for(transposed)
+    _product_address(transposed)
 
 
-def _product_for(transposed: bool) -> int:
+def _product_address(transposed: bool) -> int:
     return PRODUCT.address(VECTORS, transposed, host_isa())
 
 
-def _parts_of(groups: int, panels: int, wanted: int) -> tuple[int, int]:
-    """The parts of the groups of rows and of the panels that make as many items as wanted, if there are so many.
+def _split(groups: int, panels: int, wanted: int) -> tuple[int, int]:
+    """Splits the groups of rows and the panels into `wanted` tiles, if there are so many: into how many parts each.
 
-    Items have about as many groups as panels: each copies its panels of B and its rows of A.
+    Tiles have about as many groups as panels: each copies its panels of B and its rows of A.
     """
-    row_parts, panel_parts = max(1, ceil(groups / BLOCK_GROUPS)), max(1, ceil(panels / BLOCK_PANELS))
-    while row_parts * panel_parts < min(wanted, groups * max(1, panels)):
-        if panels * row_parts > groups * panel_parts:
-            panel_parts += 1
+    row_splits, panel_splits = max(1, ceil(groups / BLOCK_GROUPS)), max(1, ceil(panels / BLOCK_PANELS))
+    while row_splits * panel_splits < min(wanted, groups * max(1, panels)):
+        if panels * row_splits > groups * panel_splits:
+            panel_splits += 1
         else:
-            row_parts += 1
-    return row_parts, panel_parts
+            row_splits += 1
+    return row_splits, panel_splits
 
 
 class BlockedProduct:
-    """A product bound to arrays of float32 whose rows are contiguous: a part of launches, or, when it is called, one by itself.
+    """A product bound to arrays of float32 whose rows are contiguous: a task of fused launches, or, when it is called, a launch of its own.
 
     Attributes:
-        part: the part.
+        task: the task.
 
     Args:
         a: A, [rows, terms], or [terms, rows] if it is transposed.
@@ -116,23 +116,23 @@ class BlockedProduct:
         multiplications = rows * terms * max(columns, 1)
         used = max(1, min(threads, multiplications // _WORK_OF_A_THREAD))
         groups, panels = ceil(rows / isa.columns(VECTORS)), ceil(columns / (VECTORS * isa.lanes))
-        row_parts, panel_parts = _parts_of(groups, panels, _ITEMS * used if used > 1 else 1)
-        items = row_parts * panel_parts
+        row_splits, panel_splits = _split(groups, panels, _TILES_PER_THREAD * used if used > 1 else 1)
+        tiles = row_splits * panel_splits
         values: dict[str, int] = {
-            "items": items,
+            "tiles": tiles,
             "rows": rows,
             "terms": terms,
             "columns": columns,
-            "row_parts": row_parts,
-            "panel_parts": panel_parts,
+            "row_splits": row_splits,
+            "panel_splits": panel_splits,
             "a": a.ctypes.data,
             "a_row": a.strides[0],
             "a_term": a.strides[0] if transposed else FLOAT_BYTES,
             "transposed": transposed,
             "adds": adds,
-            "product": _product_for(transposed),
+            "product": _product_address(transposed),
             "acquire": ACQUIRE.address(),
-            "steal_timeout": steal_timeout_of(multiplications // items // (_SLOW_VECTORS_PER_NS * isa.lanes)),
+            "steal_timeout": steal_timeout_of(multiplications // tiles // (_SLOW_VECTORS_PER_NS * isa.lanes)),
             "scratch": scratch.ctypes.data,
             "scratch_size": blocked_scratch(isa).size,
         }
@@ -144,9 +144,9 @@ class BlockedProduct:
         if multipliers is not None:
             values |= {"multipliers": multipliers.values.ctypes.data, "multipliers_row": multipliers.values.strides[0]}
             values["term_samples" if transposed else "row_samples"] = multipliers.samples.ctypes.data
-        self._parameters, self._counted = make_struct(BLOCKED_PARAMETERS, values), "terms" if transposed else "rows"
+        self._parameters, self._counted = BlockedProductParameters.make(values), "terms" if transposed else "rows"
         memory = (self._parameters, a, b, output, totals, multipliers, b_rows, output_rows, scratch)
-        self.part = Task(BLOCKED_PRODUCT.address(isa), self._parameters.ctypes.data, 1, items, used, False, memory)
+        self.task = Task(BLOCKED_PRODUCT.address(isa), self._parameters.ctypes.data, 1, tiles, used, False, memory)
 
     def limit(self, count: int) -> None:
         """Limits later launches to the first terms, or to the first rows if A is not transposed."""
@@ -154,7 +154,7 @@ class BlockedProduct:
 
     @cached_property
     def _launch(self) -> HostCall:
-        (launch,) = fuse_launches([self.part])
+        (launch,) = fuse_launches([self.task])
         return launch
 
     def __call__(self) -> None:

@@ -1,7 +1,7 @@
-"""The compiled product of two matrices as they lie: a block of terms of them is copied to panels, while other sums wait in a cache.
+"""The compiled product of two matrices in place: a block of terms of them is copied to panels, while other sums wait in a cache.
 
-Rows of a transposed A, too: as they lie, each term of a few rows is on another page. It is a part of a launch (see
-`devices.cpu.thread_pool_kernels`) of one phase. A thread sums an item over all terms in memory of its own, before it writes anything.
+Rows of a transposed A are copied too: in place, each term of a few rows is on another page. The kernel is a task of a fused launch (see
+`devices.cpu.thread_pool_kernels`) with one stage. A thread sums a tile over all terms in its own memory before it writes anything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.matrix.kernels import panel_copy
-from dmlpy.devices.cpu.matrix.parameters import BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
+from dmlpy.devices.cpu.matrix.parameters import BLOCK_TERMS, VECTORS, BlockedProductParameters, blocked_scratch
 from dmlpy.devices.cpu.product_kernels import call_product
 from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def blocked_product_of(isa: Isa) -> Callable[..., int]:
+def build_blocked_product(isa: Isa) -> Callable[..., int]:
     """The product, to be compiled.
 
     Args:
@@ -36,7 +36,7 @@ def blocked_product_of(isa: Isa) -> Callable[..., int]:
     group_size, whole = scratch.group_size, -(-most // lanes) * lanes
 
     @jit
-    def give(sums: Any, output: Any, columns: Any, adds: Any) -> None:
+    def write_sums(sums: Any, output: Any, columns: Any, adds: Any) -> None:
         """Writes sums, or adds them."""
         for column in range(0, columns, lanes):
             value, to, left = load(sums + column * FLOAT_BYTES), output + column * FLOAT_BYTES, columns - column
@@ -46,19 +46,19 @@ def blocked_product_of(isa: Isa) -> Callable[..., int]:
                 store_some(to, add(load_some(to, left), value) if adds != 0 else value, left)
 
     @jit
-    def row_of(p: Any, group: Any, groups: Any) -> Any:
+    def first_row_of(p: BlockedProductParameters, group: Any, groups: Any) -> Any:
         """The first row of a group.
 
-        One row alone is summed in another order than several. So that a row's bits do not depend on how many others there are, a group has
-        a row by itself only if there is no other; the rows of a transposed A, whose terms vary, are as many each time.
+        A single row is summed in another order than several. So that a row's bits do not depend on the number of the others, a group has a
+        single row only if there is no other; the rows of a transposed A, whose terms vary, are as many each time.
         """
         return min(group * most, p.rows) if p.transposed != 0 else p.rows * group // groups
 
     @jit
-    def copy_groups(p: Any, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
+    def copy_groups(p: BlockedProductParameters, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
         """Copies a block of terms of some groups of rows of a transposed A: each group's rows of a term side by side.
 
-        What is written past a group's rows the next term writes over, or it is nobody's.
+        What is written past a group's rows is overwritten by the next term, or not used.
         """
         first = p.a + begin * p.a_row + first_row * FLOAT_BYTES
         for _ in range(count):
@@ -89,8 +89,8 @@ def blocked_product_of(isa: Isa) -> Callable[..., int]:
             sums += whole * FLOAT_BYTES
 
     @jit
-    def scale(p: Any, samples: Any, rows: Any, panel: Any, values: Any) -> None:
-        """Multiplies rows of a panel's width, which lie beside each other, by the multipliers of their samples."""
+    def scale(p: BlockedProductParameters, samples: Any, rows: Any, panel: Any, values: Any) -> None:
+        """Multiplies contiguous rows of a panel's width by the multipliers of their samples."""
         for row in range(rows):
             of_sample = p.multipliers + integer_at(samples + 8 * row) * p.multipliers_row + panel * row_size
             for vector in range(VECTORS):
@@ -99,55 +99,58 @@ def blocked_product_of(isa: Isa) -> Callable[..., int]:
             values += row_size
 
     @jit
-    def give_tiles(p: Any, groups: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, tile: Any) -> None:
-        """Gives the sums of some groups of rows and panels."""
+    def write_tiles(
+        p: BlockedProductParameters, groups: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, sums_of_tile: Any
+    ) -> None:
+        """Writes the sums of some groups of rows and panels."""
         for panel in range(first_panel, last_panel):
             columns = min(width, p.columns - panel * width)
             for group in range(first_group, last_group):
-                row = row_of(p, group, groups)
-                rows = row_of(p, group + 1, groups) - row
+                row = first_row_of(p, group, groups)
+                rows = first_row_of(p, group + 1, groups) - row
                 if p.row_samples != 0:
-                    scale(p, p.row_samples + 8 * row, rows, panel, tile)
+                    scale(p, p.row_samples + 8 * row, rows, panel, sums_of_tile)
                 for place in range(rows):
                     to = p.output + (row + place) * p.output_row
                     if p.output_rows != 0:
                         to = integer_at(p.output_rows + 8 * (row + place))
-                    give(tile + place * row_size, to + panel * row_size, columns, p.adds)
-                tile += tile_size
+                    write_sums(sums_of_tile + place * row_size, to + panel * row_size, columns, p.adds)
+                sums_of_tile += tile_size
 
     @jit
-    def give_totals(p: Any, first_group: Any, last_group: Any, sums: Any) -> None:
-        """Gives the totals of some groups of rows."""
+    def write_totals(p: BlockedProductParameters, first_group: Any, last_group: Any, sums: Any) -> None:
+        """Writes the totals of some groups of rows."""
         for group in range(first_group, last_group):
-            give(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
+            write_sums(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
             sums += whole * FLOAT_BYTES
 
-    parameters_at = struct_view(BLOCKED_PARAMETERS)
+    parameters_at = struct_view(BlockedProductParameters)
 
     def product(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
         p, stage = parameters_at(parameters), stage + 1
         zeros = p.scratch + thread * p.scratch_size
-        panel, packed, totals, tiles = zeros + scratch.panel, zeros + scratch.packed, zeros + scratch.totals, zeros + scratch.tiles
-        item = acquire(p, sync, thread, threads, stage, p.items, NOTHING)
-        if item >= 0:
+        panel, packed = zeros + scratch.panel, zeros + scratch.packed
+        totals, sums_of_tiles = zeros + scratch.totals, zeros + scratch.tiles
+        tile = acquire(p, sync, thread, threads, stage, p.tiles, NOTHING)
+        if tile >= 0:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(zero))
-        # Groups and blocks do not depend on the parts, so each sum is the same on however many threads.
+        # Groups and blocks do not depend on the splits, so each sum is the same on any number of threads.
         groups, blocks = (p.rows + most - 1) // most, max(1, (p.terms + BLOCK_TERMS - 1) // BLOCK_TERMS)
         panels, transposed = (p.columns + width - 1) // width, p.transposed != 0
-        while item >= 0:
-            row_part, panel_part = item % p.row_parts, item // p.row_parts
-            first_group, last_group = groups * row_part // p.row_parts, groups * (row_part + 1) // p.row_parts
-            first_panel, last_panel = panels * panel_part // p.panel_parts, panels * (panel_part + 1) // p.panel_parts
-            gives_totals = p.totals != 0 and panel_part == 0
+        while tile >= 0:
+            row_split, panel_split = tile % p.row_splits, tile // p.row_splits
+            first_group, last_group = groups * row_split // p.row_splits, groups * (row_split + 1) // p.row_splits
+            first_panel, last_panel = panels * panel_split // p.panel_splits, panels * (panel_split + 1) // p.panel_splits
+            has_totals = p.totals != 0 and panel_split == 0
             for block in range(blocks):
                 begin = p.terms * block // blocks
                 count = p.terms * (block + 1) // blocks - begin
                 if transposed:
                     copy_groups(p, begin, count, first_group * most, min(last_group * most, p.rows), packed)
-                if gives_totals:
+                if has_totals:
                     total(count, last_group - first_group, packed, totals, block == 0)
-                tile = tiles
+                sums_of_tile = sums_of_tiles
                 for each in range(first_panel, last_panel):
                     columns = min(width, p.columns - each * width)
                     if p.b_rows != 0:
@@ -159,19 +162,19 @@ def blocked_product_of(isa: Isa) -> Callable[..., int]:
                         scale(p, p.term_samples + 8 * begin, count, each, panel)
                     of_group = packed
                     for group in range(first_group, last_group):
-                        row = row_of(p, group, groups)
-                        rows = row_of(p, group + 1, groups) - row
+                        row = first_row_of(p, group, groups)
+                        rows = first_row_of(p, group + 1, groups) - row
                         factors, factor_row = (of_group, slot) if transposed else (p.a + row * p.a_row + begin * p.a_term, p.a_row)
-                        start, start_row = (zeros, 0) if block == 0 else (tile, row_size)
-                        call_product(p.product, (rows, panel, count, factors, factor_row, start, start_row, tile))
+                        start, start_row = (zeros, 0) if block == 0 else (sums_of_tile, row_size)
+                        call_product(p.product, (rows, panel, count, factors, factor_row, start, start_row, sums_of_tile))
                         of_group += group_size
-                        tile += tile_size
-            if commit(sync, threads, stage, item):
-                give_tiles(p, groups, first_group, last_group, first_panel, last_panel, tiles)
-                if gives_totals:
-                    give_totals(p, first_group, last_group, totals)
-                publish(sync, threads, stage, item)
-            item = acquire(p, sync, thread, threads, stage, p.items, item)
+                        sums_of_tile += tile_size
+            if commit(sync, threads, stage, tile):
+                write_tiles(p, groups, first_group, last_group, first_panel, last_panel, sums_of_tiles)
+                if has_totals:
+                    write_totals(p, first_group, last_group, totals)
+                publish(sync, threads, stage, tile)
+            tile = acquire(p, sync, thread, threads, stage, p.tiles, tile)
         return stage
 
     return product

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
-from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
+from dmlpy.devices.cpu.matrix.parameters import VECTORS, PanelPackingParameters, ProductParameters
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
 from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def panel_copy(width: int, halves: bool, isa: Isa) -> Any:
     """The kernel `copy(source, source_row, rows, columns, target)`.
 
-    It copies the first columns of some rows beside each other, as floats, with zeros where a panel's columns are missing.
+    It copies the first columns of some rows one after the other, as floats, with zeros for a panel's missing columns.
 
     Args:
         width: the vectors of a panel.
@@ -44,8 +44,8 @@ def panel_copy(width: int, halves: bool, isa: Isa) -> Any:
     return copy
 
 
-def packing_of(halves: bool, isa: Isa) -> TaskBody:
-    """A thread's part of the packing, to be compiled.
+def build_packing(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the packing, to be compiled.
 
     Args:
         halves: whether the matrix is FLOAT16.
@@ -53,17 +53,17 @@ def packing_of(halves: bool, isa: Isa) -> TaskBody:
     """
     lanes, size, element = isa.lanes, simd_of(isa).size, load_store_of(halves, isa).size
     copy, transpose = panel_copy(VECTORS, halves, isa), transposed_tile(isa, halves=halves)
-    parameters_at = struct_view(PACKING_PARAMETERS)
+    parameters_at = struct_view(PanelPackingParameters)
     row_size = VECTORS * size
 
     def pack(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p, finished = parameters_at(parameters), 0
-        item = first_tile(parameters, p.items, thread, threads, sync, epoch)
-        while item < p.items:
-            entry, first = item // p.panels, item % p.panels * VECTORS * lanes
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            entry, first = tile // p.panels, tile % p.panels * VECTORS * lanes
             outer, inner = entry // p.batch, entry % p.batch
             source = p.b + outer * p.b_outer + inner * p.b_batch
-            target = p.packed + outer * p.packed_outer + inner * p.packed_batch + item % p.panels * p.panel_size
+            target = p.packed + outer * p.packed_outer + inner * p.packed_batch + tile % p.panels * p.panel_size
             columns = min(VECTORS * lanes, p.columns - first)
             if p.transposed == 0:
                 copy(source + first * element, p.b_row, p.terms, columns, target)
@@ -74,14 +74,14 @@ def packing_of(halves: bool, isa: Isa) -> TaskBody:
                         at, to = source + vector * lanes * p.b_row + term * element, target + term * row_size + vector * size
                         transpose(at, p.b_row, columns - vector * lanes, min(lanes, p.terms - term), to, row_size)
             finished += 1
-            item = next_tile(parameters, item, p.items, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.items, thread, threads)
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
     return pack
 
 
 def build_product(halves: bool, isa: Isa) -> TaskBody:
-    """A thread's part of a matrix product, to be compiled.
+    """Builds a thread's part of a matrix product, to be compiled.
 
     Args:
         halves: whether the tensors are FLOAT16.
@@ -95,7 +95,7 @@ def build_product(halves: bool, isa: Isa) -> TaskBody:
     width, row_size = VECTORS * lanes, VECTORS * size
 
     @jit
-    def finish(p: Any, sums: Any, c: Any, output: Any, count: Any) -> None:
+    def write_row(p: Any, sums: Any, c: Any, output: Any, count: Any) -> None:
         """Writes `count` columns of a row of sums to the output."""
         for column in range(0, count, lanes):
             left = count - column
@@ -107,28 +107,28 @@ def build_product(halves: bool, isa: Isa) -> TaskBody:
             value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
             write(output + column * element, value, left)
 
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(ProductParameters)
 
     def product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         zeros, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
         sums, floats = zeros + row_size, zeros + (1 + most) * row_size
-        item = first_tile(state, p.items, thread, threads, sync, epoch)
-        if item < p.items:
+        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
+        if tile < p.tiles:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(np.float32(0.0)))
-        while item < p.items:
-            row_part, rest = item % p.row_parts, item // p.row_parts
-            panel_part, entry = rest % p.panel_parts, rest // p.panel_parts
+        while tile < p.tiles:
+            row_split, rest = tile % p.row_splits, tile // p.row_splits
+            panel_split, entry = rest % p.panel_splits, rest // p.panel_splits
             outer, inner = entry // p.batch, entry % p.batch
             a = p.a + outer * p.a_outer + inner * p.a_batch
             b = p.b + outer * p.b_outer + inner * p.b_batch
             c = p.c + outer * p.c_outer + inner * p.c_batch
             output = p.output + outer * p.output_outer + inner * p.output_batch
-            # Parts of rows begin at whole groups, so each row is summed alike on however many threads.
+            # Splits of rows begin at whole groups, so each row is summed alike on any number of threads.
             groups = (p.rows + most - 1) // most
-            first_group, last_group = groups * row_part // p.row_parts, groups * (row_part + 1) // p.row_parts
-            for panel in range(p.panels * panel_part // p.panel_parts, p.panels * (panel_part + 1) // p.panel_parts):
+            first_group, last_group = groups * row_split // p.row_splits, groups * (row_split + 1) // p.row_splits
+            for panel in range(p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits):
                 first_column = panel * width
                 columns = min(width, p.columns - first_column)
                 for group in range(first_group, last_group):
@@ -143,9 +143,9 @@ def build_product(halves: bool, isa: Isa) -> TaskBody:
                     for row in range(first_row, first_row + rows):
                         added = c + row * p.c_row + first_column * p.c_column if p.c != 0 else 0
                         target = output + row * p.output_row + first_column * element
-                        finish(p, sums + (row - first_row) * row_size, added, target, columns)
+                        write_row(p, sums + (row - first_row) * row_size, added, target, columns)
             finished += 1
-            item = next_tile(state, item, p.items, threads, epoch)
-        wait_for_all_tiles(state, finished, p.items, thread, threads)
+            tile = next_tile(state, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
 
     return product

@@ -10,9 +10,9 @@ import numpy as np
 from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, load_products, scratch_bytes
-from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
+from dmlpy.devices.cpu.matrix.parameters import VECTORS, PanelPackingParameters, ProductParameters
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_product", 5)
 """The matrix product: whether of FLOAT16, and the instruction set."""
-PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:packing_of", 5)
+PACKING = Kernel("dmlpy.devices.cpu.matrix.kernels:build_packing", 5)
 """The packing of B. The choices are those of `PRODUCT`."""
 
 _ALIGNMENT = 64
@@ -39,8 +39,8 @@ _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 _FLOATS_OF_A_THREAD = 1 << 17
 """Floats to pack that are worth it."""
-_ITEMS = 4
-"""Items for each thread, at least, so that all end at about the same time."""
+_TILES_PER_THREAD = 4
+"""Tiles for each thread, at least, so that all end at about the same time."""
 
 
 class ProductPlan(Plan):
@@ -62,48 +62,52 @@ class ProductPlan(Plan):
         self._terms, self._element = desc.a_tensor.sizes[-1], desc.a_tensor.data_type.numpy.itemsize
         self._halves = self._element < FLOAT_BYTES
         self._low, self._high = -inf, inf
-        self._after: Plan | None = None
+        self._activation_plan: Plan | None = None
         function = desc.fused_activation
         if isinstance(function, ActivationReluDesc):
             self._low = 0.0
         elif isinstance(function, ElementWiseClipDesc) and function.scale_bias is None:
             self._low, self._high = function.min, function.max
         elif function is not None:
-            self._after = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
+            self._activation_plan = best_plan(function.replace(input_tensor=desc.output_tensor, output_tensor=desc.output_tensor))
         width = VECTORS * self._isa.lanes
         self._panels = ceil(columns / width)
-        # Where one matrix B is repeated over the batch, it is packed once.
-        self._repeats = tuple(step == 0 or size == 1 for size, step in zip(self._batch, self._steps(desc.b_tensor)[:2], strict=True))
-        entries = [1 if repeats else size for size, repeats in zip(self._batch, self._repeats, strict=True)]
+        # A matrix B that is broadcast over the batch is packed once.
+        self._broadcasts = tuple(
+            step == 0 or size == 1 for size, step in zip(self._batch, self._byte_strides(desc.b_tensor)[:2], strict=True)
+        )
+        entries = [1 if broadcasts else size for size, broadcasts in zip(self._batch, self._broadcasts, strict=True)]
         self._packed = Layout([("panels", (*entries, self._panels, self._terms, width), COMPUTE)], _ALIGNMENT)
         self.persistent_size = self._packed.size
         multiplications = prod(self._batch) * rows * columns * self._terms
         self._threads = max(1, min(available_threads(), multiplications // _WORK_OF_A_THREAD))
-        wanted = ceil((_ITEMS * self._threads if self._threads > 1 else 1) / prod(self._batch))
+        wanted = ceil((_TILES_PER_THREAD * self._threads if self._threads > 1 else 1) / prod(self._batch))
         most = self._isa.columns(VECTORS)
-        self._panel_parts = min(self._panels, wanted)
-        self._row_parts = min(ceil(rows / most), ceil(wanted / self._panel_parts))
-        self._items = prod(self._batch) * self._panel_parts * self._row_parts
+        self._panel_splits = min(self._panels, wanted)
+        self._row_splits = min(ceil(rows / most), ceil(wanted / self._panel_splits))
+        self._tiles = prod(self._batch) * self._panel_splits * self._row_splits
         floats = (1 + most) * width + (most * self._terms if self._halves else 0)
         self._scratch_size = ceil(floats * FLOAT_BYTES / _ALIGNMENT) * _ALIGNMENT
-        self.prepared_temporary_size = self._threads * self._scratch_size + (0 if self._after is None else self._after.temporary_size)
-        # B is read once where a group of rows is all of A.
+        self.prepared_temporary_size = self._threads * self._scratch_size + (
+            0 if self._activation_plan is None else self._activation_plan.temporary_size
+        )
+        # Where one group of rows is all of A, B is read once, so packing it does not pay.
         self._in_place = not self._halves and rows <= most and columns % width == 0 and b_strides(desc)[1] == 1
         self.temporary_size = self.prepared_temporary_size + (0 if self._in_place else self.persistent_size)
 
     def load(self) -> None:
         _ = PRODUCT(self._halves, self._isa), PACKING(self._halves, self._isa)
-        if self._after is not None:
-            self._after.load()
+        if self._activation_plan is not None:
+            self._activation_plan.load()
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
         lines = [
-            f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._items} item(s)",
+            f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {self._tiles} tile(s)",
             f"sums in registers: {self._isa.columns(VECTORS)} rows of {VECTORS} vectors of {self._isa.lanes} columns",
-            f"b_tensor: {self._panels} panel(s), " + ("read where it lies unless it is prepared" if self._in_place else "packed"),
+            f"b_tensor: {self._panels} panel(s), " + ("read in address unless it is prepared" if self._in_place else "packed"),
         ]
-        return "\n".join(lines if self._after is None else [*lines, f"fused function: {self._after.describe()}"])
+        return "\n".join(lines if self._activation_plan is None else [*lines, f"fused function: {self._activation_plan.describe()}"])
 
     @property
     def packing(self) -> Hashable:
@@ -111,13 +115,12 @@ class ProductPlan(Plan):
 
     def pack(self, constants: Pointers, persistent: int) -> Launch:
         panels = self._packed.arrays_at(persistent)["panels"]
-        outer, inner, _, _ = self._steps(self._desc.b_tensor)
+        outer, inner, _, _ = self._byte_strides(self._desc.b_tensor)
         term, column = b_strides(self._desc)
         threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
-        parameters = make_struct(
-            PACKING_PARAMETERS,
+        parameters = PanelPackingParameters.make(
             {
-                "items": prod(panels.shape[:3]),
+                "tiles": prod(panels.shape[:3]),
                 "terms": self._terms,
                 "columns": self._columns,
                 "panels": self._panels,
@@ -138,46 +141,46 @@ class ProductPlan(Plan):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         work: list[Launch] = []
         if persistent is None and self._in_place:
-            b = self._b_in_place(tensors["b_tensor"])
+            b = self._b_parameters_in_place(tensors["b_tensor"])
         else:
-            place = temporary + self.prepared_temporary_size if persistent is None else persistent
-            b = self._b_packed(place)
+            address = temporary + self.prepared_temporary_size if persistent is None else persistent
+            b = self._packed_b_parameters(address)
             if persistent is None:
-                work.append(self.pack(tensors, place))
+                work.append(self.pack(tensors, address))
         parameters, kernel, threads = self._parameters(tensors, temporary, b), PRODUCT(self._halves, self._isa), self._threads
         work.append(TaskLaunch(kernel, parameters.ctypes.data, threads, parameters))
-        if self._after is not None:
+        if self._activation_plan is not None:
             output, scratch = tensors["output_tensor"], temporary + threads * self._scratch_size
-            work.append(self._after.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
+            work.append(self._activation_plan.bind({"input_tensor": output, "output_tensor": output}, scratch, None))
         return in_order(work)
 
-    def _steps(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
-        """The bytes from one entry to the next, along two dimensions of the batch, the rows and the columns."""
+    def _byte_strides(self, tensor: TensorDesc) -> tuple[int, int, int, int]:
+        """A tensor's strides in bytes, along two dimensions of the batch, the rows and the columns."""
         missing = (0,) * (4 - len(tensor.sizes))
         outer, inner, row, column = (stride * self._element for stride in (*missing, *tensor.element_strides))
         return outer, inner, row, column
 
-    def _b_in_place(self, address: int) -> dict[str, int]:
-        """The parameters of B where it lies."""
-        outer, inner, _, _ = self._steps(self._desc.b_tensor)
+    def _b_parameters_in_place(self, address: int) -> dict[str, int]:
+        """The parameters of B in address."""
+        outer, inner, _, _ = self._byte_strides(self._desc.b_tensor)
         row, size = b_strides(self._desc)[0] * self._element, VECTORS * self._isa.lanes * self._element
         return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
 
-    def _b_packed(self, place: int) -> dict[str, int]:
+    def _packed_b_parameters(self, address: int) -> dict[str, int]:
         """The parameters of packed B."""
-        outer, inner, size, row = self._packed.arrays_at(place)["panels"].strides[:4]
-        outer, inner = (0 if repeats else step for repeats, step in zip(self._repeats, (outer, inner), strict=True))
-        return {"b": place, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
+        outer, inner, size, row = self._packed.arrays_at(address)["panels"].strides[:4]
+        outer, inner = (0 if broadcasts else step for broadcasts, step in zip(self._broadcasts, (outer, inner), strict=True))
+        return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
 
     def _parameters(self, tensors: Pointers, temporary: int, b: Mapping[str, int]) -> Array:
         values: dict[str, Any] = {
-            "items": self._items,
+            "tiles": self._tiles,
             "rows": self._rows,
             "terms": self._terms,
             "columns": self._columns,
             "panels": self._panels,
-            "row_parts": self._row_parts,
-            "panel_parts": self._panel_parts,
+            "row_splits": self._row_splits,
+            "panel_splits": self._panel_splits,
             "batch": self._batch[1],
             **b,
             "scratch": temporary,
@@ -187,12 +190,12 @@ class ProductPlan(Plan):
             "low": self._low,
             "high": self._high,
         }
-        for name, place in (("a", "a_tensor"), ("c", "c_tensor"), ("output", "output_tensor")):
-            if place in self._tensors:
-                outer, inner, row, column = self._steps(self._tensors[place])
-                values |= {name: tensors[place], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
+        for name, tensor in (("a", "a_tensor"), ("c", "c_tensor"), ("output", "output_tensor")):
+            if tensor in self._tensors:
+                outer, inner, row, column = self._byte_strides(self._tensors[tensor])
+                values |= {name: tensors[tensor], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
-        return make_struct(PARAMETERS, values)
+        return ProductParameters.make(values)
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:
@@ -216,7 +219,7 @@ class TransposedProductPlan(PlanWithoutConstants):
         load_products(transposed=True)
 
     def describe(self) -> str:
-        return f"compiled by Numba, {COMPUTE} arithmetic on up to {self._threads} thread(s); A and B are read as they lie"
+        return f"compiled by Numba, {COMPUTE} arithmetic on up to {self._threads} thread(s); A and B are read in address"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         matrices = {name: array.reshape(array.shape[-2:]) for name, array in arrays_of(self._tensors, tensors).items()}

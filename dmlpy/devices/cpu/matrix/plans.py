@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, TransposedProductPlan
 
-_FEWEST_ROWS, _FEWEST_COLUMNS = 4, 16
+_MIN_ROWS, _MIN_COLUMNS = 4, 16
 """With fewer rows, packing B would take as long as multiplying it; with fewer columns, most of a panel would be empty."""
 
 
@@ -30,17 +30,17 @@ def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
         return refusal
     output, a = desc.output_tensor, desc.a_tensor
     assert output is not None  # guaranteed by the check
-    if (output.sizes[-2] < _FEWEST_ROWS and not halves) or output.sizes[-1] < _FEWEST_COLUMNS:
-        return f"the result has fewer than {_FEWEST_ROWS} rows or {_FEWEST_COLUMNS} columns: BLAS is as fast"
+    if (output.sizes[-2] < _MIN_ROWS and not halves) or output.sizes[-1] < _MIN_COLUMNS:
+        return f"the result has fewer than {_MIN_ROWS} rows or {_MIN_COLUMNS} columns: BLAS is as fast"
     terms = a.sizes[-1]
     if desc.trans_a is MatrixTransform.TRANSPOSE:
         return _transposed_plan(desc, output)
     if (terms > 1 and a.element_strides[-1] != 1) or output.element_strides[-1] != 1:
-        return "compiled matrix products need rows of A and of the result whose elements lie side by side"
+        return "compiled matrix products need rows of A and of the result whose elements are contiguous"
     if terms > 1 and 1 not in b_strides(desc):
-        return "compiled matrix products need a B whose rows or columns lie side by side"
+        return "compiled matrix products need a B whose rows or columns are contiguous"
     if desc.c_tensor is not None and desc.c_tensor.element_strides[-1] not in (0, 1):
-        return "compiled matrix products need rows of C whose elements lie side by side, or are one"
+        return "compiled matrix products need rows of C whose elements are contiguous, or are one"
     function = desc.fused_activation
     if function is not None and not isinstance(function, ActivationDesc | ElementWiseClipDesc):
         return f"{function.short_name()} is not computed with a compiled matrix product"
@@ -58,5 +58,5 @@ def _transposed_plan(desc: GEMMDesc, output: TensorDesc) -> TransposedProductPla
     if desc.c_tensor is not None or desc.fused_activation is not None or desc.alpha != 1.0 or prod(output.sizes[:-2]) != 1:
         return "a compiled matrix product with a transposed A is of one matrix, without C, alpha and a fused function"
     if desc.trans_b is MatrixTransform.TRANSPOSE or any(tensor.element_strides[-1] != 1 for tensor in desc.tensors().values()):
-        return "a compiled matrix product with a transposed A needs rows whose elements lie side by side, and no transposed B"
+        return "a compiled matrix product with a transposed A needs rows whose elements are contiguous, and no transposed B"
     return TransposedProductPlan(desc)

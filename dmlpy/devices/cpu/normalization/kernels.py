@@ -1,7 +1,7 @@
 """The compiled passes of batch normalization: sums over each group, and y or dx from an element and its group's coefficients.
 
-Sums are of x - centre and its square, or in a gradient of dy, of dy * (x - centre) and of x - centre. Each piece leaves its own, and they
-are added up in float64 by whoever launches this; so they do not depend on the number of threads.
+Sums are of x - centre and its square, or in a gradient of dy, of dy * (x - centre) and of x - centre. Each chunk has sums
+of its own, which the plan adds up in float64; so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, PARAMETERS, PIECE_ROWS, EntryLayout
+from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, CHUNK_ROWS, BatchNormalizationParameters, EntryLayout
 from dmlpy.devices.cpu.simd import float_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -20,49 +20,49 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def sums_of(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
-    """A thread's part of the sums, to be compiled.
+def build_sums(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of the sums, to be compiled.
 
     Args:
-        layout: how entries lie.
+        layout: the layout of the entries.
         gradient: whether they are those of a gradient.
         halves: whether the tensors are FLOAT16.
         isa: the instruction set that it is compiled for.
     """
-    piece = _plane_sums(gradient, halves, isa) if layout == "planes" else _row_sums(gradient, halves, isa)
-    return _over_pieces(layout, piece)
+    chunk = _plane_sums(gradient, halves, isa) if layout == "planes" else _row_sums(gradient, halves, isa)
+    return _for_each_chunk(layout, chunk)
 
 
-def results_of(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
-    """A thread's part of y, or of dx in a gradient, to be compiled. The arguments are those of `sums_of`."""
-    piece = _plane_results(gradient, halves, isa) if layout == "planes" else _row_results(gradient, halves, isa)
-    return _over_pieces(layout, piece)
+def build_results(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of y, or of dx in a gradient, to be compiled. The arguments are those of `build_sums`."""
+    chunk = _plane_results(gradient, halves, isa) if layout == "planes" else _row_results(gradient, halves, isa)
+    return _for_each_chunk(layout, chunk)
 
 
-def _over_pieces(layout: EntryLayout, piece: Any) -> TaskBody:
-    """Calls piece(p, outer, group, first, last, number, scratch) for each piece: a part of a plane, or of the rows."""
-    parameters_at = struct_view(PARAMETERS)
+def _for_each_chunk(layout: EntryLayout, chunk: Any) -> TaskBody:
+    """Calls chunk(p, outer, group, first, last, number, scratch) for each chunk: a part of a plane, or of the rows."""
+    parameters_at = struct_view(BatchNormalizationParameters)
     planes = layout == "planes"
 
-    def share(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         scratch, finished = p.scratch + thread * p.scratch_size, 0
-        count = p.outer * p.groups * p.pieces if planes else p.pieces
-        item = first_tile(parameters, p.items, thread, threads, sync, epoch)
-        while item < p.items:
-            for number in range(count * item // p.items, count * (item + 1) // p.items):
+        count = p.outer * p.groups * p.chunks if planes else p.chunks
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            for number in range(count * tile // p.tiles, count * (tile + 1) // p.tiles):
                 if planes:
-                    plane, part = number // p.pieces, number % p.pieces
-                    first, last = p.inner * part // p.pieces, p.inner * (part + 1) // p.pieces
-                    piece(p, plane // p.groups, plane % p.groups, first, last, number, scratch)
+                    plane, part = number // p.chunks, number % p.chunks
+                    first, last = p.inner * part // p.chunks, p.inner * (part + 1) // p.chunks
+                    chunk(p, plane // p.groups, plane % p.groups, first, last, number, scratch)
                 else:
-                    first = number * PIECE_ROWS
-                    piece(p, 0, 0, first, min(p.outer, first + PIECE_ROWS), number, scratch)
+                    first = number * CHUNK_ROWS
+                    chunk(p, 0, 0, first, min(p.outer, first + CHUNK_ROWS), number, scratch)
             finished += 1
-            item = next_tile(parameters, item, p.items, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.items, thread, threads)
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
-    return share
+    return run_tiles
 
 
 def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
@@ -72,7 +72,7 @@ def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
     size, zero = simd.size, np.float32(0.0)
 
     @jit
-    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         x = p.x + outer * p.x_outer + group * p.x_group
         dy = p.dy + outer * p.dy_outer + group * p.dy_group
         centre = all_of(float_at(p.centre + group * FLOAT_BYTES))
@@ -106,7 +106,7 @@ def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
         if gradient:
             store(sums + 2 * p.sum_size, add(c0, c1))
 
-    return piece
+    return chunk
 
 
 def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
@@ -116,11 +116,11 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
     lanes, size, zero = isa.lanes, simd.size, np.float32(0.0)
 
     @jit
-    def put(to: Any, value: Any, anew: Any) -> None:
-        store(to, value if anew else add(load(to), value))
+    def accumulate(to: Any, value: Any, overwrites: Any) -> None:
+        store(to, value if overwrites else add(load(to), value))
 
     @jit
-    def one(p: Any, x: Any, dy: Any, rows: Any, column: Any, to: Any, anew: Any) -> None:
+    def sum_vector(p: BatchNormalizationParameters, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
         """Adds up rows of a vector of groups."""
         left = p.groups - column
         centre = read_floats(p.centre + column * FLOAT_BYTES, left)
@@ -134,13 +134,13 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
                 a, b = add(a, v), multiply_add(v, v, b)
             x += p.x_outer
             dy += p.dy_outer
-        put(to, a, anew)
-        put(to + p.sum_size, b, anew)
+        accumulate(to, a, overwrites)
+        accumulate(to + p.sum_size, b, overwrites)
         if gradient:
-            put(to + 2 * p.sum_size, c, anew)
+            accumulate(to + 2 * p.sum_size, c, overwrites)
 
     @jit
-    def four(p: Any, x: Any, dy: Any, rows: Any, column: Any, to: Any, anew: Any) -> None:
+    def sum_four_vectors(p: BatchNormalizationParameters, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
         """Adds up rows of four vectors of groups, a cache line or more at a time."""
         place = p.centre + column * FLOAT_BYTES
         m0, m1, m2, m3 = load(place), load(place + size), load(place + 2 * size), load(place + 3 * size)
@@ -162,26 +162,26 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
             x += p.x_outer
             dy += p.dy_outer
         for number, value in enumerate((a0, a1, a2, a3)):
-            put(to + number * size, value, anew)
+            accumulate(to + number * size, value, overwrites)
         for number, value in enumerate((b0, b1, b2, b3)):
-            put(to + p.sum_size + number * size, value, anew)
+            accumulate(to + p.sum_size + number * size, value, overwrites)
         if gradient:
             for number, value in enumerate((c0, c1, c2, c3)):
-                put(to + 2 * p.sum_size + number * size, value, anew)
+                accumulate(to + 2 * p.sum_size + number * size, value, overwrites)
 
     @jit
-    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         sums = p.sums + number * ((p.groups + lanes - 1) // lanes * size)
         fours = p.groups // (4 * lanes) * (4 * lanes)
         for begin in range(first, last, BLOCK_ROWS):
-            rows, anew = min(BLOCK_ROWS, last - begin), begin == first
+            rows, overwrites = min(BLOCK_ROWS, last - begin), begin == first
             x, dy = p.x + begin * p.x_outer, p.dy + begin * p.dy_outer
             for column in range(0, fours, 4 * lanes):
-                four(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, anew)
+                sum_four_vectors(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, overwrites)
             for column in range(fours, p.groups, lanes):
-                one(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, anew)
+                sum_vector(p, x + column * element, dy + column * element, rows, column, sums + column * FLOAT_BYTES, overwrites)
 
-    return piece
+    return chunk
 
 
 def _result_kernel(gradient: bool, isa: Isa) -> Any:
@@ -191,7 +191,7 @@ def _result_kernel(gradient: bool, isa: Isa) -> Any:
     all_of, at_least = simd.all_of, simd.at_least
 
     @jit
-    def result(p: Any, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
+    def result(p: BatchNormalizationParameters, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
         if gradient:
             if p.slope != 0:
                 return multiply(add(multiply_add(subtract(x, centre), slope, offset), other), factor)
@@ -214,7 +214,7 @@ def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
         return all_of(float_at(place + group * FLOAT_BYTES) if place != 0 else zero)
 
     @jit
-    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         x = p.x + outer * p.x_outer + group * p.x_group
         if gradient:
             other, reads_other = p.dy + outer * p.dy_outer + group * p.dy_group, True
@@ -224,14 +224,14 @@ def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
         centre, factor = coefficient(p.centre, group), coefficient(p.factor, group)
         offset, slope = coefficient(p.offset, group), coefficient(p.slope, group)
         for at in range(first, last, lanes):
-            place, left, given, value = at * element, last - at, all_of(zero), all_of(zero)
+            place, left, other_value, value = at * element, last - at, all_of(zero), all_of(zero)
             if p.x != 0:
                 value = read(x + place, left)
             if reads_other:
-                given = read(other + place, left)
-            write(output + place, result(p, value, given, centre, factor, offset, slope), left)
+                other_value = read(other + place, left)
+            write(output + place, result(p, value, other_value, centre, factor, offset, slope), left)
 
-    return piece
+    return chunk
 
 
 def _row_results(gradient: bool, halves: bool, isa: Isa) -> Any:
@@ -246,18 +246,18 @@ def _row_results(gradient: bool, halves: bool, isa: Isa) -> Any:
         return read_floats(place + column * FLOAT_BYTES, left)
 
     @jit
-    def piece(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         for row in range(first, last):
             x, output = p.x + row * p.x_outer, p.output + row * p.output_outer
             other = p.dy + row * p.dy_outer if gradient else p.add + row * p.add_outer
             for column in range(0, p.groups, lanes):
-                place, left, given, value = column * element, p.groups - column, all_of(zero), all_of(zero)
+                place, left, other_value, value = column * element, p.groups - column, all_of(zero), all_of(zero)
                 if p.x != 0:
                     value = read(x + place, left)
                 if gradient or p.add != 0:
-                    given = read(other + place, left)
+                    other_value = read(other + place, left)
                 centre, factor = coefficient(p.centre, column, left), coefficient(p.factor, column, left)
                 offset, slope = coefficient(p.offset, column, left), coefficient(p.slope, column, left)
-                write(output + place, result(p, value, given, centre, factor, offset, slope), left)
+                write(output + place, result(p, value, other_value, centre, factor, offset, slope), left)
 
-    return piece
+    return chunk

@@ -12,7 +12,15 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
-from dmlpy.devices.cpu.jit import Function, Kernel, make_struct
+from dmlpy.devices.cpu.jit import Function, Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Float32,
+    field,
+)
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
@@ -29,45 +37,64 @@ if TYPE_CHECKING:
 
 
 EntryLayout = Literal["planes", "rows"]
-"""How entries lie: `planes` of one group each, [outer, groups, inner] with the inner ones side by side, or `rows`, [outer, groups], with
-the groups side by side."""
+"""How entries lie: `planes` of one group each, [outer, groups, inner] with the inner ones contiguous, or `rows`, [outer, groups], with the
+groups contiguous."""
 
-PIECE = 1 << 12
-"""Entries of a plane whose sums are kept apart, at most: each lane of a vector then adds up no more than a few hundred."""
-PIECE_ROWS = 512
-"""Rows whose sums are kept apart."""
+CHUNK = 1 << 12
+"""Entries of a plane whose sums are separate, at most: each lane of a vector then adds up no more than a few hundred."""
+CHUNK_ROWS = 512
+"""Rows whose sums are separate."""
 BLOCK_ROWS = 64
 """Rows that are summed before the next vectors of groups: their lines are then still in a cache."""
 
-_TENSORS = ("x", "dy", "add", "output")
-_INTEGERS = (
-    *("ticket", "done", "items", "outer", "groups", "inner", "pieces"),
-    *(f"{name}{part}" for name in _TENSORS for part in ("", "_outer", "_group")),
-    *("centre", "factor", "offset", "slope", "sums", "sum_size", "scratch", "scratch_size"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("low", np.float32)])
-"""What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
 
-The first two are the state of `thread_pool_kernels`; an item is one of `items` parts of the pieces. There are `pieces` of each plane, or of
-all rows. Coefficients are floats, one for each group. A piece's sums are vectors, for rows one after the other for all groups; each of the
-sums has `sum_size` bytes. Results below `low` become it.
-"""
+class BatchNormalizationParameters(CountedParameters):
+    """What the kernels read. A tile is some of the chunks, which are pieces of a plane or of the rows.
+
+    Tensors that are absent have the address 0. Coefficients are floats, one for each group.
+    """
+
+    outer: Count = field("planes of each group, or rows")
+    groups: Count = field("groups")
+    inner: Count = field("entries of a plane")
+    chunks: Count = field("chunks of a plane, or of all rows")
+    x: Address = field("x")
+    x_outer: Bytes = field("from a plane or row of x to the next of the same group")
+    x_group: Bytes = field("from a group of x to the next")
+    dy: Address = field("the gradient of y")
+    dy_outer: Bytes = field("from a plane or row of dy to the next of the same group")
+    dy_group: Bytes = field("from a group of dy to the next")
+    add: Address = field("what is added to y")
+    add_outer: Bytes = field("from a plane or row of it to the next of the same group")
+    add_group: Bytes = field("from a group of it to the next")
+    output: Address = field("y, or the gradient of x")
+    output_outer: Bytes = field("from a plane or row of the output to the next of the same group")
+    output_group: Bytes = field("from a group of the output to the next")
+    centre: Address = field("what is subtracted from x")
+    factor: Address = field("what x - centre is multiplied by, or the gradient")
+    offset: Address = field("what is added to that product")
+    slope: Address = field("in a gradient the factor of x - centre")
+    sums: Address = field("the sums of each chunk, vectors; those of a chunk of rows are of all groups")
+    sum_size: Bytes = field("from each of the sums to the next")
+    scratch: Address = field("a vector of scratch for each thread")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    low: Float32 = field("the lower bound of y")
 
 
-SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:sums_of", 5)
-"""The sums over groups: how entries lie, whether of a gradient, whether of FLOAT16, and the instruction set."""
-RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:results_of", 5)
+SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_sums", 5)
+"""The sums over groups: the layout of the entries, whether of a gradient, whether of FLOAT16, and the instruction set."""
+RESULTS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_results", 5)
 """y or dx. The choices are those of `SUMS`."""
 
 _WORK_OF_A_THREAD = 1 << 17
 """Entries that are worth waking another thread for."""
-_ITEMS = 8
-"""Items for each thread, so that all end at about the same time."""
+_TILES_PER_THREAD = 8
+"""Tiles for each thread, so that all end at about the same time."""
 _OUTPUTS = {"y": "output", "dx": "output"}
 
 
 def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
-    """How the entries of a checked desc's tensors lie, as the kernels read them; None if they do not read them so."""
+    """The layout of the entries of a checked desc's tensors; None if the kernels do not read it."""
     roles, axes = axes_of(geometry)
     tensors = sum(role in TENSORS for role in roles)
     if not axes or any(stride != 1 for stride in axes[-1].strides[:tensors]):
@@ -79,7 +106,7 @@ def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
 
 
 class _CompiledPlan(NormalizationPlan):
-    """What both plans share.
+    """The base of both plans.
 
     Args:
         geometry: a checked desc's.
@@ -97,13 +124,13 @@ class _CompiledPlan(NormalizationPlan):
 
     @property
     def extents(self) -> tuple[int, int, int, int]:
-        """The entries outside of the groups, the groups, the entries within them, and the pieces of a plane, or of all rows."""
+        """The entries outside of the groups, the groups, the entries within them, and the chunks of a plane, or of all rows."""
         sizes = [axis.size for axis in self._axes]
         if self.layout == "rows":
             outer, groups = sizes
-            return outer, groups, 1, ceil(outer / PIECE_ROWS)
+            return outer, groups, 1, ceil(outer / CHUNK_ROWS)
         outer, groups, inner = (1, 1, 1, *sizes)[-3:]
-        return outer, groups, inner, ceil(inner / PIECE)
+        return outer, groups, inner, ceil(inner / CHUNK)
 
     @property
     def kernels(self) -> tuple[Function | None, Function | None]:
@@ -116,19 +143,19 @@ class _CompiledPlan(NormalizationPlan):
         _ = self.kernels
 
     def _partial_sums(self) -> tuple[Sequence[int], np.dtype[Any]]:
-        outer, groups, _, pieces = self.extents
+        outer, groups, _, chunks = self.extents
         lanes, sums = host_isa().lanes, 3 if self.is_gradient else 2
-        own = (pieces, ceil(groups / lanes) * lanes) if self.layout == "rows" else (outer * groups * pieces, lanes)
+        own = (chunks, ceil(groups / lanes) * lanes) if self.layout == "rows" else (outer * groups * chunks, lanes)
         return (sums, *own), COMPUTE
 
     def _thread_scratch(self) -> Iterable[tuple[str, Sequence[int], np.dtype[Any]]]:
         yield "vector", (host_isa().lanes,), COMPUTE
 
     def _describe_blocks(self) -> str:
-        outer, groups, inner, pieces = self.extents
+        outer, groups, inner, chunks = self.extents
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        lies = f"{outer} rows of {groups} groups" if self.layout == "rows" else f"{outer} x {groups} planes of {inner} entries"
-        return f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {lies}, in {pieces} piece{'s' * (pieces > 1)}"
+        layout = f"{outer} rows of {groups} groups" if self.layout == "rows" else f"{outer} x {groups} planes of {inner} entries"
+        return f"compiled by Numba, {COMPUTE} arithmetic on {threads}; {layout}, in {chunks} chunk{'s' * (chunks > 1)}"
 
     def _describe_copies(self) -> list[str]:
         return []
@@ -140,7 +167,7 @@ class CompiledForwardPlan(_CompiledPlan, forward.ForwardPlan):
     is_gradient = False
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return _launched(_Forward(self, _CompiledLaunch(self, tensors, temporary)).run)
+        return _make_launch(_Forward(self, _CompiledLaunch(self, tensors, temporary)).run)
 
 
 class CompiledGradientPlan(_CompiledPlan, gradient.GradientPlan):
@@ -149,10 +176,10 @@ class CompiledGradientPlan(_CompiledPlan, gradient.GradientPlan):
     is_gradient = True
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        return _launched(_Gradient(self, _CompiledLaunch(self, tensors, temporary)).run)
+        return _make_launch(_Gradient(self, _CompiledLaunch(self, tensors, temporary)).run)
 
 
-def _launched(run: Callable[[], None]) -> Launch:
+def _make_launch(run: Callable[[], None]) -> Launch:
     def launch(stream: int) -> None:
         with np.errstate(all="ignore"):
             run()
@@ -164,7 +191,7 @@ class _CompiledLaunch(NormalizationLaunch):
     """A plan's tensors and scratch in memory, and its two passes over them.
 
     Attributes:
-        groups: a block of the first entry of each group: what indexes all statistics.
+        groups: a block of the first entry of each group, which indexes all statistics.
     """
 
     def __init__(self, plan: _CompiledPlan, pointers: Pointers, temporary: int) -> None:
@@ -178,8 +205,8 @@ class _CompiledLaunch(NormalizationLaunch):
             None if kernel is None else TaskLaunch(kernel, parameters.ctypes.data, self._threads, parameters) for kernel in plan.kernels
         )
 
-    def add_all_up(self) -> None:
-        """Leaves the sums of all pieces."""
+    def sum_groups(self) -> None:
+        """Computes the sums of all chunks."""
         assert self._sum is not None
         self._sum(0)
 
@@ -197,13 +224,15 @@ class _CompiledLaunch(NormalizationLaunch):
         return found.reshape(len(sums), *self.blocking.statistics)
 
     def _parameters_of(self, plan: _CompiledPlan) -> Array:
-        outer, groups, inner, pieces = self._extents
+        outer, groups, inner, chunks = self._extents
         values: dict[str, Any] = {
-            "items": min(pieces if self._is_rows else outer * groups * pieces, _ITEMS * self._threads if self._threads > 1 else 1),
+            "tiles": min(
+                chunks if self._is_rows else outer * groups * chunks, _TILES_PER_THREAD * self._threads if self._threads > 1 else 1
+            ),
             "outer": outer,
             "groups": groups,
             "inner": inner,
-            "pieces": pieces,
+            "chunks": chunks,
             "scratch": self.own[0]["vector"].ctypes.data,
             "scratch_size": plan._own.size,
             "centre": self._zeros.ctypes.data,
@@ -219,7 +248,7 @@ class _CompiledLaunch(NormalizationLaunch):
                 values |= {name: tensor.ctypes.data, f"{name}_outer": steps[0], f"{name}_group": steps[1]}
         if "x" not in self.tensors and "dy" in self.tensors:  # the sums of dy alone; those with x are not read
             values |= {f"x{part}": values[f"dy{part}"] for part in ("", "_outer", "_group")}
-        return make_struct(PARAMETERS, values)
+        return BatchNormalizationParameters.make(values)
 
 
 class _Forward(forward.Forward):
@@ -239,7 +268,7 @@ class _Forward(forward.Forward):
         launch = self._launch
         launch.statistics["centre"].fill(0.0)
         for attempt in range(forward.ATTEMPTS):
-            launch.add_all_up()
+            launch.sum_groups()
             if self._settles(launch.groups, attempt):
                 break
 
@@ -254,7 +283,7 @@ class _Gradient(gradient.Gradient):
         if len(self._sums) > 1:
             self._centre(launch.groups, 0)
         if self._sums:
-            launch.add_all_up()
+            launch.sum_groups()
         self._prepare(launch.groups, 0)
         if "dx" in launch.tensors:
             launch.compute()

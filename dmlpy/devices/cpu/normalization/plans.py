@@ -29,7 +29,7 @@ def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwar
     geometry = desc.geometry
     if geometry.activation is not None and not isinstance(geometry.activation, ActivationReluDesc):
         return f"{geometry.activation.short_name()} is not computed with a compiled batch normalization"
-    layout, reason = _layout(geometry)
+    layout, reason = _find_layout(geometry)
     return reason if layout is None else CompiledForwardPlan(geometry, layout)
 
 
@@ -38,7 +38,7 @@ def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> Com
     """The plan for a checked desc, or why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledGradientPlan
 
-    layout, reason = _layout(desc.geometry)
+    layout, reason = _find_layout(desc.geometry)
     return reason if layout is None else CompiledGradientPlan(desc.geometry, layout)
 
 
@@ -62,12 +62,12 @@ def mean_variance_plan(
     if isinstance(groups, str):
         return groups
     if groups.layout == "columns":
-        return "a compiled normalization needs groups whose entries lie side by side"
+        return "a compiled normalization needs groups whose entries are contiguous"
     return CompiledMeanVariancePlan(groups, centres, scales, desc.epsilon, desc.fused_activation)
 
 
-def _layout(geometry: NormalizationGeometry) -> tuple[EntryLayout | None, str]:
-    """How the entries lie; None with the reason why kernels do not read them."""
+def _find_layout(geometry: NormalizationGeometry) -> tuple[EntryLayout | None, str]:
+    """The layout of the entries, or None and the reason why kernels do not read them."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.normalization.plan import entry_layout
 
@@ -76,4 +76,4 @@ def _layout(geometry: NormalizationGeometry) -> tuple[EntryLayout | None, str]:
         return None, "compiled batch normalizations have tensors of one type"
     if refusal := refusal_of(types):
         return None, refusal
-    return entry_layout(geometry), "compiled batch normalizations need planes of a group, or rows of groups, whose entries lie side by side"
+    return entry_layout(geometry), "compiled batch normalizations need planes of a group, or rows of groups, whose entries are contiguous"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.convolution.gather_kernels import part_filler
+from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.pooling.plan import PARAMETERS
+from dmlpy.devices.cpu.pooling.plan import PoolingParameters
 from dmlpy.devices.cpu.simd import float_at, integer_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -18,43 +18,37 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 
-def pooling_of(kind: Literal["max", "average"], halves: bool, isa: Isa) -> TaskBody:
-    """A thread's part of a pooling, to be compiled.
+def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a pooling, to be compiled.
 
     Args:
-        kind: what is made of a window's elements.
+        kind: what is computed of a window's elements.
         halves: whether input and output are of FLOAT16.
         isa: the instruction set that it is compiled for.
     """
-    simd, fill, lanes = simd_of(isa), part_filler(halves, isa), isa.lanes
-    load_store = load_store_of(halves, isa)
-    read, one, set_one, element_size, write = (
-        load_store.load,
-        load_store.load_one,
-        load_store.store_one,
-        load_store.size,
-        spread_writer(halves, isa),
-    )
+    simd, gather, lanes = simd_of(isa), input_tile_gather(halves, isa), isa.lanes
+    load_store, write = load_store_of(halves, isa), spread_writer(halves, isa)
+    read, one, set_one, element_size = load_store.load, load_store.load_one, load_store.store_one, load_store.size
     load, store, all_of, multiply, divide = simd.load, simd.store, simd.all_of, simd.multiply, simd.divide
     averages = kind == "average"
-    neutral = np.float32(0.0 if averages else -np.inf)
-    joined = simd.add if averages else _larger(isa)
+    identity = np.float32(0.0 if averages else -np.inf)
+    combine = simd.add if averages else _maximum(isa)
 
     @jit
-    def joined_scalars(a: Any, b: Any) -> Any:
+    def combine_scalars(a: Any, b: Any) -> Any:
         if averages:
             return a + b
         return b if b > a or b != b else a  # NaN wins
 
     @jit
-    def over_positions(p: Any, part: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
+    def pool_positions(p: PoolingParameters, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
         for row in range(rows):
-            begin = part + row * p.pitch * FLOAT_BYTES
+            begin = input_tile + row * p.pitch * FLOAT_BYTES
             for column in range(0, p.out_width, lanes):
                 at = begin + column * FLOAT_BYTES
                 value = load(at + integer_at(p.offsets))
                 for tap in range(1, p.taps):
-                    value = joined(value, load(at + integer_at(p.offsets + 8 * tap)))
+                    value = combine(value, load(at + integer_at(p.offsets + 8 * tap)))
                 if averages:
                     height = all_of(float_at(p.row_counts + (first_row + row) * FLOAT_BYTES))
                     value = divide(value, multiply(height, load(p.column_counts + column * FLOAT_BYTES)))
@@ -62,59 +56,59 @@ def pooling_of(kind: Literal["max", "average"], halves: bool, isa: Isa) -> TaskB
                 write(target, value, p.out_width - column, p.output_element, vector)
 
     @jit
-    def over_window(p: Any, source: Any, y: Any, x: Any, scratch: Any) -> Any:
-        """What a window gives, by vectors of its rows' elements."""
+    def pool_within_window(p: PoolingParameters, source: Any, y: Any, x: Any, scratch: Any) -> Any:
+        """The result of a window, by vectors of its rows' elements."""
         top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
         low, high = max(0, left), min(p.width, left + p.window_x)
         whole = low + max(0, high - low) // lanes * lanes
-        several, single = all_of(neutral), neutral
+        vector_result, scalar_result = all_of(identity), identity
         for row in range(max(0, top), min(p.height, top + p.window_y)):
             at = source + row * p.input_row
             for column in range(low, whole, lanes):
-                several = joined(several, read(at + column * element_size, lanes))
+                vector_result = combine(vector_result, read(at + column * element_size, lanes))
             for column in range(whole, high):
-                single = joined_scalars(single, one(at + column * element_size))
-        store(scratch, several)
+                scalar_result = combine_scalars(scalar_result, one(at + column * element_size))
+        store(scratch, vector_result)
         for lane in range(lanes):
-            single = joined_scalars(single, float_at(scratch + lane * FLOAT_BYTES))
-        return single
+            scalar_result = combine_scalars(scalar_result, float_at(scratch + lane * FLOAT_BYTES))
+        return scalar_result
 
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(PoolingParameters)
 
     def pool(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         scratch, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
-        item = first_tile(state, p.items, thread, threads, sync, epoch)
-        while item < p.items:
-            for number in range(p.planes * item // p.items, p.planes * (item + 1) // p.items):
-                plane, tile = number // p.tiles, number % p.tiles
+        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            for number in range(p.image_tiles * tile // p.tiles, p.image_tiles * (tile + 1) // p.tiles):
+                plane, row_split = number // p.row_splits, number % p.row_splits
                 image, channel = plane // p.image_planes, plane % p.image_planes
                 source = p.input + image * p.input_image + channel * p.input_channel
                 output = p.output + image * p.output_image + channel * p.output_channel
-                first_row = tile * p.rows
+                first_row = row_split * p.rows
                 rows = min(p.rows, p.out_height - first_row)
-                if p.along == 0:
-                    fill(p, scratch, source, 0, first_row)
-                    over_positions(p, scratch, output + first_row * p.output_row, first_row, rows, scratch + p.plane)
+                if p.within_window == 0:
+                    gather(p, scratch, source, 0, first_row)
+                    pool_positions(p, scratch, output + first_row * p.output_row, first_row, rows, scratch + p.plane)
                 else:
                     for y in range(first_row, first_row + rows):
                         for x in range(p.out_width):
-                            value = over_window(p, source, y, x, scratch)
+                            value = pool_within_window(p, source, y, x, scratch)
                             if averages:
                                 value /= float_at(p.row_counts + y * FLOAT_BYTES) * float_at(p.column_counts + x * FLOAT_BYTES)
                             set_one(output + y * p.output_row + x * p.output_element, value)
             finished += 1
-            item = next_tile(state, item, p.items, threads, epoch)
-        wait_for_all_tiles(state, finished, p.items, thread, threads)
+            tile = next_tile(state, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
 
     return pool
 
 
-def _larger(isa: Isa) -> Any:
+def _maximum(isa: Isa) -> Any:
     kind = simd_of(isa).kind
 
     @intrinsic
-    def larger(context: Any, x: Any, y: Any) -> Any:
+    def maximum(context: Any, x: Any, y: Any) -> Any:
         """The larger number of each lane; NaN where there is one."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -124,4 +118,4 @@ def _larger(isa: Isa) -> Any:
 
         return kind(kind, kind), generate
 
-    return larger
+    return maximum

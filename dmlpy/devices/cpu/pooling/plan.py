@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.convolution.depthwise import DEPTHWISE_PARAMETERS, Planes, Strips
-from dmlpy.devices.cpu.convolution.layout import PartLayout, steps_of
+from dmlpy.devices.cpu.convolution.depthwise import Planes, RowBlockParameters, RowBlocks
+from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Flag,
+    Float32,
+    field,
+)
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -26,23 +35,52 @@ if TYPE_CHECKING:
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 
-_INTEGERS = (
-    *("ticket", "done", "items", "planes", "tiles", "image_planes", "channels", "depth", "height", "width", "out_height", "out_width"),
-    *("stride_y", "stride_x", "pad_y", "pad_x", "dilation_z", "depth_taps", "window_y", "window_x", "taps"),
-    *("rows", "phase_rows", "pitch", "plane", "along"),
-    *("input", "input_image", "input_channel", "input_slice", "input_row", "input_element", "offsets"),
-    *("output", "output_image", "output_channel", "output_row", "output_element"),
-    *("row_counts", "column_counts", "scratch", "scratch_size"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("padding", np.float32)])
-"""What a pooling reads: numbers, addresses, and distances in bytes (`rows`, `phase_rows` and `pitch` in rows and elements).
+class PoolingParameters(CountedParameters):
+    """What a pooling reads. A tile is some of the image tiles: rows of positions in a channel of an image.
 
-The first two are the state of `thread_pool_kernels`. An item is a share of `planes` tiles, each of `rows` rows of positions in a channel of
-an image; an image has `image_planes` channels, and a copied part is of one slice of one of them: `channels`, `depth` and `depth_taps` are
-1. `along` asks for vectors along the rows of each window instead, whose elements then lie side by side. A window has `taps` taps; their
-`offsets` are int64. `row_counts` and `column_counts` are what a sum is divided by, float32 for each row and column of positions, the latter
-a whole number of vectors.
-"""
+    The input tile of an image tile is copied by `input_tile_gather`, whose fields are among these.
+    """
+
+    image_tiles: Count = field("image tiles of all channels")
+    row_splits: Count = field("image tiles of a channel")
+    image_planes: Count = field("channels of an image")
+    channels: Count = field("planes of an input tile: 1")
+    depth: Count = field("slices of a channel: 1")
+    height: Count = field("rows of the input")
+    width: Count = field("columns of the input")
+    out_height: Count = field("rows of positions")
+    out_width: Count = field("positions of a row")
+    stride_y: Count = field("rows from a position of the window to the next below")
+    stride_x: Count = field("columns from a position of the window to the next")
+    pad_y: Count = field("rows of padding above the input")
+    pad_x: Count = field("columns of padding left of the input")
+    dilation_z: Count = field("not used: there is one slice")
+    depth_taps: Count = field("taps of the window along the depth: 1")
+    window_y: Count = field("rows of the window")
+    window_x: Count = field("columns of the window")
+    taps: Count = field("taps of the window")
+    rows: Count = field("rows of positions of an image tile")
+    subplane_rows: Count = field("rows of a subplane of the input tile")
+    pitch: Count = field("elements from a row of a subplane to the next")
+    plane: Bytes = field("the size of the input tile")
+    within_window: Flag = field("whether vectors run along the rows of each window, whose elements are contiguous, and nothing is copied")
+    input: Address = field("the input")
+    input_image: Bytes = field("from an image of the input to the next")
+    input_channel: Bytes = field("from a channel of the input to the next")
+    input_slice: Bytes = field("not used: there is one slice")
+    input_row: Bytes = field("from a row of the input to the next")
+    input_element: Bytes = field("from an element of a row to the next")
+    offsets: Address = field("for each tap the bytes from a position to what it reads, int64 [taps]")
+    output: Address = field("the output")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a channel of the output to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    output_element: Bytes = field("from a position of a row to the next")
+    row_counts: Address = field("an average's divisors of rows of positions, float32")
+    column_counts: Address = field("an average's divisors of columns of positions, float32, a whole number of vectors")
+    scratch: Address = field("the scratch of all threads")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    padding: Float32 = field("the value outside of the input")
 
 
 def window_counts(desc: Any, isa: Isa) -> tuple[Array, Array]:
@@ -54,16 +92,16 @@ def window_counts(desc: Any, isa: Isa) -> tuple[Array, Array]:
     return row_counts.astype(np.float32), padded
 
 
-POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:pooling_of", 5)
-"""The pooling: what is made of a window's elements, whether tensors are of FLOAT16, and the instruction set."""
+POOLING = Kernel("dmlpy.devices.cpu.pooling.kernels:build_pooling", 5)
+"""The pooling: what is computed of a window's elements, whether tensors are of FLOAT16, and the instruction set."""
 
 _ALIGNMENT = 64
-_PART = 1 << 17
-"""Bytes of a tile's part of the input, at most."""
+_INPUT_TILE_BYTES = 1 << 17
+"""Bytes of an input tile, at most."""
 _WORK_OF_A_THREAD = 1 << 20
 """Taps of all positions that are worth waking another thread for."""
-_ITEMS = 4
-"""Items for each thread."""
+_TILES_PER_THREAD = 4
+"""Tiles for each thread."""
 
 
 class PoolingPlan(PlanWithoutConstants):
@@ -84,22 +122,22 @@ class PoolingPlan(PlanWithoutConstants):
         window, strides = (desc.window_size[-2], desc.window_size[-1]), (desc.strides[-2], desc.strides[-1])
         self._starts = desc.start_padding[-2:]
         self._window, self._strides = window, strides
-        # Windows without neighbours, such as one that covers the whole image, have vectors of their own elements.
+        # Where a row has few windows, such as one that covers the whole image, vectors run along the elements of a window.
         few = out[1] < self._isa.lanes // 2 and window[1] >= strides[1] * 2
-        self._along = (
-            few and tuple(dilations[-2:]) == (1, 1) and steps_of(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
+        self._within_window = (
+            few and tuple(dilations[-2:]) == (1, 1) and byte_strides(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
         )
-        single = PartLayout(1, out[1], window, strides, (dilations[-2], dilations[-1]))
-        rows = max(1, _PART // (single.plane // single.phase_rows) - single.reach)
-        self._part = replace(single, rows=ceil(out[0] / ceil(out[0] / rows)))
-        self._tiles = ceil(out[0] / self._part.rows)
+        single = InputTileLayout(1, out[1], window, strides, (dilations[-2], dilations[-1]))
+        rows = max(1, _INPUT_TILE_BYTES // (single.plane // single.subplane_rows) - single.extra_rows)
+        self._input_tile = replace(single, rows=ceil(out[0] / ceil(out[0] / rows)))
+        self._row_splits = ceil(out[0] / self._input_tile.rows)
         taps = self._planes * prod(out) * prod(window)
-        self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, self._planes * self._tiles))
-        self._items = min(self._planes * self._tiles, _ITEMS * self._threads)
+        self._threads = max(1, min(available_threads(), taps // _WORK_OF_A_THREAD, self._planes * self._row_splits))
+        self._tiles = min(self._planes * self._row_splits, _TILES_PER_THREAD * self._threads)
         lanes = self._isa.lanes * FLOAT_BYTES
-        self._scratch_size = lanes if self._along else -(-(self._part.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
+        self._scratch_size = lanes if self._within_window else -(-(self._input_tile.plane + 2 * lanes) // _ALIGNMENT) * _ALIGNMENT
         self.temporary_size = self._threads * self._scratch_size
-        self._offsets = self._part.offsets()
+        self._offsets = self._input_tile.offsets()
         counts: tuple[Array, Array] = window_counts(desc, self._isa) if self._averages else (np.ones(1), np.ones(1))
         self._row_counts, self._column_counts = counts
 
@@ -110,13 +148,17 @@ class PoolingPlan(PlanWithoutConstants):
         return POOLING("average" if self._averages else "max", self._halves, self._isa)
 
     def is_dense(self, most: int) -> bool:
-        """Whether a tile's part is at most so many times as large as what its windows' taps meet."""
-        part = self._part
-        return self._along or part.plane <= most * prod(part.taps) * part.rows * part.columns * FLOAT_BYTES
+        """Whether an input tile has at most `most` times as many elements as its windows read."""
+        input_tile = self._input_tile
+        return self._within_window or input_tile.plane <= most * prod(input_tile.taps) * input_tile.rows * input_tile.columns * FLOAT_BYTES
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        what = "a window's elements" if self._along else f"positions; tiles of {self._part.rows} row(s), copied with their padding"
+        what = (
+            "a window's elements"
+            if self._within_window
+            else f"positions; tiles of {self._input_tile.rows} row(s), copied with their padding"
+        )
         return f"compiled by Numba, float32 arithmetic on {threads}; vectors of {what}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -124,15 +166,15 @@ class PoolingPlan(PlanWithoutConstants):
         return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
     def _parameters(self, tensors: Pointers, temporary: int) -> Array:
-        (height, width), (window_y, window_x), part = self._spatial, self._window, self._part
-        source, output = (steps_of(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
-        if self._along and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[3] == width * source[4]:
+        (height, width), (window_y, window_x), input_tile = self._spatial, self._window, self._input_tile
+        source, output = (byte_strides(self._tensors[name]) for name in ("input_tensor", "output_tensor"))
+        if self._within_window and self._out == (1, 1) and (window_y, window_x) == (height, width) and source[3] == width * source[4]:
             # A window over the whole of an image without gaps: one row.
             height, width, window_y, window_x = 1, height * width, 1, height * width
         values: dict[str, Any] = {
-            "items": self._items,
-            "planes": self._planes * self._tiles,
             "tiles": self._tiles,
+            "image_tiles": self._planes * self._row_splits,
+            "row_splits": self._row_splits,
             "image_planes": self._channels,
             "channels": 1,
             "depth": 1,
@@ -148,11 +190,11 @@ class PoolingPlan(PlanWithoutConstants):
             "window_y": window_y,
             "window_x": window_x,
             "taps": len(self._offsets),
-            "rows": part.rows,
-            "phase_rows": part.phase_rows,
-            "pitch": part.pitch,
-            "plane": part.plane,
-            "along": self._along,
+            "rows": input_tile.rows,
+            "subplane_rows": input_tile.subplane_rows,
+            "pitch": input_tile.pitch,
+            "plane": input_tile.plane,
+            "within_window": self._within_window,
             "input": tensors["input_tensor"],
             "input_image": source[0],
             "input_channel": source[1],
@@ -170,19 +212,15 @@ class PoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
         }
-        return make_struct(PARAMETERS, values)
+        return PoolingParameters.make(values)
 
 
-_WORK_OF_A_THREAD = 1 << 20
-"""Taps of all positions that are worth waking another thread for."""
-
-
-class StripPoolingPlan(PlanWithoutConstants):
-    """A pooling of FLOAT32 or FLOAT16 over two dimensions whose windows go down the planes in strips.
+class RowBlockPoolingPlan(PlanWithoutConstants):
+    """A pooling of FLOAT32 or FLOAT16 over two dimensions in row blocks of its planes.
 
     Args:
         desc: a checked desc of four dimensions, without indices.
-        planes: its planes, whose windows are strips.
+        planes: its planes, which can be computed in row blocks.
     """
 
     temporary_size = 0
@@ -191,31 +229,31 @@ class StripPoolingPlan(PlanWithoutConstants):
         isa = host_isa()
         self._threads = max(1, min(available_threads(), planes.taps // _WORK_OF_A_THREAD))
         self._averages = isinstance(desc, AveragingDesc)
-        self._strips = Strips("average" if self._averages else "max", planes, desc.tensors(), self._threads, isa)
+        self._row_blocks = RowBlocks("average" if self._averages else "max", planes, desc.tensors(), self._threads, isa)
         self._counts = window_counts(desc, isa) if self._averages else ()
 
     @classmethod
-    def of(cls, desc: ForwardPoolingDesc) -> StripPoolingPlan | None:
-        """The plan; None where windows are no strips, or there is one: vectors run along its rows then (see `PoolingPlan`)."""
+    def of(cls, desc: ForwardPoolingDesc) -> RowBlockPoolingPlan | None:
+        """The plan; None where there are no row blocks, or one window, along whose rows vectors run (see `PoolingPlan`)."""
         assert desc.output_tensor is not None  # guaranteed by the check
         (images, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         sizes = spatial, out, desc.window_size, desc.strides, desc.start_padding
         planes = Planes(images, channels, *((own[-2], own[-1]) for own in sizes))
         isa, dilations = host_isa(), getattr(desc, "dilations", (1, 1))
         undilated = all(taps == 1 or dilation == 1 for taps, dilation in zip(planes.window, dilations[-2:], strict=True))
-        fits = undilated and planes.out != (1, 1) and planes.are_strips(desc.tensors(), isa.lanes, isa)
+        fits = undilated and planes.out != (1, 1) and planes.fit_row_blocks(desc.tensors(), isa.lanes, isa)
         return cls(desc, planes) if fits else None
 
     def load(self) -> None:
-        self._strips.kernel()
+        self._row_blocks.kernel()
 
     def describe(self) -> str:
         threads = f"{self._threads} thread{'s' * (self._threads > 1)}"
-        return f"compiled by Numba, float32 arithmetic on {threads}; {self._strips.items} item(s)\n{self._strips.describe()}"
+        return f"compiled by Numba, float32 arithmetic on {threads}; {self._row_blocks.tiles} tile(s)\n{self._row_blocks.describe()}"
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        values: dict[str, Any] = self._strips.values(tensors)
+        values: dict[str, Any] = self._row_blocks.values(tensors)
         if self._averages:
             values |= {name: counts.ctypes.data for name, counts in zip(("row_counts", "column_counts"), self._counts, strict=True)}
-        parameters = make_struct(DEPTHWISE_PARAMETERS, values)
-        return TaskLaunch(self._strips.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))
+        parameters = RowBlockParameters.make(values)
+        return TaskLaunch(self._row_blocks.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))

@@ -10,18 +10,18 @@ from dmlpy.operators.pooling.average import AveragePooling1Desc, AveragePoolingD
 from dmlpy.operators.pooling.maximum import MaxPooling1Desc, MaxPooling2Desc, MaxPoolingDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cpu.pooling.plan import PoolingPlan, StripPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
-_SPARSEST = 16
-"""A tile's part of the input is at most so many times what its windows' taps meet."""
+_MAX_SPARSITY = 16
+"""An input tile has at most so many times as many elements as its windows read."""
 
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
-def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | StripPoolingPlan | str:
+def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | str:
     """The plan for a checked desc, or why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
-    from dmlpy.devices.cpu.pooling.plan import PoolingPlan, StripPoolingPlan
+    from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 
     assert desc.output_tensor is not None  # guaranteed by the check
     types = {tensor.data_type for tensor in desc.tensors().values()}
@@ -31,7 +31,7 @@ def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | StripPoolingPlan | s
         return refusal
     if desc.input_tensor.dimension_count != 4:
         return "a pooling over three dimensions has no compiled form"
-    if strips := StripPoolingPlan.of(desc):
-        return strips
+    if row_blocks := RowBlockPoolingPlan.of(desc):
+        return row_blocks
     found = PoolingPlan(desc)
-    return found if found.is_dense(_SPARSEST) else "the windows reach far more of the input than their taps meet"
+    return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"

@@ -8,22 +8,88 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
-from dmlpy.devices.cpu.jit import Function, Kernel, make_struct
+from dmlpy.devices.cpu.jit import Function, Kernel
 from dmlpy.devices.cpu.matrix.parameters import VECTORS
-from dmlpy.devices.cpu.recurrent.block_cell_parameters import BLOCK_TERMS, GRADIENT_PARAMETERS, STEP_PARAMETERS
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
+
+
+class CellParameters(CountedParameters):
+    """What a step and its gradient read. A tensor that is absent has the address 0. A tile is a part of the samples."""
+
+    batch: Count = field("samples")
+    inputs: Count = field("entries of x")
+    units: Count = field("units of the cell")
+    scratch: Address = field("memory of each thread's own")
+    scratch_size: Bytes = field("from a thread's to the next")
+    x: Address = field("x [batch, inputs]")
+    x_row: Bytes = field("from a row of it to the next")
+    h_prev: Address = field("the state before [batch, units]")
+    h_prev_row: Bytes = field("from a row of it to the next")
+    w_ru: Address = field("the weights of r and u [inputs + units, 2 * units]")
+    w_ru_row: Bytes = field("from a row of it to the next")
+    w_c: Address = field("those of c [inputs + units, units]")
+    w_c_row: Bytes = field("from a row of it to the next")
+    b_ru: Address = field("the biases of r and u")
+    b_ru_row: Bytes = field("from a row of it to the next")
+    b_c: Address = field("that of c")
+    b_c_row: Bytes = field("from a row of it to the next")
+    r: Address = field("r [batch, units]")
+    r_row: Bytes = field("from a row of it to the next")
+    u: Address = field("u [batch, units]")
+    u_row: Bytes = field("from a row of it to the next")
+    c: Address = field("c [batch, units]")
+    c_row: Bytes = field("from a row of it to the next")
+
+
+class StepParameters(CellParameters):
+    """What a step reads. Each thread's scratch has room for a panel's biases, some rows' sums, and the panel."""
+
+    h: Address = field("the state after [batch, units]")
+    h_row: Bytes = field("from a row of it to the next")
+    wanted: Count = field("a bit for each of r, u and c, in this order, that is computed")
+    joined: Address = field("[x, h_prev] [batch, inputs + units]")
+    joined_row: Bytes = field("from a row of it to the next")
+    gates: Address = field("r and u [batch, 2, units rounded up to whole panels]")
+    gates_row: Bytes = field("from a row of it to the next")
+
+
+class StepGradientParameters(CellParameters):
+    """What the gradient of a step reads. Each thread's scratch has `BLOCK_TERMS` terms of as many rows of weights as a vector has lanes."""
+
+    d_h: Address = field("the gradient of the state after")
+    d_h_row: Bytes = field("from a row of it to the next")
+    d_x: Address = field("that of x")
+    d_x_row: Bytes = field("from a row of it to the next")
+    d_h_prev: Address = field("that of the state before")
+    d_h_prev_row: Bytes = field("from a row of it to the next")
+    d_c_bar: Address = field("that of the sum of c")
+    d_c_bar_row: Bytes = field("from a row of it to the next")
+    d_r_bar_u_bar: Address = field("those of the sums of r and u [batch, 2 * units]")
+    d_r_bar_u_bar_row: Bytes = field("from a row of it to the next")
+    candidate_bar: Address = field("d_c_bar [batch, units], with zeros up to a whole vector behind each row")
+    candidate_bar_row: Bytes = field("from a row of it to the next")
+    gates_bar: Address = field("d_r_bar_u_bar [batch, 2 * units], with zeros likewise")
+    gates_bar_row: Bytes = field("from a row of it to the next")
+    from_candidate: Address = field("[d_x2, d_h_prevr], both parts rounded up to whole vectors")
+    from_candidate_row: Bytes = field("from a row of it to the next")
+    sums: Address = field("a vector for each sample")
+    sums_row: Bytes = field("from a sample's to the next")
+
+
+BLOCK_TERMS = 256
+"""Terms that are summed before the next ones' turn: the rows' weights then stay in the first-level cache for all samples."""
+
 
 STEP = Kernel("dmlpy.devices.cpu.recurrent.block_cell_kernels:build_step", 5)
 """The step: the vectors of a panel, whether of FLOAT16, and the instruction set."""
-GRADIENT = Kernel("dmlpy.devices.cpu.recurrent.block_cell_gradient_kernels:gradient_of", 5)
+GRADIENT = Kernel("dmlpy.devices.cpu.recurrent.block_cell_kernels:build_gradient", 5)
 """The gradient: whether of FLOAT16, and the instruction set."""
 
 _WIDE = 4
@@ -40,7 +106,7 @@ class _CellPlan(PlanWithoutConstants):
         desc: a checked desc; the elements of its tensors' rows lie side by side.
     """
 
-    parameters: ClassVar[np.dtype[np.void]]
+    parameters: ClassVar[type[CellParameters]]
 
     def __init__(self, desc: GRUBlockDesc) -> None:
         known = desc.sizes()
@@ -85,18 +151,18 @@ class _CellPlan(PlanWithoutConstants):
         for name, address in tensors.items():
             tensor = self._tensors[name]
             values |= {name: address, f"{name}_row": tensor.element_strides[0] * tensor.data_type.numpy.itemsize}
-        parameters = make_struct(self.parameters, values)
+        parameters = self.parameters.make(values)
         return TaskLaunch(self.kernel, parameters.ctypes.data, self._threads, parameters)
 
     def _choices(self) -> dict[str, int]:
-        """Parameters that tell what is computed."""
+        """Parameters that say what is computed."""
         return {}
 
 
 class StepPlan(_CellPlan):
     """GRUBlockCell by one compiled kernel, which reads the weights where they are."""
 
-    parameters = STEP_PARAMETERS
+    parameters = StepParameters
 
     @property
     def kernel(self) -> Function:
@@ -123,7 +189,7 @@ class StepPlan(_CellPlan):
 class StepGradientPlan(_CellPlan):
     """GRUBlockCellGrad by one compiled kernel, which reads the weights where they are."""
 
-    parameters = GRADIENT_PARAMETERS
+    parameters = StepGradientParameters
 
     @property
     def kernel(self) -> Function:

@@ -1,22 +1,206 @@
-"""Kernels that compute a cell from the sums of its gates, for a block of units of one sample; the time loop calls them.
+"""Kernels that compute a cell from the sums of its gates, for a block of units of one sample, and the activations that they apply.
 
-All take `p`, the parameters of the time loop (see `parameters.PARAMETERS`), the time, the block and the row they are for, the addresses of
-the input's parts and of the sums, and of the states that are read and written. Gates lie in the descs' order.
+The kernels of cells take `p`, the parameters of the time loop, the time, the block and the row they are for, the addresses of the input's
+parts and of the sums, and of the states that are read and written. Gates lie in the descs' order.
+
+The usual activations have a name of their own, by which a time loop is compiled. All others share the name `other`: one function finds out
+by a number which activation it is. What a training form saves of a gate is its value, or its argument where the derivative follows from
+that only (`parameters.saves_argument`).
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import njit
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.recurrent.functions import activation, rest_of
+from dmlpy.devices.cpu.recurrent.parameters import (
+    CELU,
+    ELU,
+    GELU,
+    IDENTITY,
+    LEAKY,
+    LINEAR,
+    OF_A_ROLE,
+    PARAMETRIC_SOFTPLUS,
+    SCALED_ELU,
+    SCALED_TANH,
+    SHRINK,
+    SOFTPLUS,
+    SOFTSIGN,
+    THRESHOLDED,
+)
 from dmlpy.devices.cpu.recurrent.rows import REPEATS
-from dmlpy.devices.cpu.simd import integer_at, jit, simd_of
+from dmlpy.devices.cpu.simd import float_at, integer_at, jit, simd_of
+from dmlpy.devices.cpu.simd_math import Formula, function_of, switched_function
 
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.recurrent.parameters import LayerParameters, TimeLoopParameters
+
+_WITH_CONSTANTS = ("hard_sigmoid", "other")
+"""Names of functions that are compiled for each role, whose constants they read."""
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
+
+
+_VALUES: dict[int, Formula] = {
+    IDENTITY: lambda math, x, a, b: x,
+    LINEAR: lambda math, x, a, b: math.linear(x, a, b),
+    LEAKY: lambda math, x, a, b: math.leaky_relu(x, a),
+    THRESHOLDED: lambda math, x, a, b: math.thresholded_relu(x, a),
+    ELU: lambda math, x, a, b: math.elu(x, a, math.constant(1.0)),
+    CELU: lambda math, x, a, b: math.elu(x, a, a),
+    SCALED_ELU: lambda math, x, a, b: math.multiply(math.elu(x, a, math.constant(1.0)), b),
+    SCALED_TANH: lambda math, x, a, b: math.multiply(math.tanh(math.multiply(x, b)), a),
+    SOFTSIGN: lambda math, x, a, b: math.softsign(x),
+    SOFTPLUS: lambda math, x, a, b: math.divided_softplus(x, a),
+    PARAMETRIC_SOFTPLUS: lambda math, x, a, b: math.multiply(math.add(*math.softplus(x, b)), a),
+    SHRINK: lambda math, x, a, b: math.shrink(x, a, b),
+    GELU: lambda math, x, a, b: math.gelu(x),
+}
+"""The activations that have no name of their own, by their numbers."""
+
+_SLOPES: dict[int, Formula] = {
+    IDENTITY: lambda math, x, a, b: math.constant(1.0),
+    LINEAR: lambda math, x, a, b: a,
+    LEAKY: lambda math, x, a, b: math.select(math.less(x, math.constant(0.0)), a, math.nan_or(x, math.constant(1.0))),
+    THRESHOLDED: lambda math, x, a, b: math.select(math.less(a, x), math.constant(1.0), math.constant(0.0)),
+    ELU: lambda math, x, a, b: math.elu_slope(x, a, math.constant(1.0)),
+    CELU: lambda math, x, a, b: math.elu_slope(x, math.constant(1.0), a),
+    SCALED_ELU: lambda math, x, a, b: math.scaled_elu_slope(x, a, b),
+    SCALED_TANH: lambda math, x, a, b: math.scaled_tanh_slope(x, a, b),
+    SOFTSIGN: lambda math, x, a, b: math.softsign_slope(x),
+    SOFTPLUS: lambda math, x, a, b: math.sigmoid(math.multiply(x, a)),
+    PARAMETRIC_SOFTPLUS: lambda math, x, a, b: math.multiply(math.multiply(math.sigmoid(math.multiply(x, b)), a), b),
+    SHRINK: lambda math, x, a, b: math.select(math.less(b, math.magnitude(x)), math.constant(1.0), math.constant(0.0)),
+    GELU: lambda math, x, a, b: math.gelu_slope(x),
+}
+"""Their derivatives at x, with the one-sided values that `devices.numpy.activation.derivatives` lists."""
+
+
+@cache
+def _other_function(isa: Isa, slope: bool) -> Any:
+    """Another activation, or its derivative, of a vector: function(number, a, b, x). It is called, not inlined."""
+    formulas = _SLOPES if slope else _VALUES
+    compute = switched_function(tuple(formulas[number] for number in range(len(formulas))), isa)
+
+    @njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    def function(number: Any, a: Any, b: Any, x: Any) -> Any:
+        return compute(number, a, b, x)
+
+    return function
+
+
+def activation(name: str, role: int, isa: Isa) -> Any:
+    """The activation of a name for a vector: function(p, x). NaN stays NaN.
+
+    Args:
+        name: one of `parameters.COMPILED`, or `other`.
+        role: 0 for f, 1 for g, 2 for h: whose constants it takes.
+        isa: the instruction set that it is compiled for.
+    """
+    return _activation(name, role if name in _WITH_CONSTANTS else 0, isa)
+
+
+@cache
+def _activation(name: str, role: int, isa: Isa) -> Any:
+    simd = simd_of(isa)
+    all_of, multiply_add, at_most, at_least = simd.all_of, simd.multiply_add, simd.at_most, simd.at_least
+    first, second = (OF_A_ROLE * role + 1) * FLOAT_BYTES, (OF_A_ROLE * role + 2) * FLOAT_BYTES
+    sigmoid_of, tanh_of = (function_of(name, isa) for name in ("sigmoid", "tanh"))
+
+    @jit
+    def sigmoid(p: TimeLoopParameters, x: Any) -> Any:
+        return sigmoid_of(x)
+
+    @jit
+    def tanh(p: TimeLoopParameters, x: Any) -> Any:
+        return tanh_of(x)
+
+    @jit
+    def relu(p: TimeLoopParameters, x: Any) -> Any:
+        return at_least(x, all_of(_ZERO))
+
+    @jit
+    def hard_sigmoid(p: TimeLoopParameters, x: Any) -> Any:
+        x = multiply_add(x, all_of(float_at(p.functions + first)), all_of(float_at(p.functions + second)))
+        return at_least(at_most(x, all_of(_ONE)), all_of(_ZERO))
+
+    if name != "other":
+        return {"sigmoid": sigmoid, "tanh": tanh, "relu": relu, "hard_sigmoid": hard_sigmoid}[name]
+    return _with_constants(_other_function(isa, False), role)
+
+
+def _with_constants(function: Any, role: int) -> Any:
+    start = OF_A_ROLE * role * FLOAT_BYTES
+
+    @jit
+    def other(p: TimeLoopParameters, x: Any) -> Any:
+        at = p.functions + start
+        return function(float_at(at), float_at(at + FLOAT_BYTES), float_at(at + 2 * FLOAT_BYTES), x)
+
+    return other
+
+
+@cache
+def rest_of(name: str, isa: Isa) -> Any:
+    """1 less an activation's value: function(p, x, y) of its argument and its value. That of a sigmoid keeps its digits."""
+    simd, rest_of_sigmoid = simd_of(isa), function_of("rest_of_sigmoid", isa)
+    all_of, subtract = simd.all_of, simd.subtract
+
+    @jit
+    def of_argument(p: TimeLoopParameters, x: Any, y: Any) -> Any:
+        return rest_of_sigmoid(x)
+
+    @jit
+    def of_value(p: TimeLoopParameters, x: Any, y: Any) -> Any:
+        return subtract(all_of(_ONE), y)
+
+    return of_argument if name == "sigmoid" else of_value
+
+
+def slope(name: str, role: int, isa: Isa) -> Any:
+    """The derivative of an activation: function(p, x, y) of its argument and its value. Those with a name read y only, others x only."""
+    return _slope(name, role if name in _WITH_CONSTANTS else 0, isa)
+
+
+@cache
+def _slope(name: str, role: int, isa: Isa) -> Any:
+    simd = simd_of(isa)
+    all_of, multiply, where_above = simd.all_of, simd.multiply, simd.where_above
+    add, subtract = simd.add, simd.subtract
+    first = (OF_A_ROLE * role + 1) * FLOAT_BYTES
+
+    @jit
+    def tanh(p: TimeLoopParameters, x: Any, y: Any) -> Any:
+        return multiply(subtract(all_of(_ONE), y), add(all_of(_ONE), y))  # 1 - y * y would lose digits where y is near 1
+
+    @jit
+    def sigmoid(p: TimeLoopParameters, x: Any, y: Any) -> Any:
+        return multiply(subtract(all_of(_ONE), y), y)
+
+    @jit
+    def relu(p: TimeLoopParameters, x: Any, y: Any) -> Any:
+        return where_above(y, all_of(_ZERO), all_of(_ONE))
+
+    @jit
+    def hard_sigmoid(p: TimeLoopParameters, x: Any, y: Any) -> Any:
+        alpha = all_of(float_at(p.functions + first))
+        return where_above(y, all_of(_ZERO), where_above(subtract(all_of(_ONE), y), all_of(_ZERO), alpha))
+
+    if name != "other":
+        return {"sigmoid": sigmoid, "tanh": tanh, "relu": relu, "hard_sigmoid": hard_sigmoid}[name]
+    function = _with_constants(_other_function(isa, True), role)
+
+    @jit
+    def other(p: TimeLoopParameters, x: Any, y: Any) -> Any:
+        return function(p, x)
+
+    return other
+
+
 GATE_0, GATE_1, GATE_2, GATE_3 = map(np.int64, range(4))
 """Places in the desc's order. Numba would compile what takes a place once for each Python integer, but not for each of these."""
 
@@ -28,7 +212,7 @@ def clip_kernel(isa: Isa) -> Any:
     all_of, at_most, at_least = simd.all_of, simd.at_most, simd.at_least
 
     @jit
-    def clipped(p: Any, x: Any) -> Any:
+    def clipped(p: TimeLoopParameters, x: Any) -> Any:
         if p.clip > 0:
             bound = np.float32(p.clip)
             x = at_least(at_most(x, all_of(bound)), all_of(-bound))
@@ -76,13 +260,13 @@ def reserve_kernels(isa: Isa) -> Any:
     store_part, size = store_part_kernel(isa), simd_of(isa).size
 
     @jit
-    def save_gate(p: Any, time: Any, block: Any, sample: Any, gate: Any, value: Any) -> None:
+    def save_gate(p: LayerParameters, time: Any, block: Any, sample: Any, gate: Any, value: Any) -> None:
         if p.saved != 0:
             row = (time * p.saved_values + gate) * p.batch + sample
             store_part(p.hidden, p.saved + row * p.hidden * FLOAT_BYTES + block * size, block, value)
 
     @jit
-    def save_state(p: Any, slots: Any, count: Any, time: Any, block: Any, sample: Any, value: Any) -> None:
+    def save_state(p: LayerParameters, slots: Any, count: Any, time: Any, block: Any, sample: Any, value: Any) -> None:
         if slots != 0:
             store_part(count, slots + (time * p.batch + sample) * count * FLOAT_BYTES + block * size, block, value)
 
@@ -100,7 +284,7 @@ def put_kernel(isa: Isa) -> Any:
     _, save_state = reserve_kernels(isa)
 
     @jit
-    def put(p: Any, time: Any, block: Any, row: Any, sample: Any, new: Any, value: Any, shown: Any) -> None:
+    def put(p: LayerParameters, time: Any, block: Any, row: Any, sample: Any, new: Any, value: Any, shown: Any) -> None:
         at = new + row * p.state_row + block * size
         store(at, value)
         if p.state_dropout != 0:
@@ -116,7 +300,7 @@ def put_kernel(isa: Isa) -> Any:
 
 
 @jit
-def skip_of(p: Any, time: Any, sample: Any) -> Any:
+def skip_of(p: TimeLoopParameters, time: Any, sample: Any) -> Any:
     """What the mask says of a step of a sample: 0 if it takes the step, or if there is no mask."""
     return integer_at(p.skips + 8 * (time * p.batch + sample)) if p.skips != 0 else 0
 
@@ -126,19 +310,19 @@ def pass_kernels(isa: Isa) -> tuple[Any, Any]:
     """What a skipped step leaves.
 
     pass_state(p, time, block, row, old, new) carries h, and shows zeros or h as the output. pass_cell, of the same arguments, carries the
-    cell state and keeps zeros of the gates, and does what the other does unless h follows in a stage of its own.
+    cell state and saves zeros of the gates, and does what the other does unless h follows in a stage of its own.
     """
     simd = simd_of(isa)
     load, all_of, size, put = simd.load, simd.all_of, simd.size, put_kernel(isa)
     save_gate, save_state = reserve_kernels(isa)
 
     @jit
-    def pass_state(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
+    def pass_state(p: LayerParameters, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
         sample, h = integer_at(p.order + 8 * row), load(old + row * p.state_row + block * size)
         put(p, time, block, row, sample, new, h, h if skip_of(p, time, sample) == REPEATS else all_of(_ZERO))
 
     @jit
-    def pass_cell(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
+    def pass_cell(p: LayerParameters, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
         sample = integer_at(p.order + 8 * row)
         for gate in range(p.saved_values):
             save_gate(p, time, block, sample, gate, all_of(_ZERO))
@@ -158,7 +342,7 @@ def rnn_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     save_gate, _ = reserve_kernels(isa)
 
     @jit
-    def rnn(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
+    def rnn(p: LayerParameters, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
         sample, total = integer_at(p.order + 8 * row), load(sums)
         h = f(p, total)
         save_gate(p, time, block, sample, GATE_0, total if saves_argument else h)
@@ -177,11 +361,11 @@ def lstm_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     save_gate, save_state = reserve_kernels(isa)
 
     @jit
-    def save(p: Any, time: Any, block: Any, sample: Any, gate: Any, total: Any, value: Any, argument: Any) -> None:
+    def save(p: LayerParameters, time: Any, block: Any, sample: Any, gate: Any, total: Any, value: Any, argument: Any) -> None:
         save_gate(p, time, block, sample, gate, total if argument or p.clip > 0 else value)
 
     @jit
-    def lstm(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
+    def lstm(p: LayerParameters, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
         sample, at = integer_at(p.order + 8 * row), row * p.memory_row + block * size
         input_sum, output_sum = load(sums), load(sums + size)
         forget_sum, candidate_sum = load(sums + 2 * size), load(sums + 3 * size)
@@ -220,7 +404,7 @@ def projection_kernel(isa: Isa) -> Any:
     load, put = simd_of(isa).load, put_kernel(isa)
 
     @jit
-    def project(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
+    def project(p: LayerParameters, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
         h = load(sums)
         put(p, time, block, row, integer_at(p.order + 8 * row), new, h, h)
 
@@ -236,7 +420,7 @@ def gru_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     save_gate, _ = reserve_kernels(isa)
 
     @jit
-    def gru(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
+    def gru(p: LayerParameters, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
         sample, h = integer_at(p.order + 8 * row), load(old + row * p.state_row + block * size)
         product = load(sums + 2 * size)
         z_sum, r_sum = add(load(sums), load(parts)), add(load(sums + size), load(parts + size))
@@ -261,7 +445,7 @@ def gru_gates_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     save_gate, _ = reserve_kernels(isa)
 
     @jit
-    def gru_gates(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
+    def gru_gates(p: LayerParameters, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
         sample, at = integer_at(p.order + 8 * row), row * p.memory_row + block * size
         z_sum, r_sum = load(sums), load(sums + size)
         z, r = f(p, z_sum), f(p, r_sum)
@@ -284,7 +468,7 @@ def gru_candidate_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     save_gate, _ = reserve_kernels(isa)
 
     @jit
-    def gru_candidate(p: Any, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
+    def gru_candidate(p: LayerParameters, time: Any, block: Any, row: Any, parts: Any, sums: Any, old: Any, new: Any) -> None:
         sample, start, n_sum = integer_at(p.order + 8 * row), block * size, load(sums)
         n = g(p, n_sum)
         save_gate(p, time, block, sample, GATE_2, n_sum if argument else n)

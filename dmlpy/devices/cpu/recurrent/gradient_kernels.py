@@ -19,8 +19,11 @@ import numpy as np
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
 from dmlpy.devices.cpu.product_kernels import call_product
 from dmlpy.devices.cpu.recurrent.cell_kernels import skip_of
-from dmlpy.devices.cpu.recurrent.gradient_skips import carry_on_kernel, clear_kernel, clear_operand_kernel, clear_state_kernel
-from dmlpy.devices.cpu.recurrent.gradient_units import (
+from dmlpy.devices.cpu.recurrent.gradient_cell_kernels import (
+    carry_on_kernel,
+    clear_kernel,
+    clear_operand_kernel,
+    clear_state_kernel,
     gru_candidate_gradient,
     gru_gradient,
     gru_reset_gradient,
@@ -30,7 +33,7 @@ from dmlpy.devices.cpu.recurrent.gradient_units import (
     rnn_gradient,
 )
 from dmlpy.devices.cpu.recurrent.kernels import Stage, count_tiles, tile_bounds
-from dmlpy.devices.cpu.recurrent.parameters import GRADIENT_PARAMETERS
+from dmlpy.devices.cpu.recurrent.parameters import GradientParameters
 from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
@@ -42,7 +45,7 @@ _ZERO = np.float32(0.0)
 
 
 @jit
-def _rows_of(p: Any, step: Any) -> Any:
+def _rows_of(p: GradientParameters, step: Any) -> Any:
     """The time of a step, the rows that take it, and the address of the first one's gates' gradients."""
     time = p.time + (step if p.backward != 0 else p.steps - 1 - step)
     base = integer_at(p.bases + 8 * time)
@@ -57,7 +60,7 @@ def _sum_kernel(isa: Isa) -> Any:
     size = simd_of(isa).size
 
     @jit
-    def sum_up(p: Any, panels: Any, rows: Any, matrix: Any, terms: Any, factors: Any, sums: Any) -> None:
+    def sum_up(p: GradientParameters, panels: Any, rows: Any, matrix: Any, terms: Any, factors: Any, sums: Any) -> None:
         groups, width = (rows + p.columns - 1) // p.columns, p.panel * size
         for panel in range(panels):
             of_panel = matrix + panel * terms * width
@@ -80,7 +83,7 @@ def _dropped_sum_kernel(isa: Isa) -> Any:
     load, store, multiply_add, all_of, size = simd.load, simd.store, simd.multiply_add, simd.all_of, simd.size
 
     @jit
-    def sum_dropped(p: Any, first_panel: Any, last_panel: Any, first: Any, rows: Any, factors: Any, sums: Any) -> None:
+    def sum_dropped(p: GradientParameters, first_panel: Any, last_panel: Any, first: Any, rows: Any, factors: Any, sums: Any) -> None:
         of_gate, width, room = p.hidden * FLOAT_BYTES, p.panel * size, sums + (last_panel - first_panel) * rows * p.panel * size
         for panel in range(first_panel, last_panel):
             for at in range(sums, sums + rows * width, size):
@@ -126,7 +129,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
     sum_up, sum_dropped, carry_on = _sum_kernel(isa), _dropped_sum_kernel(isa), carry_on_kernel(isa)
     simd = simd_of(isa)
     load, store, add, size = simd.load, simd.store, simd.add, simd.size
-    parameters_at = struct_view(GRADIENT_PARAMETERS)
+    parameters_at = struct_view(GradientParameters)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
         p = parameters_at(parameters)
@@ -171,7 +174,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
 
 def build_reset_step(functions: tuple[str, ...], isa: Isa) -> Stage:
     """The second stage of a step of a GRU that resets first, through the product that waits for the reset gate."""
-    parameters_at = struct_view(GRADIENT_PARAMETERS)
+    parameters_at = struct_view(GradientParameters)
     second_stage = _second_stage(gru_reset_gradient(functions, isa), clear_operand_kernel(isa), isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any) -> None:
@@ -183,10 +186,10 @@ def build_reset_step(functions: tuple[str, ...], isa: Isa) -> Stage:
 
 def build_projected_step(functions: tuple[str, ...], isa: Isa) -> Stage:
     """The second stage of a step of an LSTM with a projection: the cell's, from the product that gives the gradient of its output."""
-    parameters_at, clear_operand, clear_gates = struct_view(GRADIENT_PARAMETERS), clear_operand_kernel(isa), clear_kernel(4, isa)
+    parameters_at, clear_operand, clear_gates = struct_view(GradientParameters), clear_operand_kernel(isa), clear_kernel(4, isa)
 
     @jit
-    def clear(p: Any, block: Any, gates: Any, operand: Any) -> None:
+    def clear(p: GradientParameters, block: Any, gates: Any, operand: Any) -> None:
         clear_gates(p, block, gates)
         clear_operand(p, block, gates, operand)
 
@@ -210,7 +213,9 @@ def _second_stage(unit: Any, clear: Any, isa: Isa) -> Any:
     sum_up, size = _sum_kernel(isa), simd_of(isa).size
 
     @jit
-    def second(p: Any, thread: Any, threads: Any, sync: Any, stage: Any, step: Any, matrix: Any, terms: Any, offset: Any) -> None:
+    def second(
+        p: GradientParameters, thread: Any, threads: Any, sync: Any, stage: Any, step: Any, matrix: Any, terms: Any, offset: Any
+    ) -> None:
         time, active, gates = _rows_of(p, step)
         own, of_row = p.own + thread * p.own_size, p.hidden * FLOAT_BYTES
         operand = p.operand + (gates - p.gates) // p.gates_row * of_row

@@ -15,17 +15,22 @@ import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel, make_struct
+from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task
 from dmlpy.devices.cpu.matrix.blocked import load_products, scratch_bytes
 from dmlpy.devices.cpu.matrix.parameters import VECTORS
-from dmlpy.devices.cpu.recurrent.activations import constants_of, names_of
-from dmlpy.devices.cpu.recurrent.gate_columns import GateColumns
 from dmlpy.devices.cpu.recurrent.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
-from dmlpy.devices.cpu.recurrent.packing import PACKING, PackedMatrix, bind_packing, is_packable
-from dmlpy.devices.cpu.recurrent.parameters import GRADIENT_PARAMETERS, copied, count_gradient_stages
+from dmlpy.devices.cpu.recurrent.packing import PACKING, GateColumns, PackedMatrix, bind_packing, is_packable
+from dmlpy.devices.cpu.recurrent.parameters import (
+    RESERVE_LAYOUT,
+    GradientParameters,
+    ReserveRows,
+    constants_of,
+    copied,
+    count_gradient_stages,
+    names_of,
+)
 from dmlpy.devices.cpu.recurrent.plan import described_options, has_second_stage, make_launch, step_threads
-from dmlpy.devices.cpu.recurrent.reserve import RESERVE_LAYOUT, ReserveRows
 from dmlpy.devices.cpu.recurrent.rows import ADDRESSES, CLEARING, ROWS, ActiveRows, selects
 from dmlpy.devices.cpu.recurrent.schedule import recurrence_steal_timeout, tile_groups, tile_size
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 
-GRADIENT_TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.time_loop_kernels:build_gradient_time_loop", 5, returns=True)
+GRADIENT_TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_gradient_time_loop", 5, returns=True)
 """The backward recurrence of all cells, which calls the stages of one."""
 GRADIENT_STEP = Kernel("dmlpy.devices.cpu.recurrent.gradient_kernels:build_gradient_step", 6)
 """The stage of a cell's step: its kind, whether it resets first, its activations' names, and the instruction set."""
@@ -302,4 +307,4 @@ class GradientPlan(PlanWithoutConstants):
         values |= {"order": rows.order.ctypes.data, "bases": rows.bases.ctypes.data}
         if rows.skips is not None:
             values["skips"] = rows.skips.ctypes.data
-        return make_struct(GRADIENT_PARAMETERS, values)
+        return GradientParameters.make(values)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, RowMultipliers, whole_panels
-from dmlpy.devices.cpu.recurrent.operands import RowGather, Rows, copied, has_rows, in_place, matrix_of
+from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, RowMultipliers, padded_columns
+from dmlpy.devices.cpu.recurrent.rows import RowGather, Rows, copied, has_rows, in_place, matrix_of
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.cpu.launches import HostCall, Task
-    from dmlpy.devices.cpu.recurrent.gate_columns import GateColumns
-    from dmlpy.devices.cpu.recurrent.reserve import ReserveRows
+    from dmlpy.devices.cpu.recurrent.packing import GateColumns
+    from dmlpy.devices.cpu.recurrent.parameters import ReserveRows
     from dmlpy.devices.cpu.recurrent.rows import ActiveRows
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
@@ -75,15 +75,15 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
     if "projection" in given:
         shapes["operand"] = (rows, hidden)
     if "input_dropout_tensor" in tensors and given & {"input", "weight"}:
-        shapes["input_dropout"] = (len(of_input), batch, whole_panels(width))
+        shapes["input_dropout"] = (len(of_input), batch, padded_columns(width))
     if "state_dropout_tensor" in tensors:
-        shapes["state_dropout"] = (len(of_state), batch, whole_panels(entries))
+        shapes["state_dropout"] = (len(of_state), batch, padded_columns(entries))
     if "input" in given:
         output, schedule_concurrently = tensors["input_gradient_tensor"], sizes.num_directions == 2
         if not has_rows(output):
             shapes["input_gradient"] = (rows, width)
         if schedule_concurrently and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
-            # One direction's gradient is kept until the other's is known, so that their sum is rounded once.
+            # One direction's gradient is held until the other's is known, so that their sum is rounded once.
             shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
         weights = tensors["weight_tensor"]
         if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1:
@@ -182,7 +182,7 @@ class RowProducts:
 
         prepares = bool(gathers) or self._active.rows is not None or bool({"weights", "samples"} & scratch.keys())
         finishes = "peephole" in self._results or give_input is not None
-        return BlockWork([prepare] * prepares, [product.part for product in products], [finish] * finishes)
+        return BlockWork([prepare] * prepares, [product.task for product in products], [finish] * finishes)
 
     def give(self) -> None:
         """Writes the sums out that do not lie where they belong, gate by gate."""

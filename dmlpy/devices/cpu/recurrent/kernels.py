@@ -28,25 +28,27 @@ from dmlpy.devices.cpu.recurrent.cell_kernels import (
     rnn_kernel,
     skip_of,
 )
-from dmlpy.devices.cpu.recurrent.parameters import PARAMETERS, STATES
+from dmlpy.devices.cpu.recurrent.parameters import STATES, GradientParameters, LayerParameters
+from dmlpy.devices.cpu.runtime_kernels import indirect_call
 from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
 
 if TYPE_CHECKING:
     from dmlpy.description.gate_order import Cell
     from dmlpy.devices.cpu.isa import Isa
+    from dmlpy.devices.cpu.recurrent.parameters import TimeLoopParameters
 
 Stage = Callable[..., None]
 
 
 @jit
-def count_tiles(p: Any, blocks: Any) -> Any:
+def count_tiles(p: TimeLoopParameters, blocks: Any) -> Any:
     """The tiles of a stage over so many blocks."""
     return min(p.block_groups, blocks) * p.sample_groups
 
 
 @jit
-def tile_bounds(p: Any, blocks: Any, tile: Any) -> Any:
+def tile_bounds(p: TimeLoopParameters, blocks: Any, tile: Any) -> Any:
     """The first block of a tile and the one past its last; the first row of the samples and the one past the last."""
     groups = min(p.block_groups, blocks)
     group, samples = tile % groups, tile // groups
@@ -60,7 +62,7 @@ def _dropped_kernel(gates: int, isa: Isa) -> Any:
     load, store, multiply = simd.load, simd.store, simd.multiply
 
     @jit
-    def drop(p: Any, source: Any, sample: Any, target: Any) -> None:
+    def drop(p: LayerParameters, source: Any, sample: Any, target: Any) -> None:
         of_sample = p.input_dropout + sample * p.gathered_row
         for entry in range(0, p.inputs, lanes):
             x = read(source + entry * FLOAT_BYTES, p.inputs - entry)
@@ -72,7 +74,7 @@ def _dropped_kernel(gates: int, isa: Isa) -> Any:
 
 
 @jit
-def _are_contiguous(p: Any, first: Any, rows: Any) -> Any:
+def _are_contiguous(p: LayerParameters, first: Any, rows: Any) -> Any:
     """Whether some rows of the input lie side by side, in order."""
     start, count = integer_at(p.rows + 8 * first), 0
     while count < rows and integer_at(p.rows + 8 * (first + count)) == start + count:
@@ -90,11 +92,11 @@ def build_input_products(gates: int, isa: Isa) -> Stage:
         isa: the instruction set that it is compiled for.
     """
     simd, part = simd_of(isa), gates * simd_of(isa).size
-    load, store, size, parameters_at = simd.load, simd.store, simd.size, struct_view(PARAMETERS)
+    load, store, size, parameters_at = simd.load, simd.store, simd.size, struct_view(LayerParameters)
     copy, drop = row_copy(False, isa), _dropped_kernel(gates, isa)
 
     @jit
-    def gather(p: Any, first: Any, rows: Any, target: Any) -> None:
+    def gather(p: LayerParameters, first: Any, rows: Any, target: Any) -> None:
         for row in range(first, first + rows):
             number = integer_at(p.rows + 8 * row) if p.rows != 0 else row
             if p.input_dropout != 0:
@@ -134,10 +136,10 @@ def build_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: 
     Args:
         kind: the cell.
         resets_first: whether a GRU's last product waits for the reset gate.
-        functions: names of its activations (see `functions.activation`): f, then g, then h.
+        functions: names of its activations (see `cell_kernels.activation`): f, then g, then h.
         isa: the instruction set that it is compiled for.
     """
-    size, parameters_at = simd_of(isa).size, struct_view(PARAMETERS)
+    size, parameters_at = simd_of(isa).size, struct_view(LayerParameters)
     gates, resets_last = {"RNN": 1, "GRU": 3, "LSTM": 4}[kind], kind == "GRU" and not resets_first
     makes = {"RNN": rnn_kernel, "LSTM": lstm_kernel, "GRU": gru_gates_kernel if resets_first else gru_kernel}
     _, pass_cell = pass_kernels(isa)
@@ -158,7 +160,7 @@ def build_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: 
 
 def build_candidate(functions: tuple[str, ...], isa: Isa) -> Stage:
     """The second stage of a step of a GRU that resets first. The arguments are `build_step`'s."""
-    size, parameters_at, (_, pass_cell) = simd_of(isa).size, struct_view(PARAMETERS), pass_kernels(isa)
+    size, parameters_at, (_, pass_cell) = simd_of(isa).size, struct_view(LayerParameters), pass_kernels(isa)
     part, over_samples = 3 * size, _over_samples(1, 3 * size, gru_candidate_kernel(functions, isa), pass_cell, isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
@@ -178,7 +180,7 @@ def build_projection(isa: Isa) -> Stage:
     Args:
         isa: the instruction set that it is compiled for.
     """
-    parameters_at, (pass_state, _) = struct_view(PARAMETERS), pass_kernels(isa)
+    parameters_at, (pass_state, _) = struct_view(LayerParameters), pass_kernels(isa)
     over_samples = _over_samples(1, 0, projection_kernel(isa), pass_state, isa)
 
     def run_stage(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any, low: Any, step: Any) -> None:
@@ -192,12 +194,12 @@ def build_projection(isa: Isa) -> Stage:
 
 
 @jit
-def _pass_nothing(p: Any, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
+def _pass_nothing(p: LayerParameters, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
     """What the first stage of a skipped step leaves, where the second one carries the states."""
 
 
 @jit
-def _place_of(p: Any, low: Any, step: Any) -> Any:
+def _place_of(p: LayerParameters, low: Any, step: Any) -> Any:
     """The time of a step, its first row among those of the chunk, and the states before and after it."""
     time = p.time + (p.steps - 1 - step if p.backward != 0 else step)
     row = integer_at(p.bases + 8 * time) - integer_at(p.bases + 8 * low)
@@ -219,7 +221,7 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, isa: Isa) -> A
 
     @jit
     def step(
-        p: Any,
+        p: LayerParameters,
         thread: Any,
         threads: Any,
         sync: Any,
@@ -262,3 +264,45 @@ def _over_samples(gates: int, part: int, unit: Any, pass_by: Any, isa: Isa) -> A
             tile = acquire(p, sync, thread, threads, stage, tiles, tile)
 
     return step
+
+
+_call, _call_gradient = indirect_call(7), indirect_call(6)
+
+
+def build_time_loop() -> Callable[..., int]:
+    """The time loop, to be compiled: a thread's part of the steps that its parameters describe."""
+    parameters_at = struct_view(LayerParameters)
+
+    def time_loop(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
+        p = parameters_at(parameters)
+        for begin in range(0, p.steps, p.chunk):
+            count = min(p.chunk, p.steps - begin)
+            low = p.time + (p.steps - begin - count if p.backward != 0 else begin)
+            stage += 1
+            _call(p.input_stage, (parameters, thread, threads, sync, stage, low, count))
+            for step in range(begin, begin + count):
+                stage += 1
+                _call(p.step_stage, (parameters, thread, threads, sync, stage, low, step))
+                if p.second_stage != 0:
+                    stage += 1
+                    _call(p.second_stage, (parameters, thread, threads, sync, stage, low, step))
+        return stage
+
+    return time_loop
+
+
+def build_gradient_time_loop() -> Callable[..., int]:
+    """The backward recurrence, to be compiled."""
+    parameters_at = struct_view(GradientParameters)
+
+    def time_loop(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
+        p = parameters_at(parameters)
+        for step in range(p.steps + 1):
+            stage += 1
+            _call_gradient(p.step_stage, (parameters, thread, threads, sync, stage, step))
+            if p.second_stage != 0 and step < p.steps:
+                stage += 1
+                _call_gradient(p.second_stage, (parameters, thread, threads, sync, stage, step))
+        return stage
+
+    return time_loop

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
+from dmlpy.devices.cpu.recurrent.parameters import RESERVE_LAYOUT
 from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
-from dmlpy.devices.cpu.recurrent.reserve import RESERVE_LAYOUT
 from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 

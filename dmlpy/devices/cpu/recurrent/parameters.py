@@ -1,52 +1,205 @@
-"""What the plans of recurrent layers and their gradients agree on with the compiled time loops: parameters, states and stages."""
+"""What plans and kernels of recurrent layers agree on: parameters, activations, and the layout of the reserve."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cpu.recurrent.activations import CONSTANTS
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, Float32, Float64, KernelStruct, StagedParameters, field
+from dmlpy.operators import activation as descs
 
-_INTEGERS = (
-    *("steps", "batch", "inputs", "hidden", "entries", "blocks", "entry_blocks", "block_groups", "sample_groups", "steal_timeout"),
-    *("chunk", "backward", "turn", "time"),
-    *("input", "input_row", "weights", "recurrence", "candidate", "projection", "bias", "hidden_bias", "peephole", "couple", "zeros"),
-    *("parts", "state", "state_size", "state_row", "memory", "memory_row", "update", "reset", "cell_output", "own", "own_size"),
-    *("output", "output_step", "output_row", "order", "bases", "rows", "skips", "gathered", "gathered_size", "gathered_row"),
-    *("input_dropout", "input_gate", "state_dropout", "state_gate", "state_gates", "candidate_dropout"),
-    *("saved", "saved_values", "saved_hidden", "saved_memory"),
-    *("acquire", "input_stage", "step_stage", "second_stage", "input_product", "step_product", "second_product"),
-)
+if TYPE_CHECKING:
+    from dmlpy.operators.activation import ActivationDesc
+    from dmlpy.operators.recurrent.gradient import ReserveDesc
+
+COMPILED: dict[type[ActivationDesc], str] = {
+    descs.ActivationSigmoidDesc: "sigmoid",
+    descs.ActivationTanhDesc: "tanh",
+    descs.ActivationReluDesc: "relu",
+    descs.ActivationHardSigmoidDesc: "hard_sigmoid",
+}
+"""The activations that have a name of their own."""
+
+IDENTITY, LINEAR, LEAKY, THRESHOLDED, ELU, CELU, SCALED_ELU, SCALED_TANH = range(8)
+SOFTSIGN, SOFTPLUS, PARAMETRIC_SOFTPLUS, SHRINK, GELU = range(8, 13)
+
+_OTHERS: dict[type[ActivationDesc], tuple[int, tuple[str, ...]]] = {
+    descs.ActivationIdentityDesc: (IDENTITY, ()),
+    descs.ActivationLinearDesc: (LINEAR, ("alpha", "beta")),
+    descs.ActivationLeakyReluDesc: (LEAKY, ("alpha",)),
+    descs.ActivationThresholdedReluDesc: (THRESHOLDED, ("alpha",)),
+    descs.ActivationEluDesc: (ELU, ("alpha",)),
+    descs.ActivationCeluDesc: (CELU, ("alpha",)),
+    descs.ActivationScaledEluDesc: (SCALED_ELU, ("alpha", "gamma")),
+    descs.ActivationScaledTanhDesc: (SCALED_TANH, ("alpha", "beta")),
+    descs.ActivationSoftsignDesc: (SOFTSIGN, ()),
+    descs.ActivationSoftplusDesc: (SOFTPLUS, ("steepness",)),
+    descs.ActivationParametricSoftplusDesc: (PARAMETRIC_SOFTPLUS, ("alpha", "beta")),
+    descs.ActivationShrinkDesc: (SHRINK, ("bias", "threshold")),
+    descs.ActivationGeluDesc: (GELU, ()),
+}
+"""The number of each other activation, and its constants."""
+
+OF_A_ROLE = 3
+CONSTANTS = 3 * OF_A_ROLE
+"""Floats in the constants of a time loop's activations."""
+
+
+def names_of(activations: tuple[ActivationDesc, ...]) -> tuple[str, ...]:
+    """The names by which time loops are compiled with these activations."""
+    return tuple(COMPILED.get(type(activation), "other") for activation in activations)
+
+
+def constants_of(activations: tuple[ActivationDesc, ...]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """The constants of a time loop's activations, which are its parameter `functions`: for each role a number, and two of its own."""
+    found = np.zeros((CONSTANTS // OF_A_ROLE, OF_A_ROLE), np.float32)
+    for role, activation in enumerate(activations):
+        number, names = _OTHERS.get(type(activation), (0, ()))
+        if isinstance(activation, descs.ActivationHardSigmoidDesc):
+            names = ("alpha", "beta")
+        with np.errstate(over="ignore"):
+            found[role, : 1 + len(names)] = (number, *(getattr(activation, name) for name in names))
+    return found.reshape(-1)
+
+
 STATES = 3
 """Buffers for h that steps use in turn. With two, a step would write what the other cores have just read: measured a sixth slower."""
 
-_OTHERS = (("clip", np.float64), ("functions", np.int64), ("constants", np.float32, (CONSTANTS,)))
 
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *_OTHERS])
-"""What a time loop reads: numbers, addresses (0 for none), and distances in bytes.
+class TimeLoopParameters(StagedParameters):
+    """What the time loops of both passes read.
 
-A time loop takes `steps` steps at the times from `time` on, the last one first if `backward`, in chunks of `chunk` steps that share an
-input product. h has `entries` entries in `entry_blocks` blocks: as many as there are `hidden` units in `blocks` blocks, or with a
-projection its own. Samples may skip steps: a state's row r is that of sample order[r], such that those that take a step are among the first
-rows; step t has bases[t + 1] - bases[t] of them. `skips` [T, batch], where steps are masked, says of each sample whether it takes the step,
-and what its output shows if not: see `rows.ActiveRows`. A tile of a step is one of `block_groups` parts of the blocks for one of
-`sample_groups` parts of the rows, which a thread leaves to another for `steal timeout` nanoseconds. `turn` is the number of the state that
-is read first, of STATES that are `state_size` apart, with rows of `state_row`; `memory`, `update`, `reset` and `cell_output` are [batch,
-blocks * lanes]. `input` is that of time 0, its rows (samples, then steps) `input_row` apart; `rows`, where samples skip steps, has for each
-row of the input products the number of its row, and `gathered`, where rows are copied first, room for a chunk's, for each thread. Constants
-are packed by blocks: weights [blocks, parts, inputs, together, lanes], where a part has the gates that are summed together, recurrence
-likewise, with `candidate` [blocks, hidden, lanes] apart where it waits for the reset gate, and `projection` [entry_blocks, hidden, lanes];
-each product is that of `products.build_gate_products`; `zeros` is a vector of them. `parts` holds a chunk's input products [blocks, chunk *
-batch, gates, lanes]; each thread has `own_size` bytes of its own for the products of a tile. `output` is that of time 0. `saved` is the
-reserve's part of this direction [T, kept_values, batch, hidden], `saved_hidden` and `saved_memory` the states after each step [T, batch,
-entries or hidden]. `functions` is the address of `constants`, which `activations.constants_of` gives. `clip` is 0 for none.
+    Samples may skip steps: a state's row r is that of sample order[r], such that those that take a step are among the first rows. h has as
+    many entries as there are hidden units, or with a projection its own.
 
-With dropout each gate's product takes a copy of its own of x or h, and is a part by itself.
-`input_dropout` has the multipliers of x by sample [batch, gates, ...], laid out like the `gathered` rows, in which a gate's copy is
-`input_gate` behind the one before. A state's row goes on with the copies for `state_gates` gates, each `state_gate` long, and
-`state_dropout` has their multipliers; `candidate_dropout` has those of r * h [batch, blocks * lanes].
-"""
+    Constants are packed by blocks of as many units as a vector has lanes.
+    """
+
+    steps: Count = field("steps of this loop")
+    time: Count = field("the first of the times that the steps are at")
+    backward: Flag = field("whether the layer's steps go from the last time to the first")
+    batch: Count = field("samples")
+    hidden: Count = field("hidden units")
+    entries: Count = field("entries of h")
+    blocks: Count = field("blocks of hidden units")
+    entry_blocks: Count = field("blocks of entries")
+    block_groups: Count = field("parts of the blocks that a stage's tiles are for")
+    sample_groups: Count = field("parts of the rows that a stage's tiles are for")
+    step_stage: Address = field("the stage of a step, or the first of two")
+    second_stage: Address = field("the second stage of a step, if it has one")
+    order: Address = field("the sample of each row [batch]")
+    bases: Address = field("rows before each step [T + 1]: step t has bases[t + 1] - bases[t]")
+    skips: Address = field("where steps are masked, what each sample does at a step [T, batch]: see `rows.ActiveRows`")
+    couple: Flag = field("whether the forget gate is 1 less the input gate")
+    peephole: Address = field("packed peepholes [blocks, 3, lanes]")
+    recurrence: Address = field("packed R")
+    candidate: Address = field("R of the gate that waits for the reset gate, packed apart")
+    projection: Address = field("the packed projection")
+    zeros: Address = field("a row of zeros as long as a sum")
+    saved: Address = field("the reserve's gates of this direction [T, saved_values, batch, hidden]")
+    saved_values: Count = field("values of a unit that the reserve has for a step")
+    state_dropout: Address = field("the multipliers of what each gate sees of h")
+    candidate_dropout: Address = field("the multipliers of r * h")
+    own: Address = field("memory of each thread's own for the products of a tile")
+    own_size: Bytes = field("from a thread's to the next")
+    clip: Float64 = field("the bound of the gates' sums; 0 for none")
+    functions: Address = field("that of `constants`")
+    constants: Float32 = field("what `constants_of` gives", count=CONSTANTS)
+
+
+class LayerParameters(TimeLoopParameters):
+    """What the time loop of a layer reads.
+
+    It takes its steps in chunks that share an input product. A matrix is packed [blocks, parts, terms, fused, lanes], where a part has the
+    gates whose sums stay in registers at once; the products are those of `product_kernels.build_gate_products`. With dropout each gate's
+    product takes a copy of its own of x or h, and is a part by itself.
+    """
+
+    chunk: Count = field("steps that share an input product")
+    inputs: Count = field("entries of x")
+    input_stage: Address = field("the stage of a chunk's input products")
+    input_product: Address = field("their product")
+    step_product: Address = field("the product of the first stage of a step")
+    second_product: Address = field("that of the second one")
+    input: Address = field("the input at time 0")
+    input_row: Bytes = field("from a sample's row to the next, then over the steps")
+    weights: Address = field("packed W")
+    bias: Address = field("packed biases [blocks, gates, lanes]")
+    hidden_bias: Address = field("those of R where they are not added to W's")
+    parts: Address = field("a chunk's input products [blocks, chunk * batch, gates, lanes]")
+    turn: Count = field("the number of the state that is read first")
+    state: Address = field("STATES buffers of h [batch, entry_blocks * lanes], then what dropout lets the gates see of it")
+    state_size: Bytes = field("from a buffer to the next")
+    state_row: Bytes = field("from a row of a buffer to the next")
+    state_gates: Count = field("gates for which dropout has a copy of h")
+    state_gate: Bytes = field("from a gate's copy of h to the next")
+    memory: Address = field("the cell state [batch, blocks * lanes]")
+    memory_row: Bytes = field("from a row of it to the next, and of the three that follow")
+    update: Address = field("a GRU's update gates, where a second stage needs them")
+    reset: Address = field("what the product with the candidate's matrix takes: r * h")
+    cell_output: Address = field("what the projection takes")
+    output: Address = field("the output at time 0")
+    output_step: Bytes = field("from a step of the output to the next")
+    output_row: Bytes = field("from a sample's row of the output to the next")
+    rows: Address = field("where samples skip steps, the number of each row of the input products")
+    gathered: Address = field("where rows are copied first, room for a chunk's, for each thread")
+    gathered_size: Bytes = field("from a thread's room to the next")
+    gathered_row: Bytes = field("from a row there to the next, and of the multipliers of x")
+    input_dropout: Address = field("the multipliers of x by sample [batch, gates, ...]")
+    input_gate: Bytes = field("from a gate's copy of a row of x to the next")
+    saved_hidden: Address = field("the reserve's h after each step [T, batch, entries]")
+    saved_memory: Address = field("the reserve's cell states after each step [T, batch, hidden]")
+
+
+class GradientParameters(TimeLoopParameters):
+    """What the time loop of a gradient reads. It takes the steps of the layer in the opposite order.
+
+    Matrices are packed in panels of some blocks, whose sums of some samples stay in registers.
+    """
+
+    product: Address = field("`product_kernels.build_product` of a panel")
+    panel: Count = field("blocks of a panel")
+    columns: Count = field("samples whose sums of a panel stay in registers, at most")
+    terms: Count = field("gates' gradients that enter the product with `recurrence` [panels, terms, panel, lanes]")
+    gates: Address = field("the gates' gradients of the first row of `time`")
+    gates_row: Bytes = field("from a row of the gates' gradients to the next")
+    state_gradient: Bytes = field("from the gates' gradients of a row to its dh, which enters the product with the projection")
+    operand: Address = field("rows of r * h[t-1], or of what is projected")
+    carry: Address = field("dh [entry_blocks, batch, lanes]")
+    memory_carry: Address = field("dc [blocks, batch, lanes]")
+    hidden_before: Address = field("h before each step [T, batch, entries]")
+    memory_before: Address = field("the cell state before each step [T, batch, hidden]")
+    memory_after: Address = field("the cell state after each step [T, batch, hidden]")
+    upstream: Address = field("the gradient of the output at time 0")
+    upstream_step: Bytes = field("from a step of it to the next")
+    upstream_row: Bytes = field("from a sample's row of it to the next")
+    dropout_row: Bytes = field("from a sample's row of the multipliers to the next")
+
+
+class PackingParameters(StagedParameters):
+    """What the packing of matrices reads. A tile is a block of units of one matrix."""
+
+    tiles: Count = field("how many tiles there are")
+    blocks: Count = field("the most blocks of a matrix")
+    matrices: Address = field("a `PackedMatrixParameters` for each matrix")
+
+
+class PackedMatrixParameters(KernelStruct):
+    """A matrix that is packed to [blocks, terms, gates, lanes], or to [blocks, terms, vectors, lanes] with more units in a block."""
+
+    transposed: Flag = field("whether it is [gates, units, terms]; else it is [terms, units] of one gate")
+    units: Count = field("its units")
+    terms: Count = field("its terms")
+    gates: Count = field("its gates")
+    vectors: Count = field("the vectors of units in a block")
+    source: Address = field("where it lies")
+    source_gate: Bytes = field("from a gate to the next")
+    source_row: Bytes = field("from a row to the next")
+    target: Address = field("where it is packed")
+    target_block: Bytes = field("from a block there to the next")
 
 
 def count_stages(steps: int, chunk: int, *, two: bool) -> int:
@@ -54,59 +207,9 @@ def count_stages(steps: int, chunk: int, *, two: bool) -> int:
     return -(-steps // chunk) + (1 + two) * steps
 
 
-_GRADIENT_INTEGERS = (
-    *(
-        "steps",
-        "batch",
-        "hidden",
-        "entries",
-        "blocks",
-        "entry_blocks",
-        "block_groups",
-        "sample_groups",
-        "steal_timeout",
-        "backward",
-        "time",
-    ),
-    *("order", "bases", "skips", "couple", "peephole"),
-    *("saved", "saved_values", "hidden_before", "memory_before", "memory_after", "upstream", "upstream_step", "upstream_row"),
-    *("carry", "memory_carry", "gates", "gates_row", "state_gradient", "recurrence", "terms", "candidate", "projection"),
-    *("panel", "columns", "zeros"),
-    *("state_dropout", "candidate_dropout", "dropout_row", "own", "own_size", "operand"),
-    *("acquire", "step_stage", "second_stage", "product"),
-)
-
-GRADIENT_PARAMETERS = np.dtype([*((name, np.int64) for name in _GRADIENT_INTEGERS), *_OTHERS])
-"""What a backward recurrence reads: numbers, addresses (0 for none), and distances in bytes.
-
-The names that `PARAMETERS` has mean the same. Steps are those of the forward recurrence, and taken in the opposite order: the first one
-first if `backward`. `hidden_before`, `memory_before` and `memory_after` are slots [T, batch, entries or hidden] of the states around each
-step. Matrices are packed in panels of `panel` blocks, whose sums of up to `columns` samples stay in registers; `zeros` is a row of one.
-`carry` and `memory_carry` are dh [entry_blocks, batch, lanes] and dc [blocks, batch, lanes]. `gates` are the gates' gradients of the first
-row of `time`, `gates_row` apart; the first `terms` of them enter the product with `recurrence`, [panels, terms, panel, lanes]; for a GRU
-that resets first the last `hidden` enter that with `candidate`, and `operand` gets rows of r * h[t-1]. With a projection dh of each row
-lies `state_gradient` behind its gates' gradients, to enter the product with `projection` [panels, entries, panel, lanes], and `operand`
-gets rows of what is projected. `state_dropout` has the multipliers of h for each gate of `terms`, `candidate_dropout` those of r * h:
-[batch], rows of `dropout_row`. Each thread has `own_size` bytes of its own for the products of a tile.
-"""
-
-
 def count_gradient_stages(steps: int, *, two: bool) -> int:
-    """The stages of a backward recurrence: one for each step, or two, and one for the first dh."""
+    """The stages of a gradient's time loop: one for each step, or two, and one for the first dh."""
     return 1 + (1 + two) * steps
-
-
-PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in ("tiles", "blocks", "matrices", "acquire", "steal_timeout")])
-"""What the packing of matrices reads: `matrices` is the address of records `PACKED_MATRIX`. A tile is a block of units of one of them,
-each of which has `blocks` blocks at most.
-"""
-
-_PACKED_INTEGERS = ("transposed", "units", "terms", "gates", "vectors", "source", "source_gate", "source_row", "target", "target_block")
-PACKED_MATRIX = np.dtype([(name, np.int64) for name in _PACKED_INTEGERS])
-"""A matrix [gates, units, terms] if `transposed`, else [terms, units] of one gate, that is packed to [blocks, terms, gates, lanes], or to
-[blocks, terms, vectors, lanes] with the units of as many vectors in a block. Gates, rows and the target's blocks are apart by so many
-bytes.
-"""
 
 
 def copied(parameters: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
@@ -114,3 +217,47 @@ def copied(parameters: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dty
     copy = parameters.copy()
     copy["functions"] = copy["constants"].ctypes.data
     return copy
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+RESERVE_LAYOUT = "rows"
+"""The name of this layout in a reserve's configuration."""
+
+
+def saves_argument(activation: ActivationDesc, clips: bool) -> bool:
+    """Returns whether the reserve has a gate's sum, not its value: where it is clipped, or its derivative follows from the sum only."""
+    return clips or type(activation) not in COMPILED
+
+
+@dataclass(frozen=True)
+class ReserveRows:
+    """Views of a reserve.
+
+    Attributes:
+        saved: [D, T, K, B, H]: for each gate, in the desc's order, its value or its sum (`saves_argument`); for a GRU with
+            linear_before_reset then h[t-1] Rh^T + Rbh. Zeros for the f of coupled gates, and past a sequence's end.
+        hidden: [D, T + 1, B, S]: h before and after each step. A forward recurrence's step t leads from slot t to slot t + 1, a backward
+            time loop's from slot t + 1 to slot t. Slots past a sequence's end hold the carried state.
+        memory: [D, T + 1, B, H]: the same for the cell state; None but for LSTM.
+
+    S is H, or with a projection its size.
+    """
+
+    saved: Array
+    hidden: Array
+    memory: Array | None
+
+    @classmethod
+    def of(cls, desc: ReserveDesc, array: Array) -> ReserveRows:
+        """The parts of a reserve, from a packed array of `reserve_size` elements."""
+        sizes, cell = desc.geometry, desc.cell
+        directions, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
+        shapes = [(directions, steps, cell.kept, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]
+        if cell.has_memory:
+            shapes.append((directions, steps + 1, batch, hidden))
+        flat, parts, start = array.reshape(-1), [], 0
+        for shape in shapes:
+            parts.append(flat[start : start + prod(shape)].reshape(shape))
+            start += prod(shape)
+        return cls(parts[0], parts[1], parts[2] if cell.has_memory else None)

@@ -11,15 +11,20 @@ import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import ACQUIRE, GATE_PRODUCTS, Kernel, make_struct
+from dmlpy.devices.cpu.jit import ACQUIRE, GATE_PRODUCTS, Kernel
 from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task, fuse_launches
-from dmlpy.devices.cpu.recurrent.activations import constants_of, names_of
-from dmlpy.devices.cpu.recurrent.constants import Constants
-from dmlpy.devices.cpu.recurrent.operands import has_rows
-from dmlpy.devices.cpu.recurrent.packing import PACKING
-from dmlpy.devices.cpu.recurrent.parameters import PARAMETERS, STATES, copied, count_stages
-from dmlpy.devices.cpu.recurrent.reserve import RESERVE_LAYOUT, ReserveRows
-from dmlpy.devices.cpu.recurrent.rows import ROWS, ActiveRows, selects
+from dmlpy.devices.cpu.recurrent.packing import PACKING, Constants
+from dmlpy.devices.cpu.recurrent.parameters import (
+    RESERVE_LAYOUT,
+    STATES,
+    LayerParameters,
+    ReserveRows,
+    constants_of,
+    copied,
+    count_stages,
+    names_of,
+)
+from dmlpy.devices.cpu.recurrent.rows import ROWS, ActiveRows, has_rows, selects
 from dmlpy.devices.cpu.recurrent.schedule import (
     CONCURRENT_LAUNCH,
     Copy,
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.launches import HostCall, Work
     from dmlpy.operators.recurrent.layer import RecurrentCell, RecurrentDesc, RecurrentGeometry
 
-TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.time_loop_kernels:build_time_loop", 5, returns=True)
+TIME_LOOP = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_time_loop", 5, returns=True)
 """The time loop of all cells, which calls the stages of one."""
 INPUT_PRODUCTS = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_input_products", 7)
 """The stage of a chunk's input products: the number of gates, and the instruction set."""
@@ -400,4 +405,4 @@ class RecurrentPlan(Plan):
             values["saved_hidden"] = reserve.hidden[direction, after:].ctypes.data
             if reserve.memory is not None:
                 values["saved_memory"] = reserve.memory[direction, after:].ctypes.data
-        return make_struct(PARAMETERS, values)
+        return LayerParameters.make(values)

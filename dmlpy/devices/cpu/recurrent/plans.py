@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.plans import plan
-from dmlpy.devices.cpu.recurrent.activations import COMPILED
 from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
@@ -19,32 +17,20 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 
 
-def refusal(desc: RecurrentDesc) -> str | None:
-    """Returns why a layer, its training form or its gradient has no compiled form; None if it has one.
-
-    A training form and its gradient get the same answer, for they share the reserve's layout.
-    """
-    if sys.platform == "win32":  # kernels call the C library there, whose functions LLVM's loader does not find
-        for activation in desc.activation_descs:
-            if type(activation) not in COMPILED:
-                return f"{activation.short_name()} has no compiled form in a recurrent layer on Windows"
-    return None
-
-
 @plan(RecurrentDesc)
-def recurrent_plan(desc: RecurrentDesc) -> RecurrentPlan | str:
-    """The plan for a checked desc of a layer or a training form, or the reason why it has no compiled form."""
+def recurrent_plan(desc: RecurrentDesc) -> RecurrentPlan:
+    """The plan for a checked desc of a layer or a training form."""
     from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 
-    return refusal(desc) or RecurrentPlan(desc)
+    return RecurrentPlan(desc)
 
 
 @plan(RecurrentGradDesc)
-def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan | str:
-    """The plan for a checked desc of a gradient, or the reason why it has no compiled form."""
+def gradient_plan(desc: RecurrentGradDesc) -> GradientPlan:
+    """The plan for a checked desc of a gradient."""
     from dmlpy.devices.cpu.recurrent.gradient_plan import GradientPlan
 
-    return refusal(desc) or GradientPlan(desc)
+    return GradientPlan(desc)
 
 
 @plan(CudnnRNNDesc)

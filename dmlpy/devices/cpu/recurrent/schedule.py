@@ -1,4 +1,4 @@
-"""How the work of a recurrent layer is put together: the tiles of its steps, and its directions, one after the other or both at once.
+"""How the work of a recurrent layer is arranged: the tiles of its steps, and its directions, one after the other or both at once.
 
 A tile is some blocks of units for some samples.
 """

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.reduction.plan import PARAMETERS, PIECE, PIECE_ROWS, Layout
+from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
 from dmlpy.devices.cpu.simd import INDEX, float_at, jit, lanes_below, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
 
 @cache
-def lanes_up_to(isa: Isa) -> Any:
-    """The kernel `chosen(count, x, other)`: the first `count` lanes of x and the others of `other`."""
+def lane_selector(isa: Isa) -> Any:
+    """The kernel `select_first(count, x, other)`: the first `count` lanes of x and the others of `other`."""
     kind = simd_of(isa).kind
 
     @intrinsic
-    def chosen(context: Any, count: Any, x: Any, other: Any) -> Any:
+    def select_first(context: Any, count: Any, x: Any, other: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, x, other = arguments
             return builder.select(lanes_below(builder, count, isa.lanes), x, other)
 
         return kind(types.int64, kind, kind), generate
 
-    return chosen
+    return select_first
 
 
 @cache
-def folded_sum(isa: Isa) -> Any:
+def horizontal_sum(isa: Isa) -> Any:
     """The kernel of a vector that adds up its lanes."""
-    return _folded(isa, lambda builder, x, y: builder.fadd(x, y))
+    return _horizontal(isa, lambda builder, x, y: builder.fadd(x, y))
 
 
 @cache
-def folded_maximum(isa: Isa) -> Any:
-    """The kernel of a vector that gives its largest lane; a NaN may be passed over."""
-    return _folded(isa, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
+def horizontal_maximum(isa: Isa) -> Any:
+    """The kernel of a vector that gives its largest lane; a NaN may be missed."""
+    return _horizontal(isa, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
 
 
-def _folded(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
+def _horizontal(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
     simd, lanes = simd_of(isa), isa.lanes
 
     @intrinsic
-    def folded(context: Any, x: Any) -> Any:
+    def reduce_lanes(context: Any, x: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             (x,), half = arguments, lanes // 2
             while half:
@@ -70,54 +70,54 @@ def _folded(isa: Isa, combine: Callable[[Any, Any, Any], Any]) -> Any:
 
         return types.float32(simd.kind), generate
 
-    return folded
+    return reduce_lanes
 
 
 _ZERO, _LOWEST = np.float32(0.0), np.float32(-np.inf)
 
 
-def softmax_of(layout: Layout, isa: Isa) -> TaskBody:
-    """A thread's part of a softmax or its logarithm, to be compiled.
+def build_softmax(layout: Layout, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a softmax or its logarithm, to be compiled.
 
     Args:
-        layout: how entries lie.
+        layout: the layout of the entries.
         isa: the instruction set that it is compiled for.
     """
-    return _over_units(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa))
+    return _for_each_unit(_softmax_row(isa) if layout == "rows" else _softmax_columns(isa))
 
 
-def normalization_of(isa: Isa) -> TaskBody:
-    """A thread's part of a mean-variance normalization of rows, to be compiled. The argument is that of `softmax_of`."""
-    return _over_units(_normalized_row(isa))
+def build_normalization(isa: Isa) -> TaskBody:
+    """Builds a thread's part of a mean-variance normalization of rows, to be compiled. The argument is that of `build_softmax`."""
+    return _for_each_unit(_normalized_row(isa))
 
 
-def _over_units(unit: Any) -> TaskBody:
+def _for_each_unit(unit: Any) -> TaskBody:
     """Calls unit(p, group, group1, column) for each unit."""
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(GroupParameters)
 
-    def share(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
+    def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
         finished = 0
-        item = first_tile(parameters, p.items, thread, threads, sync, epoch)
-        while item < p.items:
-            for number in range(p.units * item // p.items, p.units * (item + 1) // p.items):
+        tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
+        while tile < p.tiles:
+            for number in range(p.units * tile // p.tiles, p.units * (tile + 1) // p.tiles):
                 group = number // p.columns
                 unit(p, group // p.group_size, group % p.group_size, number % p.columns)
             finished += 1
-            item = next_tile(parameters, item, p.items, threads, epoch)
-        wait_for_all_tiles(parameters, finished, p.items, thread, threads)
+            tile = next_tile(parameters, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(parameters, finished, p.tiles, thread, threads)
 
-    return share
+    return run_tiles
 
 
 def _softmax_row(isa: Isa) -> Any:
     simd, load_store, exp = simd_of(isa), load_store_of(False, isa), function_of("exp", isa)
     add, subtract, multiply, all_of, at_least = simd.add, simd.subtract, simd.multiply, simd.all_of, simd.at_least
     read, write, load, lanes = load_store.load, load_store.store, simd.load, isa.lanes
-    chosen, sum_of, largest_of = lanes_up_to(isa), folded_sum(isa), folded_maximum(isa)
+    select_first, sum_of, largest_of = lane_selector(isa), horizontal_sum(isa), horizontal_maximum(isa)
 
     @jit
-    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
         x = p.x + group * p.x_group + group1 * p.x_group1
         y = p.y + group * p.y_group + group1 * p.y_group1
         size = p.entry_size
@@ -128,22 +128,22 @@ def _softmax_row(isa: Isa) -> Any:
             for at in range(0, whole, lanes):
                 largest = at_least(load(row + at * FLOAT_BYTES), largest)
             if rest > 0:
-                value = chosen(rest, read(row + whole * FLOAT_BYTES, rest), all_of(_LOWEST))
+                value = select_first(rest, read(row + whole * FLOAT_BYTES, rest), all_of(_LOWEST))
                 largest = at_least(value, largest)
-        # A NaN that was passed over is one in the sum, and so are the differences of infinities.
+        # A NaN that the maximum missed is one in the sum, and so are the differences of infinities.
         limit, total = all_of(largest_of(largest)), 0.0
         for outer in range(p.outer_size):
             row, to = x + outer * p.x_outer, y + outer * p.y_outer
-            for first in range(0, size, PIECE):
-                part = all_of(_ZERO)
-                for at in range(first, min(size, first + PIECE), lanes):
+            for first in range(0, size, CHUNK):
+                partial = all_of(_ZERO)
+                for at in range(first, min(size, first + CHUNK), lanes):
                     place, left = at * FLOAT_BYTES, size - at
                     power = exp(subtract(read(row + place, left), limit))
                     if p.log == 0:
                         write(to + place, power, left)
-                    part = add(part, power if left >= lanes else chosen(left, power, all_of(_ZERO)))
-                total += np.float64(sum_of(part))
-        factor, lost = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
+                    partial = add(partial, power if left >= lanes else select_first(left, power, all_of(_ZERO)))
+                total += np.float64(sum_of(partial))
+        factor, log_total = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
         for outer in range(p.outer_size):
             row, to = x + outer * p.x_outer, y + outer * p.y_outer
             for at in range(0, size, lanes):
@@ -151,7 +151,7 @@ def _softmax_row(isa: Isa) -> Any:
                 if p.log == 0:
                     write(to + place, multiply(read(to + place, left), factor), left)
                 else:
-                    write(to + place, subtract(subtract(read(row + place, left), limit), lost), left)
+                    write(to + place, subtract(subtract(read(row + place, left), limit), log_total), left)
 
     return unit
 
@@ -162,7 +162,7 @@ def _softmax_columns(isa: Isa) -> Any:
     read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
 
     @jit
-    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
         begin, left = column * lanes * FLOAT_BYTES, p.inner - column * lanes
         x = p.x + group * p.x_group + group1 * p.x_group1 + begin
         y = p.y + group * p.y_group + group1 * p.y_group1 + begin
@@ -171,14 +171,14 @@ def _softmax_columns(isa: Isa) -> Any:
             for at in range(p.entry_size):
                 limit = at_least(read(x + outer * p.x_outer + at * p.x_entry, left), limit)
         for outer in range(p.outer_size):
-            for first in range(0, p.entry_size, PIECE_ROWS):
-                part = all_of(_ZERO)
-                for at in range(first, min(p.entry_size, first + PIECE_ROWS)):
+            for first in range(0, p.entry_size, CHUNK_ROWS):
+                partial = all_of(_ZERO)
+                for at in range(first, min(p.entry_size, first + CHUNK_ROWS)):
                     power = exp(subtract(read(x + outer * p.x_outer + at * p.x_entry, left), limit))
                     if p.log == 0:
                         write(y + outer * p.y_outer + at * p.y_entry, power, left)
-                    part = add(part, power)
-                total = add(total, part)
+                    partial = add(partial, power)
+                total = add(total, partial)
         if p.log != 0:
             for lane in range(lanes):
                 total = with_lane(total, lane, np.float32(math.log(lane_of(total, lane))))
@@ -198,24 +198,24 @@ def _normalized_row(isa: Isa) -> Any:
     simd, load_store = simd_of(isa), load_store_of(False, isa)
     add, subtract, multiply, all_of = simd.add, simd.subtract, simd.multiply, simd.all_of
     multiply_add, at_least, read, write, lanes = simd.multiply_add, simd.at_least, load_store.load, load_store.store, isa.lanes
-    chosen, sum_of = lanes_up_to(isa), folded_sum(isa)
+    select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
 
     @jit
-    def moments(p: Any, x: Any, centre: Any) -> Any:
+    def moments(p: GroupParameters, x: Any, centre: Any) -> Any:
         """The sums of x - centre and of its square."""
         size, first_sum, second_sum, centres = p.entry_size, 0.0, 0.0, all_of(centre)
         for outer in range(p.outer_size):
             row = x + outer * p.x_outer
-            for first in range(0, size, PIECE):
+            for first in range(0, size, CHUNK):
                 a0, a1, b0, b1 = all_of(_ZERO), all_of(_ZERO), all_of(_ZERO), all_of(_ZERO)
-                last = min(size, first + PIECE)
+                last = min(size, first + CHUNK)
                 whole = first + (last - first) // (2 * lanes) * (2 * lanes)
                 for at in range(first, whole, 2 * lanes):
                     v0 = subtract(read(row + at * FLOAT_BYTES, lanes), centres)
                     v1 = subtract(read(row + (at + lanes) * FLOAT_BYTES, lanes), centres)
                     a0, a1, b0, b1 = add(a0, v0), add(a1, v1), multiply_add(v0, v0, b0), multiply_add(v1, v1, b1)
                 for at in range(whole, last, lanes):
-                    value = chosen(last - at, subtract(read(row + at * FLOAT_BYTES, last - at), centres), all_of(_ZERO))
+                    value = select_first(last - at, subtract(read(row + at * FLOAT_BYTES, last - at), centres), all_of(_ZERO))
                     a0, b0 = add(a0, value), multiply_add(value, value, b0)
                 first_sum += np.float64(sum_of(add(a0, a1)))
                 second_sum += np.float64(sum_of(add(b0, b1)))
@@ -223,11 +223,11 @@ def _normalized_row(isa: Isa) -> Any:
 
     @jit
     def values(address: Any, step: Any, at: Any, left: Any) -> Any:
-        """A vector of a tensor whose entries lie side by side or, with a step of 0, are one."""
+        """A vector of a tensor whose entries are contiguous or, with a step of 0, are one."""
         return all_of(float_at(address)) if step == 0 else read(address + at * FLOAT_BYTES, left)
 
     @jit
-    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
         x = p.x + group * p.x_group + group1 * p.x_group1
         y = p.y + group * p.y_group + group1 * p.y_group1
         scale = p.scale + group * p.scale_group + group1 * p.scale_group1

@@ -1,4 +1,4 @@
-"""The compiled plans of functions of groups: how their entries lie, and the parameters of their kernels."""
+"""The compiled plans of functions of groups: the layout of their entries, and the parameters of their kernels."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Flag,
+    Float32,
+    Float64,
+    field,
+)
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -27,52 +35,78 @@ if TYPE_CHECKING:
 
 
 Layout = Literal["rows", "columns"]
-"""What lies side by side: the entries of a group in `rows`, in `columns` neighbours of different groups."""
+"""What is contiguous: in `rows` the entries of a group, in `columns` those of neighbouring groups."""
 
-PIECE = 1 << 12
+CHUNK = 1 << 12
 """Entries of a row whose sum is taken in float32, at most; sums of these are added in float64."""
-PIECE_ROWS = 64
+CHUNK_ROWS = 64
 """Entries of a column that are summed before their sum is added to that of the others."""
 
 TENSORS = ("x", "y", "scale", "bias")
-_INTEGERS = (
-    *("ticket", "done", "items", "units", "columns", "inner", "group_size", "outer_size", "entry_size"),
-    *(f"{name}{part}" for name in TENSORS for part in ("", "_group", "_group1", "_outer", "_entry")),
-    *("log", "centres", "scales"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("count", np.float64), ("epsilon", np.float64), ("low", np.float32)])
-"""What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
-
-The first two are the state of `thread_pool_kernels`; an item is one of `items` parts of the `units`: a unit is a group, or in columns a
-vector of them, of which `inner` groups take `columns`. Groups have two axes, the inner one of `group_size`, and tensors the distances
-`_group` and `_group1` along them. The entries of a group have two axes too, of `outer_size` and `entry_size`, with the distances `_outer`
-and `_entry`. `log`, `centres` and `scales` are whether softmax takes the logarithm, and whether a normalization subtracts the mean and
-divides by the deviation of the `count` entries. Results of a normalization below `low` become it.
-"""
 
 
-SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:softmax_of", 5)
-"""Softmax and its logarithm: how entries lie, and the instruction set."""
-NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:normalization_of", 5)
+class GroupParameters(CountedParameters):
+    """What the kernels of groups read. A tile is some of the units: groups, or in columns vectors of them.
+
+    Groups have two axes, and so have the entries of a group. Tensors that are absent have the address 0.
+    """
+
+    units: Count = field("units of all groups")
+    columns: Count = field("units along the axis of contiguous groups")
+    inner: Count = field("groups along that axis")
+    group_size: Count = field("groups along the inner of the two axes of groups")
+    outer_size: Count = field("entries of a group along the outer of their two axes")
+    entry_size: Count = field("entries of a group along the inner one")
+    x: Address = field("x")
+    x_group: Bytes = field("from a group of x to the next along the outer axis of groups")
+    x_group1: Bytes = field("from a group of x to the next along the inner axis of groups")
+    x_outer: Bytes = field("from an entry of x to the next along the outer axis of entries")
+    x_entry: Bytes = field("from an entry of x to the next along the inner axis of entries")
+    y: Address = field("y")
+    y_group: Bytes = field("from a group of y to the next along the outer axis of groups")
+    y_group1: Bytes = field("from a group of y to the next along the inner axis of groups")
+    y_outer: Bytes = field("from an entry of y to the next along the outer axis of entries")
+    y_entry: Bytes = field("from an entry of y to the next along the inner axis of entries")
+    scale: Address = field("the scale of a normalization")
+    scale_group: Bytes = field("from a group of the scale to the next along the outer axis of groups")
+    scale_group1: Bytes = field("from a group of the scale to the next along the inner axis of groups")
+    scale_outer: Bytes = field("from an entry of the scale to the next along the outer axis of entries")
+    scale_entry: Bytes = field("from an entry of the scale to the next along the inner axis of entries")
+    bias: Address = field("the bias of a normalization")
+    bias_group: Bytes = field("from a group of the bias to the next along the outer axis of groups")
+    bias_group1: Bytes = field("from a group of the bias to the next along the inner axis of groups")
+    bias_outer: Bytes = field("from an entry of the bias to the next along the outer axis of entries")
+    bias_entry: Bytes = field("from an entry of the bias to the next along the inner axis of entries")
+    log: Flag = field("whether softmax takes the logarithm")
+    centres: Flag = field("whether a normalization subtracts the mean")
+    scales: Flag = field("whether a normalization divides by the deviation")
+    count: Float64 = field("entries of a group")
+    epsilon: Float64 = field("what is added to a normalization's variance")
+    low: Float32 = field("the lower bound of a normalization's results")
+
+
+SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
+"""Softmax and its logarithm: the layout of the entries, and the instruction set."""
+NORMALIZATION = Kernel("dmlpy.devices.cpu.reduction.kernels:build_normalization", 5)
 """Mean-variance normalization: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 15
 """Entries that are worth waking another thread for: each is read three times."""
-_ITEMS = 4
-"""Items for each thread."""
+_TILES_PER_THREAD = 4
+"""Tiles for each thread."""
 _NAMES = {"x": "input_tensor", "y": "output_tensor", "scale": "scale_tensor", "bias": "bias_tensor"}
 _ONE = Axis(1, (0,) * len(TENSORS))
 
 
 @dataclass(frozen=True)
 class Groups:
-    """How the entries of groups lie.
+    """The layout of the entries of groups.
 
     Attributes:
-        groups: the two axes that tell groups apart, outermost first, without `inner`.
+        groups: the two axes of the groups, outermost first, without `inner`.
         entries: the two axes of a group's entries. In rows their tensors' strides along the last one are 1, or 0 for scale and bias.
-        inner: in columns the axis of groups that lie side by side; in rows one of size 1.
-        layout: which of both it is.
+        inner: in columns the axis of contiguous groups; in rows one of size 1.
+        layout: which of the two it is.
         names: the places of the tensors that are there, by their names in the kernels.
     """
 
@@ -104,17 +138,17 @@ class Groups:
         entries = [axis for axis in axes if axis.reduced]
         groups = [axis for axis in axes if not axis.reduced and axis is not inner]
         if max(len(entries), len(groups)) > 2 or (axes and (last.strides[:2] != (1, 1) or max(last.strides[2:]) > 1)):
-            return "a compiled function of groups needs elements that lie side by side, and two axes of groups and two of entries at most"
+            return "a compiled function of groups needs contiguous elements, and two axes of groups and two of entries at most"
         outer, entry = (_ONE, _ONE, *entries)[-2:]
         group, group1 = (_ONE, _ONE, *groups)[-2:]
         return cls((group, group1), (outer, entry), inner, layout, {name: _NAMES[name] for name in TENSORS if _NAMES[name] in tensors})
 
 
 class _GroupsPlan(PlanWithoutConstants):
-    """What the plans share.
+    """The base of both plans.
 
     Args:
-        groups: how the entries lie.
+        groups: the layout of the entries.
     """
 
     def __init__(self, groups: Groups) -> None:
@@ -132,7 +166,7 @@ class _GroupsPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _settings(self) -> Mapping[str, Any]:
-        """The parameters that tell what is computed of a group."""
+        """The parameters that say what is computed of a group."""
 
     def load(self) -> None:
         self._kernel()
@@ -145,7 +179,7 @@ class _GroupsPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         groups = self._groups
         values: dict[str, Any] = {
-            "items": min(self._units, _ITEMS * self._threads) if self._threads > 1 else 1,
+            "tiles": min(self._units, _TILES_PER_THREAD * self._threads) if self._threads > 1 else 1,
             "units": self._units,
             "columns": self._columns,
             "inner": groups.inner.size,
@@ -158,7 +192,7 @@ class _GroupsPlan(PlanWithoutConstants):
         for part, axis in parts:
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
-        parameters = make_struct(PARAMETERS, values)
+        parameters = GroupParameters.make(values)
         return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
 
@@ -166,7 +200,7 @@ class CompiledSoftmaxPlan(_GroupsPlan):
     """Softmax, or its logarithm.
 
     Args:
-        groups: how the entries lie.
+        groups: the layout of the entries.
         log: whether it is the logarithm.
     """
 
@@ -185,7 +219,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
     """Mean-variance normalization of rows.
 
     Args:
-        groups: how the entries lie.
+        groups: the layout of the entries.
         centres: whether it subtracts the mean.
         scales: whether it divides by the deviation.
         epsilon: what is added to the variance.

@@ -1,6 +1,6 @@
 """Kernels of a step back: from dh, and for LSTM dc, the gradients of the gates' sums, for a block of units of one sample.
 
-All take `p`, the parameters of the time loop (see `parameters.GRADIENT_PARAMETERS`), the time, the block, the row, and the address of the
+All take `p`, the parameters of the time loop (see `parameters.GradientParameters`), the time, the block, the row, and the address of the
 row's gradients; those of a second stage also where the row of its operand is, and the sums of the product before them. dh and dc of a row
 are changed in place: afterwards `carry` holds what of dh reaches h of the step before apart from the gates' products, which the time loop
 then adds.
@@ -9,14 +9,27 @@ then adds.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
-from dmlpy.devices.cpu.recurrent.cell_kernels import GATE_0, GATE_1, GATE_2, GATE_3, clip_kernel, store_part_kernel
-from dmlpy.devices.cpu.recurrent.functions import activation, slope
+from dmlpy.devices.cpu.recurrent.cell_kernels import (
+    GATE_0,
+    GATE_1,
+    GATE_2,
+    GATE_3,
+    activation,
+    clip_kernel,
+    skip_of,
+    slope,
+    store_part_kernel,
+)
+from dmlpy.devices.cpu.recurrent.rows import REPEATS
 from dmlpy.devices.cpu.simd import integer_at, jit, simd_of
+
+if TYPE_CHECKING:
+    from dmlpy.devices.cpu.recurrent.parameters import GradientParameters
 
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
@@ -44,7 +57,7 @@ def gradient_kernel(isa: Isa) -> Any:
     load, add, size = simd.load, simd.add, simd.size
 
     @jit
-    def gradient(p: Any, time: Any, block: Any, row: Any) -> Any:
+    def gradient(p: GradientParameters, time: Any, block: Any, row: Any) -> Any:
         dh = load(p.carry + (block * p.batch + row) * size)
         if p.upstream != 0:
             sample = integer_at(p.order + 8 * row)
@@ -56,13 +69,13 @@ def gradient_kernel(isa: Isa) -> Any:
 
 @cache
 def _gate_kernel(name: str, role: int, isa: Isa) -> Any:
-    """What a gate gives: gate(p, kept) returns its value and its derivative."""
+    """What a gate gives: gate(p, saved) returns its value and its derivative."""
     simd, clipped = simd_of(isa), clip_kernel(isa)
     all_of, where_within = simd.all_of, simd.where_within
     function, derivative, saves_argument = activation(name, role, isa), slope(name, role, isa), name == "other"
 
     @jit
-    def gate(p: Any, saved: Any) -> Any:
+    def gate(p: GradientParameters, saved: Any) -> Any:
         if saves_argument or p.clip > 0:
             x = clipped(p, saved)
             y = function(p, x)
@@ -78,11 +91,11 @@ def _gate_kernel(name: str, role: int, isa: Isa) -> Any:
 
 @cache
 def _saved_kernel(isa: Isa) -> Any:
-    """Reads a value that the reserve keeps of a gate."""
+    """Reads a value that the reserve has of a gate."""
     load_part, size = _load_part_kernel(isa), simd_of(isa).size
 
     @jit
-    def saved(p: Any, time: Any, block: Any, sample: Any, gate: Any) -> Any:
+    def saved(p: GradientParameters, time: Any, block: Any, sample: Any, gate: Any) -> Any:
         row = (time * p.saved_values + gate) * p.batch + sample
         return load_part(p.hidden, p.saved + row * p.hidden * FLOAT_BYTES + block * size, block)
 
@@ -95,14 +108,14 @@ def _state_kernel(isa: Isa) -> Any:
     load_part, size = _load_part_kernel(isa), simd_of(isa).size
 
     @jit
-    def state(p: Any, slots: Any, time: Any, block: Any, sample: Any) -> Any:
+    def state(p: GradientParameters, slots: Any, time: Any, block: Any, sample: Any) -> Any:
         return load_part(p.hidden, slots + (time * p.batch + sample) * p.hidden * FLOAT_BYTES + block * size, block)
 
     return state
 
 
 def _common_kernels(isa: Isa) -> tuple[Any, Any, Any, Any]:
-    """What every step back needs: vectors, and the kernels that write a gate's gradient, read what is kept, and read the gradient of h."""
+    """What every step back needs: vectors, and the kernels that write a gate's gradient, read what is saved, and read the gradient of h."""
     return simd_of(isa), store_part_kernel(isa), _saved_kernel(isa), gradient_kernel(isa)
 
 
@@ -113,7 +126,7 @@ def rnn_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     f = _gate_kernel(functions[0], 0, isa)
 
     @jit
-    def rnn(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+    def rnn(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any) -> None:
         _, df = f(p, saved(p, time, block, integer_at(p.order + 8 * row), GATE_0))
         store_part(p.hidden, gates + block * size, block, multiply(gradient(p, time, block, row), df))
         store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
@@ -133,7 +146,7 @@ def _lstm_cell_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
     of_cell, slope_of_cell = activation(functions[2], 2, isa), slope(functions[2], 2, isa)
 
     @jit
-    def cell(p: Any, time: Any, block: Any, row: Any, gates: Any, dh: Any) -> Any:
+    def cell(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any, dh: Any) -> Any:
         sample, at = integer_at(p.order + 8 * row), (block * p.batch + row) * size
         width, start = p.hidden * FLOAT_BYTES, block * size
         c, c_before = state(p, p.memory_after, time, block, sample), state(p, p.memory_before, time, block, sample)
@@ -171,7 +184,7 @@ def lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     store, all_of, size = simd.store, simd.all_of, simd.size
 
     @jit
-    def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+    def lstm(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any) -> None:
         cell(p, time, block, row, gates, gradient(p, time, block, row))
         store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
 
@@ -184,7 +197,7 @@ def projection_gradient(isa: Isa) -> Any:
     store, all_of, size = simd.store, simd.all_of, simd.size
 
     @jit
-    def project(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+    def project(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any) -> None:
         store_part(p.entries, gates + p.state_gradient + block * size, block, gradient(p, time, block, row))
         store(p.carry + (block * p.batch + row) * size, all_of(_ZERO))
 
@@ -197,7 +210,7 @@ def projected_lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     load, size = simd.load, simd.size
 
     @jit
-    def lstm(p: Any, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
+    def lstm(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
         output = cell(p, time, block, row, gates, load(sums))
         if p.operand != 0:
             store_part(p.hidden, operand + block * size, block, output)
@@ -213,7 +226,7 @@ def gru_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     f, g = (_gate_kernel(name, role, isa) for role, name in enumerate(functions))
 
     @jit
-    def gru(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+    def gru(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
         z, dz = f(p, saved(p, time, block, sample, GATE_0))
         r, dr = f(p, saved(p, time, block, sample, GATE_1))
@@ -237,7 +250,7 @@ def gru_candidate_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     f, g = (_gate_kernel(name, role, isa) for role, name in enumerate(functions))
 
     @jit
-    def gru_candidate(p: Any, time: Any, block: Any, row: Any, gates: Any) -> None:
+    def gru_candidate(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
         z, dz = f(p, saved(p, time, block, sample, GATE_0))
         n, dn = g(p, saved(p, time, block, sample, GATE_2))
@@ -257,7 +270,7 @@ def gru_reset_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
     f = _gate_kernel(functions[0], 0, isa)
 
     @jit
-    def gru_reset(p: Any, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
+    def gru_reset(p: GradientParameters, time: Any, block: Any, row: Any, gates: Any, operand: Any, sums: Any) -> None:
         sample, width, start = integer_at(p.order + 8 * row), p.hidden * FLOAT_BYTES, block * size
         r, dr = f(p, saved(p, time, block, sample, GATE_1))
         before, dq, carry = state(p, p.hidden_before, time, block, sample), load(sums), p.carry + (block * p.batch + row) * size
@@ -268,3 +281,59 @@ def gru_reset_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
         store(carry, multiply_add(dq, r, load(carry)))
 
     return gru_reset
+
+
+_ZERO = np.float32(0.0)
+
+
+@cache
+def carry_on_kernel(isa: Isa) -> Any:
+    """Adds the upstream gradient of a skipped step to dh, if its output repeats the one before: carry_on(p, time, block, row)."""
+    store, size, gradient = simd_of(isa).store, simd_of(isa).size, gradient_kernel(isa)
+
+    @jit
+    def carry_on(p: GradientParameters, time: Any, block: Any, row: Any) -> None:
+        if skip_of(p, time, integer_at(p.order + 8 * row)) == REPEATS:
+            store(p.carry + (block * p.batch + row) * size, gradient(p, time, block, row))
+
+    return carry_on
+
+
+def clear_kernel(gates: int, isa: Isa) -> Any:
+    """Writes zeros for the gates' gradients of a skipped step: clear(p, block, gates).
+
+    Args:
+        gates: blocks of H columns in a row of the gates' gradients.
+        isa: the instruction set that it is compiled for.
+    """
+    all_of, size, store_part = simd_of(isa).all_of, simd_of(isa).size, store_part_kernel(isa)
+
+    @jit
+    def clear(p: GradientParameters, block: Any, row_gates: Any) -> None:
+        for gate in range(gates):
+            store_part(p.hidden, row_gates + gate * p.hidden * FLOAT_BYTES + block * size, block, all_of(_ZERO))
+
+    return clear
+
+
+def clear_state_kernel(isa: Isa) -> Any:
+    """Writes zeros for the gradient of h that the projection's products take of a skipped step. Arguments as in `clear_kernel`."""
+    all_of, size, store_part = simd_of(isa).all_of, simd_of(isa).size, store_part_kernel(isa)
+
+    @jit
+    def clear(p: GradientParameters, block: Any, row_gates: Any) -> None:
+        store_part(p.entries, row_gates + p.state_gradient + block * size, block, all_of(_ZERO))
+
+    return clear
+
+
+def clear_operand_kernel(isa: Isa) -> Any:
+    """Writes zeros for the operand of a skipped step, if it is wanted: clear(p, block, gates, operand), for a second stage."""
+    all_of, size, store_part = simd_of(isa).all_of, simd_of(isa).size, store_part_kernel(isa)
+
+    @jit
+    def clear(p: GradientParameters, block: Any, row_gates: Any, operand: Any) -> None:
+        if p.operand != 0:
+            store_part(p.hidden, operand + block * size, block, all_of(_ZERO))
+
+    return clear

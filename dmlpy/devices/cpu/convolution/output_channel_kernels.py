@@ -1,8 +1,8 @@
-"""The compiled convolution whose lanes are filters: what a few neighbouring positions see multiplies vectors of weights.
+"""The compiled convolution that is vectorized over output channels: the input of a few positions multiplies vectors of weights.
 
-No lane is lost at the end of a row of positions, and positions may see floats that lie any distance apart. So narrow images take as long
-for a position as wide ones, and where windows stay inside of the image, it is read in place, whatever the strides are. The weights of a
-chunk of the terms stay in the first-level cache while all positions of a tile see them; the sums of other positions wait in scratch
+No lane is lost at the end of a row of positions, and positions may read floats any distance apart. So a position of a narrow image takes
+as long as one of a wide image, and where windows stay inside of the image, it is read in term_offset, whatever the strides are. The weights
+of a chunk of the terms stay in the first-level cache while they are applied to all positions of a tile, whose sums are in scratch
 meanwhile. Every result is that of `kernels`, bit for bit.
 """
 
@@ -17,9 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.convolution.gather_kernels import call_filling
-from dmlpy.devices.cpu.convolution.kernels import place_of
-from dmlpy.devices.cpu.convolution.layout import FILTER_PARAMETERS
+from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
+from dmlpy.devices.cpu.convolution.kernels import locate_tile
+from dmlpy.devices.cpu.convolution.layout import ChannelParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 
 call_product = indirect_call(11)
-"""call_product(product, arguments) calls what `build_product` gives by its address."""
+"""call_product(product, arguments) calls the kernel of `build_product` by its address."""
 
 
 def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
-    """The product of weights with what some positions see, to be compiled.
+    """Builds the product of weights with the input of some positions, to be compiled.
 
-    Its arguments are columns, matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step:
-    sums[column][vector] = start[column][vector] + matrix[term][vector] * the float at source + places[term] + column * step, summed over
-    the terms, of which there are some, in their order. `columns` is 1 to `most`, `start_row` lies between rows of `start`, and `places` has
-    an int64 for each term; distances are bytes.
+    Its arguments are columns, matrix, terms, term_offsets, source, step, start, start_row, sums, ahead, ahead_step:
+    sums[column][vector] = start[column][vector] + matrix[term][vector] * the float at source + term_offsets[term] + column * step, summed
+    over the terms in their order, of which there is one at least. `columns` is 1 to `most`, `start_row` lies between rows of `start`, and
+    `term_offsets` has an int64 for each term; distances are bytes.
 
-    With each term a line of memory begins to come to the second-level cache: the first one at `ahead`, the others `ahead_step` behind each
-    other. An address that is nobody's does no harm.
+    With each term a cache line is prefetched to the second-level cache: the first one at `ahead`, the others `ahead_step` behind each
+    other. An address outside of all memory does no harm.
 
     Args:
         vectors: vectors of weights.
@@ -69,7 +69,7 @@ def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
         columns: Any,
         matrix: Any,
         terms: Any,
-        places: Any,
+        term_offsets: Any,
         source: Any,
         step: Any,
         start: Any,
@@ -78,38 +78,38 @@ def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
         ahead: Any,
         ahead_step: Any,
     ) -> None:
-        multiply(columns, (matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step))
+        multiply(columns, (matrix, terms, term_offsets, source, step, start, start_row, sums, ahead, ahead_step))
 
     return product
 
 
 def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequence[Any]) -> None:
-    """The code for a number of columns."""
-    matrix, terms, places, source, step, start, start_row, sums, ahead, ahead_step = arguments
+    """Generates the code for a number of columns."""
+    matrix, terms, term_offsets, source, step, start, start_row, sums, ahead, ahead_step = arguments
     simd = simd_of(isa)
     starts = []
     for column in range(columns):
         row = builder.add(start, builder.mul(start_row, ADDRESS(column)))
         starts += [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
     steps = [builder.mul(step, ADDRESS(column)) for column in range(columns)]
-    end = builder.add(places, builder.shl(terms, ADDRESS(3)))
+    end = builder.add(term_offsets, builder.shl(terms, ADDRESS(3)))
     before, loop, after = builder.block, builder.append_basic_block("term"), builder.append_basic_block("summed")
     builder.branch(loop)
 
     builder.position_at_end(loop)
-    pointers = place, row, line = [builder.phi(ADDRESS) for _ in range(3)]
+    pointers = term_offset, row, line = [builder.phi(ADDRESS) for _ in range(3)]
     carried = [builder.phi(simd.llvm_type) for _ in starts]
-    _fetch(builder, line)
+    _prefetch(builder, line)
     weights = [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
-    at = builder.add(source, builder.load(builder.inttoptr(place, ADDRESS.as_pointer()), align=8))
+    at = builder.add(source, builder.load(builder.inttoptr(term_offset, ADDRESS.as_pointer()), align=8))
     totals = []
     for column in range(columns):
         value = simd.repeated_at(builder, builder.add(at, steps[column]))
         for vector in range(count):
             totals.append(simd.fused(builder, weights[vector], value, carried[column * count + vector]))
-    following = [builder.add(place, ADDRESS(8)), builder.add(row, ADDRESS(count * simd.size)), builder.add(line, ahead_step)]
+    following = [builder.add(term_offset, ADDRESS(8)), builder.add(row, ADDRESS(count * simd.size)), builder.add(line, ahead_step)]
     builder.cbranch(builder.icmp_signed("<", following[0], end), loop, after)
-    firsts = [places, matrix, ahead, *starts]
+    firsts = [term_offsets, matrix, ahead, *starts]
     for phi, first, next_value in zip([*pointers, *carried], firsts, [*following, *totals], strict=True):
         phi.add_incoming(first, before)
         phi.add_incoming(next_value, loop)
@@ -119,8 +119,8 @@ def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequen
         simd.write(builder, total, sums, number * simd.size)
 
 
-def _fetch(builder: Any, address: Any) -> None:
-    """Begins to bring a line of memory to the second-level cache."""
+def _prefetch(builder: Any, address: Any) -> None:
+    """Prefetches a cache line to the second-level cache."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
     # To read it, with the locality of the second level, as data.
@@ -128,8 +128,8 @@ def _fetch(builder: Any, address: Any) -> None:
 
 
 @cache
-def finished_tile(isa: Isa) -> Any:
-    """The kernel `finish(sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row)`.
+def tile_epilogue(isa: Isa) -> Any:
+    """The kernel `apply_epilogue(sums, sums_row, positions, filters, coefficients, coefficients_row, low, high, target, target_row)`.
 
     target[filter][position] = clip((sums[position][filter] - centre) * factor + bias, low, high) for the first positions and filters, at
     most a vector's lanes of each. Centres, factors and biases of the filters are rows of `coefficients`. Sums of as many positions as there
@@ -138,7 +138,7 @@ def finished_tile(isa: Isa) -> Any:
     simd, lanes = simd_of(isa), isa.lanes
 
     @intrinsic
-    def finish(
+    def apply_epilogue(
         context: Any,
         sums: Any,
         sums_row: Any,
@@ -168,11 +168,11 @@ def finished_tile(isa: Isa) -> Any:
 
         return types.void(*[types.int64] * 6, types.float32, types.float32, types.int64, types.int64), generate
 
-    return finish
+    return apply_epilogue
 
 
-def convolution_of(halves: bool, isa: Isa) -> TaskBody:
-    """A thread's part of a convolution, to be compiled.
+def build_convolution(halves: bool, isa: Isa) -> TaskBody:
+    """Builds a thread's part of a convolution, to be compiled.
 
     Args:
         halves: whether input and output are of FLOAT16.
@@ -181,13 +181,13 @@ def convolution_of(halves: bool, isa: Isa) -> TaskBody:
     simd, load_store, lanes, zero = simd_of(isa), load_store_of(halves, isa), isa.lanes, np.float32(0.0)
     load, load_some, store, all_of = simd.load, simd.load_some, simd.store, simd.all_of
     subtract, multiply_add, at_most, at_least = simd.subtract, simd.multiply_add, simd.at_most, simd.at_least
-    finish, write, write_spread = finished_tile(isa), load_store.store, spread_writer(halves, isa)
+    apply_epilogue, write, write_spread = tile_epilogue(isa), load_store.store, spread_writer(halves, isa)
     size, element = simd.size, load_store.size
 
     @jit
-    def sum_up(p: Any, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
-        """Sums what the positions of some rows see, for a block of filters."""
-        row_size, groups = p.vectors * size, (p.columns + p.most - 1) // p.most
+    def accumulate(p: ChannelParameters, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
+        """Sums the products of a block of filters for the positions of some rows."""
+        row_size, groups = p.vectors * size, (p.columns + p.max_columns - 1) // p.max_columns
         for first in range(0, p.terms, p.chunk_terms):
             terms, to = min(p.chunk_terms, p.terms - first), scratch + p.sums
             start, start_row = (scratch, 0) if first == 0 else (to, row_size)
@@ -199,7 +199,9 @@ def convolution_of(halves: bool, isa: Isa) -> TaskBody:
                     column = columns * group // groups
                     count = columns * (group + 1) // groups - column
                     at = source + row * p.row_step + column * p.column_step
-                    call_product(p.product, (count, weights, terms, p.places, at, p.column_step, start, start_row, to, ahead, ahead_step))
+                    call_product(
+                        p.product, (count, weights, terms, p.term_offsets, at, p.column_step, start, start_row, to, ahead, ahead_step)
+                    )
                     ahead += terms * ahead_step
                     to += count * row_size
                     if first > 0:
@@ -208,8 +210,8 @@ def convolution_of(halves: bool, isa: Isa) -> TaskBody:
             source += p.chunk_step
 
     @jit
-    def give(p: Any, sums: Any, count: Any, filters: Any, coefficients: Any, output: Any, tile: Any) -> None:
-        """Finishes and writes a vector of filters for `count` positions that lie evenly in the output; `tile` is scratch."""
+    def write_vectors(p: ChannelParameters, sums: Any, count: Any, filters: Any, coefficients: Any, output: Any, tile: Any) -> None:
+        """Applies the epilogue to a vector of filters for `count` evenly spaced positions of the output; `tile` is scratch."""
         coefficients_row, row_size = p.filters * FLOAT_BYTES, p.vectors * size
         if p.output_channel == element:
             centre, factor = load_some(coefficients, filters), load_some(coefficients + coefficients_row, filters)
@@ -222,50 +224,54 @@ def convolution_of(halves: bool, isa: Isa) -> TaskBody:
             for first in range(0, count, lanes):
                 positions, target = min(lanes, count - first), output + first * p.output_element
                 to, to_row = (target, p.output_channel) if direct else (tile, size)
-                finish(sums + first * row_size, row_size, positions, filters, coefficients, coefficients_row, p.low, p.high, to, to_row)
+                apply_epilogue(
+                    sums + first * row_size, row_size, positions, filters, coefficients, coefficients_row, p.low, p.high, to, to_row
+                )
                 if not direct:
                     for number in range(filters):
                         of_filter, vector = target + number * p.output_channel, tile + lanes * size
                         write_spread(of_filter, load(tile + number * size), positions, p.output_element, vector)
 
-    parameters_at = struct_view(FILTER_PARAMETERS)
+    parameters_at = struct_view(ChannelParameters)
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
-        scratch, state, finished, filled = p.scratch + thread * p.scratch_size, parameters, 0, -1
-        item = first_tile(state, p.items, thread, threads, sync, epoch)
-        if item < p.items:
+        scratch, state, finished, gathered = p.scratch + thread * p.scratch_size, parameters, 0, -1
+        tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
+        if tile < p.tiles:
             for vector in range(p.vectors):
                 store(scratch + vector * size, all_of(zero))
-        while item < p.items:
-            share, tile, first_row, rows, group, z, source, output = place_of(p, item)
+        while tile < p.tiles:
+            filter_split, image_tile, first_row, rows, group, z, source, output = locate_tile(p, tile)
             if p.copies != 0:
-                if filled != tile:
-                    call_filling(p.fill, (p.filling, scratch + p.part, source, z * p.stride_z - p.pad_z, first_row * p.stride_y))
-                    filled = tile
-                source = scratch + p.part
+                if gathered != image_tile:
+                    call_gather(
+                        p.gather, (p.gather_parameters, scratch + p.input_tile, source, z * p.stride_z - p.pad_z, first_row * p.stride_y)
+                    )
+                    gathered = image_tile
+                source = scratch + p.input_tile
             else:
                 source += z * p.slice_step + first_row * p.row_step
             positions = min(rows * p.columns, p.positions - first_row * p.columns)
-            for block in range(p.blocks * share // p.parts, p.blocks * (share + 1) // p.parts):
+            for block in range(p.blocks * filter_split // p.filter_splits, p.blocks * (filter_split + 1) // p.filter_splits):
                 weights = p.weights + (group * p.blocks + block) * p.terms * p.vectors * size
-                sum_up(p, source, weights, first_row, rows, scratch)
-                for row in range(0, rows, p.run):
-                    count = min(p.run * p.columns, positions - row * p.columns)
+                accumulate(p, source, weights, first_row, rows, scratch)
+                for row in range(0, rows, p.run_rows):
+                    count = min(p.run_rows * p.columns, positions - row * p.columns)
                     for vector in range(p.vectors):
                         channel = (block * p.vectors + vector) * lanes
                         if channel < p.filters:
-                            give(
+                            write_vectors(
                                 p,
                                 scratch + p.sums + (row * p.columns * p.vectors + vector) * size,
                                 count,
                                 min(lanes, p.filters - channel),
                                 p.coefficients + (3 * group * p.filters + channel) * FLOAT_BYTES,
                                 output + channel * p.output_channel + row * p.output_row,
-                                scratch + p.tile,
+                                scratch + p.epilogue_tile,
                             )
             finished += 1
-            item = next_tile(state, item, p.items, threads, epoch)
-        wait_for_all_tiles(state, finished, p.items, thread, threads)
+            tile = next_tile(state, tile, p.tiles, threads, epoch)
+        wait_for_all_tiles(state, finished, p.tiles, thread, threads)
 
     return convolve

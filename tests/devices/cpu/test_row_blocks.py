@@ -1,4 +1,4 @@
-"""Strips: depthwise convolutions and poolings of planes that are read where they lie, by the definition in float64."""
+"""Row blocks: depthwise convolutions and poolings of planes that are read in place, against the definition in float64."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def with_gaps(own: dml.TensorDesc) -> dml.TensorDesc:
     return own.replace(strides=(channels * plane + 7, plane, row, 1))
 
 
-def is_of_strips(desc: dml.OperatorDesc) -> bool:
+def is_row_blocked(desc: dml.OperatorDesc) -> bool:
     plan = compiled_plan(desc)
     assert not isinstance(plan, str)
-    return "strips of" in plan.describe()
+    return "row blocks of" in plan.describe()
 
 
 def check(desc: dml.OperatorDesc, given: dict[str, Array]) -> None:
-    assert is_of_strips(desc)
+    assert is_row_blocked(desc)
     with np.errstate(invalid="ignore"):  # infinities that are subtracted
         found, expected = run(desc, given, "cpu")["output_tensor"], by_definition(desc, given)["output_tensor"]
     assert_close(found, expected, found.dtype, terms=int(np.prod(WINDOWS["largest"][1])))
@@ -100,7 +100,7 @@ def check(desc: dml.OperatorDesc, given: dict[str, Array]) -> None:
     ],
 )  # each has code of its own to compile: two kinds of each window are usual, and five windows or more of each kind
 def test_windows(name: str, kind: str) -> None:
-    """Packed and with gaps; what is around the elements stays as it was."""
+    """Packed and with gaps; what is around the elements is unchanged."""
     for layout in (lambda own: own, with_gaps):
         check(*case_of(name, kind, layout=layout))
 
@@ -114,7 +114,7 @@ def test_halves(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["max", "average", "average with padding"])
 def test_windows_that_are_cut_off(kind: str) -> None:
-    """The last ones of sizes that are rounded up, of which less counts."""
+    """The last ones of sizes that are rounded up, which have fewer elements."""
     check(*case_of("cut off", kind, output_tensor=dml.TensorDesc(data_type="FLOAT32", sizes=(2, 2, 5, 20))))
 
 
@@ -124,44 +124,50 @@ def plans_of(kind: str) -> ModuleType:
 
 @pytest.mark.parametrize("kind", ["clipped convolution", "max", "average"])
 @pytest.mark.parametrize("name", ["high", "strides"])
-def test_threads_items_and_tiles_change_no_bit(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do tiles: items are several planes, one, or some rows of one."""
+def test_threads_tiles_and_row_blocks_change_no_bit(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do row blocks: tiles are several planes, one, or some rows of one."""
     desc, given = case_of(name, kind)
     first = run_on(1, plans_of(kind), desc, given, monkeypatch)
-    for threads, work, tile in ((2, 1 << 20, 1 << 14), (3, 1 << 20, 1 << 14), (2, 3000, 1 << 14), (3, 100, 1 << 14), (2, 1 << 20, 1000)):
-        monkeypatch.setattr(depthwise, "_WORK_OF_AN_ITEM", work)
-        monkeypatch.setattr(depthwise, "_TILE", tile)
+    for threads, work, row_block in (
+        (2, 1 << 20, 1 << 14),
+        (3, 1 << 20, 1 << 14),
+        (2, 3000, 1 << 14),
+        (3, 100, 1 << 14),
+        (2, 1 << 20, 1000),
+    ):
+        monkeypatch.setattr(depthwise, "_WORK_PER_TILE", work)
+        monkeypatch.setattr(depthwise, "_ROW_BLOCK_BYTES", row_block)
         np.testing.assert_array_equal(run_on(threads, plans_of(kind), desc, given, monkeypatch), first)
 
 
-# the window, threads, an item's work, bytes of a tile, items, rows of a tile
+# the window, threads, a tile's work, bytes of a row block, tiles, rows of a row block
 DIVISIONS = {
     "one thread": ("high", 1, 1 << 20, 1 << 14, 1, 37),
-    "an item for each thread": ("high", 2, 1 << 20, 1 << 14, 2, 37),
+    "a tile for each thread": ("high", 2, 1 << 20, 1 << 14, 2, 37),
     "more threads than planes": ("high", 3, 1 << 20, 1 << 14, 3, 19),
-    "items of a plane": ("high", 1, 6000, 1 << 14, 2, 37),
-    "items of half a plane": ("high", 1, 3000, 1 << 14, 4, 19),
-    "items of few rows": ("high", 1, 100, 1 << 14, 8, 10),
-    "small tiles": ("high", 2, 1 << 20, 1000, 2, 13),
-    "tiles of few rows": ("high", 2, 1 << 20, 100, 2, 10),
-    "tiles of every second row": ("strides", 2, 1 << 20, 1 << 13, 2, 9),
+    "tiles of a plane": ("high", 1, 6000, 1 << 14, 2, 37),
+    "tiles of half a plane": ("high", 1, 3000, 1 << 14, 4, 19),
+    "tiles of few rows": ("high", 1, 100, 1 << 14, 8, 10),
+    "small row blocks": ("high", 2, 1 << 20, 1000, 2, 13),
+    "row blocks of few rows": ("high", 2, 1 << 20, 100, 2, 10),
+    "row blocks of every second row": ("strides", 2, 1 << 20, 1 << 13, 2, 9),
 }
 
 
 @pytest.mark.parametrize("name", DIVISIONS)
-def test_items_and_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    window, threads, work, tile, items, rows = DIVISIONS[name]
+def test_tiles_and_row_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    window, threads, work, row_block, tiles, rows = DIVISIONS[name]
     for plans, member, value in (
         (pooling_plan, "_WORK_OF_A_THREAD", 1),
         (pooling_plan, "available_threads", lambda: threads),
-        (depthwise, "_WORK_OF_AN_ITEM", work),
-        (depthwise, "_TILE", tile),
+        (depthwise, "_WORK_PER_TILE", work),
+        (depthwise, "_ROW_BLOCK_BYTES", row_block),
     ):
         monkeypatch.setattr(plans, member, value)
     plan = compiled_plan(case_of(window, "max")[0])
     assert not isinstance(plan, str)
-    assert f"; {items} item(s)" in plan.describe()
-    assert f"down {rows} row(s)" in plan.describe()
+    assert f"; {tiles} tile(s)" in plan.describe()
+    assert f"row blocks of {rows} row(s)" in plan.describe()
 
 
 @pytest.mark.parametrize(
@@ -169,12 +175,12 @@ def test_items_and_tiles(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     [pytest.param(8, kind, marks=[pytest.mark.slow] * (kind != "max")) for kind in KINDS] + [(4, "clipped convolution"), (4, "max")],
 )
 def test_registers_of_other_processors(lanes: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They change no bit; where a register has four lanes, parts are copied."""
+    """They change no bit; where a register has four lanes, input tiles are copied."""
     desc, given = case_of("strides", kind)
     expected = run_on(1, plans_of(kind), desc, given, monkeypatch)
     for plans in (convolution_plan, pooling_plan):
         monkeypatch.setattr(plans, "host_isa", lambda: isa.Isa(lanes, 16))
-    assert is_of_strips(desc) == (lanes > 4)
+    assert is_row_blocked(desc) == (lanes > 4)
     others = plans_of(kind) if lanes > 4 or "convolution" in kind else pooling_plan
     np.testing.assert_array_equal(run_on(1, others, desc, given, monkeypatch), expected)
 
@@ -189,7 +195,7 @@ def test_a_normalization_of_the_sums() -> None:
         **{name: tensor(given[name]) for name in ("mean_tensor", "variance_tensor", "scale_tensor", "offset_tensor")},
         epsilon=0.25,
     )
-    assert is_of_strips(normalized)
+    assert is_row_blocked(normalized)
     convolved = np.asarray(dml.reference(desc, {place: given[place] for place in desc.tensors() if place in given}).output_tensor)
     root = np.sqrt(given["variance_tensor"].astype(np.float64) + 0.25)
     expected = given["scale_tensor"] * (convolved - given["mean_tensor"]) / root + given["offset_tensor"]
@@ -197,7 +203,7 @@ def test_a_normalization_of_the_sums() -> None:
 
 
 def test_padding_times_an_infinite_weight() -> None:
-    """It is NaN, as on NumPy: what lies outside of the image is 0, in rows as in columns."""
+    """It is NaN, as on NumPy: the value outside of the image is 0, in rows as in columns."""
     desc, given = case_of("neighbours", "convolution")
     given["input_tensor"][...] = 1.0
     given["filter_tensor"][:, :, 0, 0] = np.inf
@@ -211,7 +217,7 @@ def test_padding_times_an_infinite_weight() -> None:
 @pytest.mark.parametrize("kind", ["convolution", "max"])
 @pytest.mark.parametrize("name", ["neighbours", "strides", "far into the padding"])
 def test_nothing_beside_the_planes_is_touched(name: str, kind: str) -> None:
-    """Whoever does so ends the process."""
+    """That would end the process."""
     from tests.fuzzing.pages import Guarded
 
     desc, given = case_of(name, kind)
@@ -228,7 +234,7 @@ def test_nothing_beside_the_planes_is_touched(name: str, kind: str) -> None:
 
 
 def _described(kind: Any, sizes: Any, window: Any, layout: Any = lambda own: own, **members: Any) -> dml.OperatorDesc:
-    """A depthwise convolution or a pooling that is only described."""
+    """A depthwise convolution or a pooling, its desc alone."""
     count = len(window)
     own: dict[str, Any] = {"strides": [1] * count, "start_padding": [0] * count, "end_padding": [0] * count, **members}
     x = layout(dml.TensorDesc(data_type="FLOAT32", sizes=sizes))
@@ -247,7 +253,7 @@ def _channels_last(own: dml.TensorDesc) -> dml.TensorDesc:
 
 
 CONVOLUTION, MAX, DILATED = dml.ConvolutionDesc, dml.MaxPoolingDesc, dml.AveragePooling1Desc
-# what it is, and whether strips take it
+# the operator, and whether it is computed in row blocks
 FORMS: dict[str, tuple[dml.OperatorDesc, bool]] = {
     "one dimension": (_described(CONVOLUTION, (1, 4, 70), (3,)), True),
     "a depth of one": (_described(CONVOLUTION, (1, 4, 1, 9, 20), (1, 3, 3)), True),
@@ -277,8 +283,8 @@ FORMS: dict[str, tuple[dml.OperatorDesc, bool]] = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_what_strips_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_computed_in_row_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for plans in (convolution_plan, pooling_plan):
         monkeypatch.setattr(plans, "host_isa", lambda: isa.Isa(8, 16))
-    desc, taken = FORMS[name]
-    assert is_of_strips(desc) == taken
+    desc, expected = FORMS[name]
+    assert is_row_blocked(desc) == expected

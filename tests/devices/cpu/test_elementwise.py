@@ -1,4 +1,4 @@
-"""Compiled element-wise operators and chains of them, against the definitions in float64 and against themselves in parts."""
+"""Compiled element-wise operators and chains of them, against the definitions in float64 and against single operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("numba")
 
 from dmlpy.devices.cpu import thread_pool
-from dmlpy.devices.cpu.elementwise import plan as elements
+from dmlpy.devices.cpu.elementwise import plan as elementwise_plan
 from dmlpy.devices.cpu.elementwise.translation import FUNCTIONS, OPERATORS
 from tests.support.compiled_plans import run_on
 
@@ -53,7 +53,7 @@ def test_each_operator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On two threads, and the same bits on one. Small values keep their digits."""
     desc = desc_of(KINDS[name], dml.TensorDesc(data_type="FLOAT32", sizes=(COUNT,)))
     given = {slot.place: values(seed) for seed, slot in enumerate(desc.input_slots()) if slot.tensor is not None}
-    results = [run_on(threads, elements, desc, given, monkeypatch) for threads in (1, 2)]
+    results = [run_on(threads, elementwise_plan, desc, given, monkeypatch) for threads in (1, 2)]
     np.testing.assert_array_equal(*results)
     with np.errstate(all="ignore"):
         expected = np.asarray(dml.reference(desc, given).output_tensor)
@@ -102,15 +102,15 @@ def test_blocks_of_each_kind(name: str) -> None:
 
 def test_a_thread_that_comes_after_the_launch_touches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """By then the scratch belongs to other nodes of a graph."""
-    monkeypatch.setattr(elements, "available_threads", lambda: 2)
-    monkeypatch.setattr(elements, "_WORK_OF_A_THREAD", 1)
+    monkeypatch.setattr(elementwise_plan, "available_threads", lambda: 2)
+    monkeypatch.setattr(elementwise_plan, "_WORK_OF_A_THREAD", 1)
     calls: list[Any] = []
 
     def recorded(*arguments: Any) -> Any:
         calls.append(arguments)
         return thread_pool.TaskLaunch(*arguments)
 
-    monkeypatch.setattr(elements, "TaskLaunch", recorded)
+    monkeypatch.setattr(elementwise_plan, "TaskLaunch", recorded)
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(3000, 2), strides=(1, 3000))
     op = dml.compile(desc_of(dml.ElementWiseAddDesc, tensor, b_tensor=tensor.replace(strides=(0, 1))), "cpu")
     scratch = np.full(op.binding_properties.temporary_resource_size + 64, 0xA5, np.uint8)

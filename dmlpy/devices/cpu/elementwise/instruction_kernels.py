@@ -19,41 +19,41 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.simd import Simd
 
 
-def _formulas(lanes: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, Any, Any], Any]]:
+def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, Any, Any], Any]]:
     """The function of each instruction: of x, y, a and b."""
-    zero = lanes.constant(0.0)
-    one = lanes.constant(1.0)
+    zero = math.constant(0.0)
+    one = math.constant(1.0)
     return {
         Code.MOVE: lambda x, y, a, b: x,
-        Code.LINEAR: lambda x, y, a, b: lanes.add(lanes.multiply(x, a), b),
-        Code.CLIP: lambda x, y, a, b: lanes.at_most(lanes.at_least(x, a), b),
-        Code.ABS: lambda x, y, a, b: lanes.magnitude(x),
+        Code.LINEAR: lambda x, y, a, b: math.linear(x, a, b),
+        Code.CLIP: lambda x, y, a, b: math.at_most(math.at_least(x, a), b),
+        Code.ABS: lambda x, y, a, b: math.magnitude(x),
         Code.NEGATE: lambda x, y, a, b: builder.fneg(x),
-        Code.SQRT: lambda x, y, a, b: lanes.built_in("sqrt", x),
-        Code.FLOOR: lambda x, y, a, b: lanes.built_in("floor", x),
-        Code.CEIL: lambda x, y, a, b: lanes.built_in("ceil", x),
-        Code.ROUND: lambda x, y, a, b: lanes.built_in("rint", x),
-        Code.RECIP: lambda x, y, a, b: lanes.divide(one, x),
-        Code.EXP: lambda x, y, a, b: lanes.exp(x),
-        Code.ERF: lambda x, y, a, b: lanes.erf(x),
-        Code.TANH: lambda x, y, a, b: lanes.tanh(x),
-        Code.SIGMOID: lambda x, y, a, b: lanes.sigmoid(x),
-        Code.SWISH: lambda x, y, a, b: lanes.swish(x, lanes.multiply(x, a)),
-        Code.GELU: lambda x, y, a, b: lanes.gelu(x),
-        Code.SOFTSIGN: lambda x, y, a, b: lanes.softsign(x),
-        Code.LEAKY_RELU: lambda x, y, a, b: lanes.select(lanes.less(x, zero), lanes.multiply(x, a), x),
-        Code.THRESHOLDED_RELU: lambda x, y, a, b: lanes.select(lanes.less(a, x), x, zero),
-        Code.ELU: lambda x, y, a, b: lanes.select(lanes.less(x, zero), lanes.multiply(lanes.exp_minus_one(lanes.divide(x, b)), a), x),
-        Code.SHRINK: lambda x, y, a, b: lanes.shrink(x, a, b),
-        Code.ADD: lambda x, y, a, b: lanes.add(x, y),
-        Code.SUBTRACT: lambda x, y, a, b: lanes.subtract(x, y),
-        Code.MULTIPLY: lambda x, y, a, b: lanes.multiply(x, y),
-        Code.DIVIDE: lambda x, y, a, b: lanes.divide(x, y),
-        Code.MAX: lambda x, y, a, b: lanes.larger(x, y),
-        Code.MIN: lambda x, y, a, b: lanes.smaller(x, y),
-        Code.GATE: lambda x, y, a, b: lanes.gate(x, y),
-        Code.PARAMETERIZED_RELU: lambda x, y, a, b: lanes.select(lanes.less(x, zero), lanes.multiply(x, y), x),
-        Code.RELU_GRADIENT: lambda x, y, a, b: lanes.select(lanes.less(zero, x), y, zero),
+        Code.SQRT: lambda x, y, a, b: math.built_in("sqrt", x),
+        Code.FLOOR: lambda x, y, a, b: math.built_in("floor", x),
+        Code.CEIL: lambda x, y, a, b: math.built_in("ceil", x),
+        Code.ROUND: lambda x, y, a, b: math.built_in("rint", x),
+        Code.RECIP: lambda x, y, a, b: math.divide(one, x),
+        Code.EXP: lambda x, y, a, b: math.exp(x),
+        Code.ERF: lambda x, y, a, b: math.erf(x),
+        Code.TANH: lambda x, y, a, b: math.tanh(x),
+        Code.SIGMOID: lambda x, y, a, b: math.sigmoid(x),
+        Code.SWISH: lambda x, y, a, b: math.swish(x, math.multiply(x, a)),
+        Code.GELU: lambda x, y, a, b: math.gelu(x),
+        Code.SOFTSIGN: lambda x, y, a, b: math.softsign(x),
+        Code.LEAKY_RELU: lambda x, y, a, b: math.leaky_relu(x, a),
+        Code.THRESHOLDED_RELU: lambda x, y, a, b: math.thresholded_relu(x, a),
+        Code.ELU: lambda x, y, a, b: math.elu(x, a, b),
+        Code.SHRINK: lambda x, y, a, b: math.shrink(x, a, b),
+        Code.ADD: lambda x, y, a, b: math.add(x, y),
+        Code.SUBTRACT: lambda x, y, a, b: math.subtract(x, y),
+        Code.MULTIPLY: lambda x, y, a, b: math.multiply(x, y),
+        Code.DIVIDE: lambda x, y, a, b: math.divide(x, y),
+        Code.MAX: lambda x, y, a, b: math.larger(x, y),
+        Code.MIN: lambda x, y, a, b: math.smaller(x, y),
+        Code.GATE: lambda x, y, a, b: math.gate(x, y),
+        Code.PARAMETERIZED_RELU: lambda x, y, a, b: math.leaky_relu(x, y),
+        Code.RELU_GRADIENT: lambda x, y, a, b: math.select(math.less(zero, x), y, zero),
     }
 
 

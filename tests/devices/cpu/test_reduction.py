@@ -21,11 +21,11 @@ SOFTMAX: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
     "one element": ((1, 1), (1,), None, None),
     "rows shorter than a vector": ((9, 3), (1,), None, None),
     "rows of no whole vectors": ((5, 37), (1,), None, None),
-    "rows of pieces": ((2, 9001), (1,), None, None),
-    "rows apart": ((6, 40), (1,), (50, 1), (43, 1)),
-    "rows in parts": ((3, 4, 5, 6), (1, 3), None, None),
+    "rows of chunks": ((2, 9001), (1,), None, None),
+    "rows with gaps": ((6, 40), (1,), (50, 1), (43, 1)),
+    "rows in two axes": ((3, 4, 5, 6), (1, 3), None, None),
     "columns": ((70, 37), (0,), None, None),
-    "columns in parts": ((3, 4, 5, 6), (0, 2), None, None),
+    "columns in two axes": ((3, 4, 5, 6), (0, 2), None, None),
     "one input for all groups": ((5, 4, 6), (2,), (0, 6, 1), None),
 }
 SPECIAL = (np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0)
@@ -84,7 +84,7 @@ LAYER = {"scale_tensor": (1, 37), "bias_tensor": (1, 37)}
 NORMALIZATIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ...]], dict[str, Any]]] = {
     "layer": ((6, 37), (1,), LAYER, {}),
     "short rows": ((6, 3), (1,), {}, {}),
-    "rows of pieces": ((2, 9001), (1,), {}, {}),
+    "rows of chunks": ((2, 9001), (1,), {}, {}),
     "instance": ((2, 3, 5, 7), (2, 3), {"scale_tensor": (1, 3, 1, 1), "bias_tensor": (1, 3, 1, 1)}, {}),
     "group": ((2, 3, 4, 35), (2, 3), {"scale_tensor": (1, 3, 4, 1), "bias_tensor": (1, 3, 4, 1)}, {}),
     "root mean square": ((6, 37), (1,), {"scale_tensor": (1, 37)}, {"use_mean": False}),
@@ -137,11 +137,11 @@ def test_what_numpy_runs_says_why() -> None:
     half, apart, packed = tensor((4, 6), data_type="FLOAT16"), tensor((4, 6), (12, 2)), tensor((4, 6))
     for input_tensor, output_tensor, reason in (
         (half, half, "of FLOAT32"),
-        (apart, packed, "side by side"),
-        (packed, apart, "side by side"),
+        (apart, packed, "contiguous elements"),
+        (packed, apart, "contiguous elements"),
     ):
         desc = dml.ActivationSoftmaxDesc(input_tensor=input_tensor, output_tensor=output_tensor)
         assert reason in str(compiled_plan(desc))
-    assert "whose entries lie side by side" in str(compiled_plan(normalization((4, 6), (0,), {})))
+    assert "whose entries are contiguous" in str(compiled_plan(normalization((4, 6), (0,), {})))
     other = normalization((4, 6), (1,), {}, fused_activation=dml.ActivationTanhDesc())
     assert "ACTIVATION_TANH is not computed" in str(compiled_plan(other))

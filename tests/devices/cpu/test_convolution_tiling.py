@@ -1,4 +1,4 @@
-"""Compiled convolutions whose lanes are positions, and those whose lanes are filters: the same bits, and when there is which."""
+"""Compiled convolutions that are vectorized over positions or over output channels: the same bits, and which is chosen when."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.support.tolerance import assert_close
 pytest.importorskip("numba")
 
 from dmlpy.devices.cpu.convolution import plan as convolution_plan
-from dmlpy.devices.cpu.convolution import tiles as convolution_tiles
+from dmlpy.devices.cpu.convolution import tiling as convolution_tiling
 from dmlpy.devices.cpu.isa import Isa, host_isa
 from dmlpy.devices.cpu.plans import compiled_plan
 from dmlpy.devices.graphs.normalized_desc import NormalizedConvolutionDesc
 from tests.support.compiled_plans import run_on
 
-POSITIONS, FILTERS = "positions as lanes", "filters as lanes"
+POSITIONS, CHANNELS = "vectorized over positions", "vectorized over output channels"
 
 # input, filter, strides, dilations, start padding, end padding, groups, fused function
 CASES: dict[str, tuple[Any, ...]] = {
@@ -61,45 +61,45 @@ def case_of(name: str) -> tuple[dml.ConvolutionDesc, dict[str, Array]]:
     return dml.ConvolutionDesc(**{place: tensor(array) for place, array in given.items()}, **own).with_outputs(), given
 
 
-def form_of(desc: dml.OperatorDesc) -> str:
-    """The form of a desc's first section."""
+def tiling_of(desc: dml.OperatorDesc) -> str:
+    """The tiling of a desc's first phase."""
     plan = compiled_plan(desc)
     assert not isinstance(plan, str), plan
-    found = [form for form in (POSITIONS, FILTERS) if form in plan.describe()]
+    found = [tiling for tiling in (POSITIONS, CHANNELS) if tiling in plan.describe()]
     assert len(found) == 1
     return found[0]
 
 
-def only(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes all plans take a form, where it can be had."""
-    monkeypatch.setattr(convolution_tiles.FilterTiles, "cost", property(lambda tiles: -1.0 if form == FILTERS else float("inf")))
+def only(tiling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes all plans choose a tiling, where there is a choice."""
+    monkeypatch.setattr(convolution_tiling.ChannelTiling, "cost", property(lambda own: -1.0 if tiling == CHANNELS else float("inf")))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_both_forms_give_the_same_bits_on_however_many_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_tilings_give_the_same_bits_on_any_number_of_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     desc, given = case_of(name)
     only(POSITIONS, monkeypatch)
     result = run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True)
     assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
-    for form, threads in ((POSITIONS, 5), (FILTERS, 1), (FILTERS, 2), (FILTERS, 5)):
-        only(form, monkeypatch)
-        assert form_of(desc) == form
+    for tiling, threads in ((POSITIONS, 5), (CHANNELS, 1), (CHANNELS, 2), (CHANNELS, 5)):
+        only(tiling, monkeypatch)
+        assert tiling_of(desc) == tiling
         np.testing.assert_array_equal(run_on(threads, convolution_plan, desc, given, monkeypatch, prepared=True), result)
 
 
 @pytest.mark.parametrize("name", ["narrow rows, several chunks", "several tiles", "in place", "groups"])
 def test_tiles_and_chunks_change_no_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     desc, given = case_of(name)
-    only(FILTERS, monkeypatch)
+    only(CHANNELS, monkeypatch)
     result = run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True)
-    for size, value in {"_CHUNK": 1000, "_SUMS": 5000, "PART": 3000, "_ROW": 10}.items():
-        monkeypatch.setattr(convolution_tiles, size, value)
+    for size, value in {"_CHUNK_BYTES": 1000, "_SUMS_BYTES": 5000, "INPUT_TILE_BYTES": 3000, "_MAX_ROW": 10}.items():
+        monkeypatch.setattr(convolution_tiling, size, value)
         np.testing.assert_array_equal(run_on(1, convolution_plan, desc, given, monkeypatch, prepared=True), result, size)
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
-def test_gaps_in_the_output_stay_as_they_were(form: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
+def test_gaps_in_the_output_stay_as_they_were(tiling: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those between rows and between channels."""
     desc, given = case_of(name)
     assert desc.output_tensor is not None
@@ -107,8 +107,8 @@ def test_gaps_in_the_output_stay_as_they_were(form: str, name: str, monkeypatch:
     for axis in reversed(range(len(strides))):
         strides[axis], step = step, step * desc.output_tensor.sizes[axis] + 3
     own = desc.replace(output_tensor=desc.output_tensor.replace(strides=strides))
-    only(form, monkeypatch)
-    for cached in (compiler._compile, compiler._planned):  # another form may be in them
+    only(tiling, monkeypatch)
+    for cached in (compiler._compile, compiler._planned):  # another tiling may be cached
         cached.cache_clear()
     found, expected = run(own, given, "cpu")["output_tensor"], by_definition(own, given)["output_tensor"]
     assert_close(found, expected, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
@@ -116,79 +116,79 @@ def test_gaps_in_the_output_stay_as_they_were(form: str, name: str, monkeypatch:
 
 @pytest.mark.parametrize("data_type", ["FLOAT32", "FLOAT16"])
 @pytest.mark.parametrize("name", [name for name in LAYOUTS if "many filters" in name])
-def test_rows_of_many_filters_have_filters_as_lanes(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So `test_layouts` tests that form, too."""
+def test_rows_of_many_filters_are_vectorized_over_channels(name: str, data_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So `test_layouts` tests that tiling too."""
     monkeypatch.setattr(convolution_plan, "host_isa", lambda: Isa(16, 32))
     sizes, filters, *_ = LAYOUTS[name]
     given = {"input_tensor": np.zeros(sizes, data_type.lower()), "filter_tensor": np.zeros(filters, data_type.lower())}
-    assert form_of(laid_out(name, given)) == FILTERS
+    assert tiling_of(laid_out(name, given)) == CHANNELS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
+@pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
 @pytest.mark.parametrize("isa", [Isa(8, 16), Isa(4, 32)])
 @pytest.mark.parametrize("name", ["narrow rows, several chunks", "vectors that cross rows", "in place", "groups"])
-def test_registers_of_other_processors(name: str, isa: Isa, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registers_of_other_processors(name: str, isa: Isa, tiling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_plan, "host_isa", lambda: isa)
-    only(form, monkeypatch)
+    only(tiling, monkeypatch)
     desc, given = case_of(name)
     result = run_on(2, convolution_plan, desc, given, monkeypatch, prepared=True)
     assert_close(result, dml.reference(desc, given).output_tensor, np.float32, terms=int(np.prod(given["filter_tensor"].shape[1:])))
 
 
-# input, filter, strides, padding on every side, whether the output's channels lie last, form
+# input, filter, strides, padding on every side, whether the output's channels are last, tiling
 CHOICES: dict[str, tuple[Any, ...]] = {
-    "the last stage of ResNet-18": ((1, 512, 7, 7), (512, 512, 3, 3), 1, 1, False, FILTERS),
-    "its shortcuts": ((1, 64, 56, 56), (128, 64, 1, 1), 2, 0, False, FILTERS),
+    "the last stage of ResNet-18": ((1, 512, 7, 7), (512, 512, 3, 3), 1, 1, False, CHANNELS),
+    "its shortcuts": ((1, 64, 56, 56), (128, 64, 1, 1), 2, 0, False, CHANNELS),
     "its first layer": ((1, 3, 224, 224), (64, 3, 7, 7), 2, 3, False, POSITIONS),
     "the first layer of SqueezeNet": ((1, 3, 224, 224), (64, 3, 3, 3), 2, 0, False, POSITIONS),
-    "a stage of SqueezeNet": ((1, 48, 13, 13), (192, 48, 3, 3), 1, 1, False, FILTERS),
+    "a stage of SqueezeNet": ((1, 48, 13, 13), (192, 48, 3, 3), 1, 1, False, CHANNELS),
     "a short sum": ((1, 16, 55, 55), (64, 16, 1, 1), 1, 0, False, POSITIONS),
     "few filters": ((1, 64, 55, 55), (16, 64, 1, 1), 1, 0, False, POSITIONS),
-    "the bottlenecks of MobileNetV2": ((1, 960, 7, 7), (160, 960, 1, 1), 1, 0, False, FILTERS),
-    "channels that lie last": ((1, 16, 55, 55), (64, 16, 3, 3), 1, 1, True, FILTERS),
-    "fully connected": ((1, 256, 7, 7), (512, 256, 7, 7), 1, 0, False, FILTERS),
+    "the bottlenecks of MobileNetV2": ((1, 960, 7, 7), (160, 960, 1, 1), 1, 0, False, CHANNELS),
+    "channels last": ((1, 16, 55, 55), (64, 16, 3, 3), 1, 1, True, CHANNELS),
+    "fully connected": ((1, 256, 7, 7), (512, 256, 7, 7), 1, 0, False, CHANNELS),
     "sums that take too much memory": ((1, 16, 3, 9000), (64, 16, 3, 3), 1, 1, True, POSITIONS),
 }
 
 
 def described(name: str) -> tuple[dml.ConvolutionDesc, str]:
-    """The desc of a row and its form."""
-    sizes, filters, stride, padding, last, form = CHOICES[name]
+    """The desc of a row and its tiling."""
+    sizes, filters, stride, padding, last, tiling = CHOICES[name]
     x, w = (dml.TensorDesc(data_type="FLOAT32", sizes=own) for own in (sizes, filters))
     members: dict[str, Any] = {"strides": (stride, stride), "dilations": (1, 1), "output_padding": (0, 0), "group_count": 1}
     members |= {"start_padding": (padding, padding), "end_padding": (padding, padding)}
     desc = dml.ConvolutionDesc(input_tensor=x, filter_tensor=w, **members).with_outputs()
     assert desc.output_tensor is not None
-    return desc.replace(output_tensor=channels_last(desc.output_tensor)) if last else desc, form
+    return desc.replace(output_tensor=channels_last(desc.output_tensor)) if last else desc, tiling
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_the_form_that_takes_less_time_is_chosen_for_a_desc(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tiling_that_takes_less_time_is_chosen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the sizes and layouts alone, and not by the threads."""
-    desc, form = described(name)
+    desc, tiling = described(name)
     monkeypatch.setattr(convolution_plan, "host_isa", lambda: Isa(16, 32))
     for threads in (1, 8):
         monkeypatch.setattr(convolution_plan, "available_threads", lambda threads=threads: threads)
-        assert form_of(desc) == form
+        assert tiling_of(desc) == tiling
 
 
 @pytest.mark.parametrize("name", ["the last stage of ResNet-18", "its shortcuts", "a stage of SqueezeNet"])
 @pytest.mark.parametrize("threads", [2, 3, 5, 8])
-def test_there_are_items_for_all_threads(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_are_tiles_for_all_threads(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution_plan, "host_isa", lambda: Isa(16, 32))
     monkeypatch.setattr(convolution_plan, "_WORK_OF_A_THREAD", 1)
     monkeypatch.setattr(convolution_plan, "available_threads", lambda: threads)
     plan = compiled_plan(described(name)[0])
     assert isinstance(plan, convolution_plan.ConvolutionPlan)
-    (items,) = (int(found) for found in re.findall(r"(\d+) item", plan.describe()))
-    assert items >= 2 * threads
+    (tiles,) = (int(found) for found in re.findall(r"(\d+) tile\(s\)", plan.describe()))
+    assert tiles >= 2 * threads
 
 
 @pytest.mark.parametrize("biased", [True, False], ids=["bias", "no bias"])
-@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
-def test_a_batch_normalization_that_is_joined(form: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    only(form, monkeypatch)
+@pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
+def test_a_fused_batch_normalization(tiling: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(tiling, monkeypatch)
     rng, filters = np.random.default_rng(9), 21
     places = ("mean_tensor", "variance_tensor", "scale_tensor", "offset_tensor", *["bias_tensor"] * biased)
     given: dict[str, Array] = {place: rng.uniform(0.5, 2.0, (1, filters, 1, 1)).astype(np.float32) for place in places}
@@ -199,7 +199,7 @@ def test_a_batch_normalization_that_is_joined(form: str, biased: bool, monkeypat
     members |= {"output_padding": (0, 0), "group_count": 1}
     tensors = {place: tensor(array) for place, array in given.items()}
     desc = NormalizedConvolutionDesc(**tensors, **members, epsilon=0.25, fused_activation=CLIP).with_outputs()
-    assert form_of(desc) == form
+    assert tiling_of(desc) == tiling
     plain = dml.ConvolutionDesc(**{place: tensors[place] for place in summed}, **members).with_outputs()
     sums: Array = dml.reference(plain, summed).output_tensor
     wide = {place: array.astype(np.float64) for place, array in given.items()}
@@ -212,13 +212,13 @@ def test_a_batch_normalization_that_is_joined(form: str, biased: bool, monkeypat
 @pytest.mark.skipif(sys.platform != "linux", reason="pages as Linux has them")
 @pytest.mark.parametrize("threads", [1, 5])
 @pytest.mark.parametrize("name", ["in place", "strides beyond the window, inside", "several tiles", "pairs of columns"])
-@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
-def test_nothing_is_read_beyond_the_input_and_scratch(form: str, name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
+def test_nothing_is_read_beyond_the_input_and_scratch(tiling: str, name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system would end the process; of several threads the tiles are small."""
     from tests.fuzzing.pages import Guarded
 
     desc, given = case_of(name)
-    only(form, monkeypatch)
+    only(tiling, monkeypatch)
     expected = run_on(threads, convolution_plan, desc, given, monkeypatch)
     plan, x, result = compiled_plan(desc), given["input_tensor"], np.full_like(expected, np.nan)
     assert not isinstance(plan, str)
@@ -235,18 +235,18 @@ def test_nothing_is_read_beyond_the_input_and_scratch(form: str, name: str, thre
         scratch.free()
 
 
-@pytest.mark.parametrize("form", [POSITIONS, FILTERS])
-def test_a_thread_that_comes_when_all_is_over_touches_nothing(form: str) -> None:
+@pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
+def test_a_thread_that_comes_after_the_launch_touches_nothing(tiling: str) -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.convolution.layout import FILTER_PARAMETERS, PARAMETERS
+    from dmlpy.devices.cpu.convolution.layout import ChannelParameters, PositionParameters
 
     kinds = {
-        POSITIONS: (PARAMETERS, convolution_tiles.CONVOLUTION(False, False, True, host_isa())),
-        FILTERS: (FILTER_PARAMETERS, convolution_tiles.FILTER_CONVOLUTION(False, host_isa())),
+        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, False, True, host_isa())),
+        CHANNELS: (ChannelParameters.dtype, convolution_tiling.CHANNEL_KERNEL(False, host_isa())),
     }
-    kind, kernel = kinds[form]
+    kind, kernel = kinds[tiling]
     parameters, flags = np.zeros(1, kind), np.zeros((2, 8), np.int64)
-    parameters["items"], flags[0, 1] = 5, 1
+    parameters["tiles"], flags[0, 1] = 5, 1
     before = parameters.copy()
     kernel(parameters.ctypes.data, 1, 2, flags.ctypes.data, 0)
     assert parameters == before

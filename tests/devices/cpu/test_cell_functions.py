@@ -1,0 +1,72 @@
+"""The activations of compiled cells that have no name of their own: their slopes' accuracy, and that no library is called for them.
+
+How accurate their values are is a matter of `tests.devices.test_accuracy`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlpy.devices.cuda.functors import ATTRIBUTES
+from dmlpy.operators.activation import ActivationDesc
+from tests.devices.test_activation_derivatives import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc
+from tests.support.activation_cases import label
+
+pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
+
+from dmlpy.devices.cpu.isa import host_isa
+from dmlpy.devices.cpu.numba_compiler import machine_code
+from dmlpy.devices.cpu.recurrent.gradient_kernels import build_gradient_step
+from dmlpy.devices.cpu.recurrent.kernels import build_step
+from dmlpy.devices.cpu.recurrent.parameters import COMPILED, LayerParameters, constants_of, copied
+from tests.support.small_kernels import SLOPES
+
+Array = np.ndarray[Any, np.dtype[Any]]
+OTHERS = [kind for kind in ATTRIBUTES if kind not in COMPILED]
+EACH = pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: label(kind()))
+
+
+def slopes(desc: ActivationDesc, x: Array) -> Array:
+    parameters = copied(LayerParameters.make({"constants": constants_of((desc,))}))
+    found = np.full_like(x, 7.0)
+    SLOPES(host_isa())(parameters.ctypes.data, x.ctypes.data, found.ctypes.data, len(x))
+    return found
+
+
+@EACH
+def test_slopes_are_accurate(kind: type[ActivationDesc]) -> None:
+    rng = np.random.default_rng(17)
+    for _ in range(4):
+        desc = random_desc(kind, rng)
+        x = random_arguments(desc, rng, np.float32, widest=43.0)
+        assert_within(6.0, desc, x, slopes(desc, x), closed_form(desc, x))
+
+
+@pytest.mark.parametrize(("desc", "derivatives"), [(desc, values) for desc, values in LIMITS if type(desc) in OTHERS], ids=repr)
+def test_slopes_at_the_limits(desc: ActivationDesc, derivatives: list[float]) -> None:
+    largest = float(np.finfo(np.float32).max)
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, largest, -largest], np.float32)
+    with np.errstate(over="ignore"):
+        expected = np.array(derivatives, np.float32)
+    np.testing.assert_array_equal(slopes(desc, x), expected)
+
+
+@pytest.mark.parametrize(("desc", "places"), [(desc, places) for desc, places in KINKS if type(desc) in OTHERS], ids=repr)
+def test_slopes_at_kinks(desc: ActivationDesc, places: dict[float, float]) -> None:
+    found = slopes(desc, np.array(list(places), np.float32))
+    np.testing.assert_array_equal(found, np.array(list(places.values()), np.float32))
+
+
+@pytest.mark.parametrize("make", [build_step, build_gradient_step])
+def test_cells_call_no_library(make: Any) -> None:
+    """LLVM's loader finds no functions of C's on Windows."""
+    arguments = 7 if make is build_step else 6
+    for cell, roles in (("RNN", 1), ("GRU", 2)):
+        _, _, text, _ = machine_code(partial(make, cell, False, ("other",) * roles, host_isa()), arguments, returns=False)
+        names = re.findall(r'^declare [^@]*@"?([^"(]+)"?\(', text, re.MULTILINE)
+        assert [name for name in names if not name.startswith("llvm.")] == []

@@ -1,0 +1,72 @@
+"""What the CPU device's modules import: those that plans are made of know nothing of Numba, which stored code runs without."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tests.support.folders import ROOT
+
+FOLDER = ROOT / "dmlpy/devices/cpu"
+KERNELS = ("*kernels.py", "simd*.py", "load_store.py")
+"""The files that compiled code is made of; nothing but their like imports them."""
+MACHINERY = ("numba_compiler.py",)
+"""The files that import Numba or llvmlite when they are asked to compile or to load."""
+
+
+MOST_ENTERED = 50
+"""Files that a reader of an RNN's way from its desc to its result may meet, at most."""
+
+
+def is_of(path: Path, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch(path.as_posix(), f"*/{pattern}") for pattern in patterns)
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports when it runs, within functions, too."""
+    found: set[str] = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_checkers = {id(node) for test in ast.walk(tree) if is_for_checkers(test) for node in ast.walk(test)}
+    for node in ast.walk(tree):
+        if id(node) in for_checkers:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def is_for_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def short(path: Path) -> str:
+    return path.relative_to(FOLDER).as_posix()
+
+
+FILES = sorted(FOLDER.rglob("*.py"))
+KERNEL_MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES if is_of(path, KERNELS)}
+
+
+def test_only_kernels_import_numba() -> None:
+    others = {short(path): imports(path) for path in FILES if not is_of(path, KERNELS + MACHINERY)}
+    found = {name: [each for each in names if each.partition(".")[0] in ("numba", "llvmlite")] for name, names in others.items()}
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_only_kernels_import_kernels() -> None:
+    found = {short(path): sorted(KERNEL_MODULES & imports(path)) for path in FILES if not is_of(path, KERNELS)}
+    assert {name: names for name, names in found.items() if names} == {}
+
+
+def test_an_rnn_passes_through_few_files() -> None:
+    program = "import json, dmlpy; from tests.support.entered_files import *; print(json.dumps(entered_files(dmlpy.device('cpu'))))"
+    for _ in range(2):  # the first one may compile
+        done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    entered = set().union(*json.loads(done.stdout).values())
+    assert len(entered) <= MOST_ENTERED, sorted(entered)
