@@ -7,7 +7,6 @@ scaling.json beside this file. Run it on a machine that does nothing else: times
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import platform
@@ -24,6 +23,7 @@ from dmlpy import compiler
 from dmlpy.dask.mapping import map_blocks
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.files import write_text
+from dmlpy.messages.json_text import lay_out
 from dmlpy.operators.activation import ActivationReluDesc, ActivationSigmoidDesc, ActivationTanhDesc
 from dmlpy.operators.recurrent.layer import LSTMDesc
 from dmlpy.version import __version__
@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or numpy")
     arguments = parser.parse_args()
     record = measured(arguments.chunks, arguments.rounds, arguments.device)
-    write_text(arguments.save, json.dumps(record, indent=2) + "\n")
+    write_text(arguments.save, lay_out(record))
     print(markdown(record), end="")
 
 

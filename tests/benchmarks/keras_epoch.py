@@ -158,8 +158,10 @@ def main() -> None:
     report["dmlpy_over_keras"] = min(epoch["seconds"] for epoch in own) / min(epoch["seconds"] for epoch in others)
     print(f"dmlpy over Keras: {report['dmlpy_over_keras']:.2f}")
     if arguments.json:
+        from dmlpy.messages.json_text import lay_out  # Keras's environment need not have dmlpy
+
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(report, indent=2) + "\n")
+        arguments.json.write_text(lay_out(report))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ adds the time of each kind of node of dmlpy's graph, each with memory of its own
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections import defaultdict
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
+from dmlpy.messages.json_text import lay_out
 
 OPSET, IR_VERSION = 14, 8
 TOLERANCE = 1e-4
@@ -274,7 +274,7 @@ def main() -> None:
             for kind, spent in found.get("nodes_ms", {}).items():
                 print(f"    {spent:7.2f} ms {kind}")
     if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        arguments.json.write_text(lay_out(report), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
-import json
 import os
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.messages.json_text import lay_out
 from tests.benchmarks import networks
 
 RECORD = Path(__file__).parent / "records" / "onnx_models.json"
@@ -268,7 +268,7 @@ def main() -> None:
             record["models"][name] = found = measured(name, arguments.threads, arguments.rounds)
             print(name, *(f"{library} {own['median_ms']:.2f} ms" for library, own in found.items()), sep="; ", flush=True)
     if arguments.save:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        RECORD.write_text(lay_out(record), encoding="utf-8")
         PAGE.write_text(page(record), encoding="utf-8")
     else:
         print(page(record))

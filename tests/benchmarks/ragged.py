@@ -9,7 +9,6 @@ median counts: a machine's speed may change between a full layer and the ragged 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from dmlpy.bench.measure import Benchmark, Options
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import LayerShape, Recurrent
 from dmlpy.bench.work import Case
+from dmlpy.messages.json_text import lay_out
 
 
 def shapes() -> list[Recurrent]:
@@ -64,7 +64,7 @@ def main() -> None:
     if arguments.json:
         record = records[-1]
         facts = {"date": record.date, "processor": record.host.processor, "load": os.getloadavg(), "versions": record.versions}
-        arguments.json.write_text(json.dumps(facts | {"rows": rows}, indent=2) + "\n")
+        arguments.json.write_text(lay_out(facts | {"rows": rows}))
 
 
 def _times(records: Sequence[Record], subject: str, shape: Recurrent) -> list[float]:

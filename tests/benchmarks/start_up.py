@@ -8,13 +8,14 @@ kept from a process that is not counted, as an installed package has it.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+
+from dmlpy.messages.json_text import lay_out
 
 _PROGRAM = """
 import sys, time
@@ -81,7 +82,7 @@ def main() -> None:
             rows.append({"cell": cell, "direction": direction, "pass": which, "compiles_s": first, "later_s": later})
             print(f"{cell} {direction} {which}: compiles in {first:.2f} s, later {later[len(later) // 2]:.2f} s", flush=True)
     if arguments.json:
-        arguments.json.write_text(json.dumps(report | {"rows": rows}, indent=2) + "\n")
+        arguments.json.write_text(lay_out(report | {"rows": rows}))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,10 @@ from tests.support.folders import ROOT
 ROW_DEPTHS: dict[str, int | None] = {
     "dmlpy/bench/records/predictions.json": None,
     "dmlpy/bench/records/*.json": 2,
+    "dmlpy/dask/scaling.json": None,
     "dmlpy/inspection/samples.json": 1,
     "dmlpy/onnx/lowering/host_operators.json": 1,
+    "tests/benchmarks/records/*.json": None,
     "tests/data/bench_record.json": 2,
     "tests/data/cases/index.json": 1,
     "tests/data/onnx_node_cases.json": None,
