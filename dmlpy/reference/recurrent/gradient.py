@@ -213,7 +213,7 @@ class DirectionBack:
             given = StepInputs(self._arguments[time], self._h[time], self._c[time], self._new_c[time], dh, self.dc)
             step = step_back(desc.cell, functions, self._p, given)
             if step.reset_state is not None:
-                self._reset_states[time] = step.reset_state
+                self._reset_states[time] = np.where(taken, step.reset_state, 0.0)
             if step.cell_output is not None:
                 self._d_projection += np.where(taken, dh, 0.0).T @ np.where(taken, step.cell_output, 0.0)
             self.of_x[:, time], self.of_h[:, time] = step.of_x, step.of_h

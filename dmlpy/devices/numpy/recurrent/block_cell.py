@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.numpy.activation.formulas import logistic
-from dmlpy.devices.numpy.plans import COMPUTE, plan
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
-from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
+
+if TYPE_CHECKING:
+    from dmlpy.operators.recurrent.block_cell import GRUBlockDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -96,7 +98,6 @@ class GRUBlockPlan(PlanWithoutConstants):
         """
 
 
-@plan(GRUBlockCellDesc)
 class GRUBlockCellPlan(GRUBlockPlan):
     """The step on the host."""
 
@@ -170,7 +171,6 @@ class GRUBlockCellPlan(GRUBlockPlan):
         return step
 
 
-@plan(GRUBlockCellGradDesc)
 class GRUBlockCellGradPlan(GRUBlockPlan):
     """The gradient on the host."""
 
