@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.numpy.plans import plan
-from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc
 from dmlpy.operators.recurrent.cudnn import CudnnRNNDesc
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.numpy.recurrent.block_cell import GRUBlockCellGradPlan, GRUBlockCellPlan
     from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
     from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
     from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
@@ -36,17 +34,3 @@ def network_plan(desc: CudnnRNNDesc) -> NetworkPlan:
     from dmlpy.devices.numpy.recurrent.cudnn import NetworkPlan
 
     return NetworkPlan(desc)
-
-
-@plan(GRUBlockCellDesc)
-def step_plan(desc: GRUBlockCellDesc) -> GRUBlockCellPlan:
-    from dmlpy.devices.numpy.recurrent.block_cell import GRUBlockCellPlan
-
-    return GRUBlockCellPlan(desc)
-
-
-@plan(GRUBlockCellGradDesc)
-def step_gradient_plan(desc: GRUBlockCellGradDesc) -> GRUBlockCellGradPlan:
-    from dmlpy.devices.numpy.recurrent.block_cell import GRUBlockCellGradPlan
-
-    return GRUBlockCellGradPlan(desc)
