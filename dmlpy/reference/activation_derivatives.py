@@ -25,7 +25,7 @@ import numpy as np
 
 from dmlpy.operators import activation as of
 from dmlpy.reference.activation import activate, logistic
-from dmlpy.reference.special import normal_tail
+from dmlpy.reference.special import gaussian, normal_tail
 
 if TYPE_CHECKING:
     from dmlpy.reference.registry import Array
@@ -68,13 +68,13 @@ def _derivative(desc: Any, x: Array) -> Any:
         case of.ActivationTanhDesc():
             return _tanh(x)
         case of.ActivationScaledTanhDesc():
-            return desc.alpha * desc.beta * _tanh(desc.beta * x)
+            return desc.alpha * (desc.beta * _tanh(desc.beta * x))  # alpha * beta may overflow
         case of.ActivationSoftsignDesc():
             return (1.0 / (1.0 + np.abs(x))) ** 2
         case of.ActivationSoftplusDesc():
             return logistic(desc.steepness * x)
         case of.ActivationParametricSoftplusDesc():
-            return desc.alpha * desc.beta * logistic(desc.beta * x)
+            return desc.alpha * (desc.beta * logistic(desc.beta * x))
         case of.ActivationGeluDesc():
             return _gelu(x)
     raise TypeError(f"{desc.type_name} is not an activation of a recurrent cell")
@@ -97,5 +97,5 @@ def _tanh(x: Array) -> Array:
 def _gelu(x: Array) -> Array:
     """Computes Phi(x) + x phi(x), with the standard normal distribution function Phi and density phi."""
     magnitude = np.minimum(np.abs(x), 40.0)  # so that infinity times a density of 0 has its limit
-    below = 0.5 * normal_tail(x) - magnitude * np.exp(-0.5 * magnitude * magnitude) / sqrt(2.0 * pi)
+    below = 0.5 * normal_tail(x) - magnitude * gaussian(magnitude) / sqrt(2.0 * pi)
     return np.where(x < 0, below, 1.0 - below)

@@ -95,7 +95,7 @@ from dmlpy.reference.integers import (
     snapped,
 )
 from dmlpy.reference.registry import Array, Definition, Inputs, defines
-from dmlpy.reference.selection import kept
+from dmlpy.reference.selection import select
 from dmlpy.reference.special import erf
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _clip_grad(desc: Any, inputs: Inputs) -> Array:
     if is_integer(x):
         # The same comparisons, exact for integers of 64 bits too.
         least, most = (round_(limit) if math.isfinite(limit) else limit for round_, limit in ((math.floor, least), (math.ceil, most)))
-    return kept(gradient, ~((x <= least) | (x >= most)))
+    return select(gradient, ~((x <= least) | (x >= most)))
 
 
 @defines(ElementWiseRoundDesc)

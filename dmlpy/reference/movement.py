@@ -199,7 +199,7 @@ def unfold(desc: UnfoldDesc, inputs: Inputs) -> Array:
     padded = np.pad(image, [(0, 0), (0, 0), *margins])
     count = len(margins)
     spatial = range(2, 2 + count)
-    windows = sliding_window_view(padded, _reaches(desc), axis=tuple(spatial))
+    windows = sliding_window_view(padded, _window_extents(desc), axis=tuple(spatial))
     taken = windows[:, :, *(slice(None, None, step) for step in (*desc.strides, *desc.dilations))]
     columns = taken.transpose(0, 1, *range(2 + count, 2 + 2 * count), *spatial)
     assert desc.output_tensor is not None
@@ -210,7 +210,7 @@ def unfold(desc: UnfoldDesc, inputs: Inputs) -> Array:
 def fold(desc: FoldDesc, inputs: Inputs) -> Array:
     batch, channels, *spatial = desc.output_tensor.sizes
     padded = [start + size + end for start, size, end in zip(desc.start_padding, spatial, desc.end_padding, strict=True)]
-    positions = [(size - reach) // stride + 1 for size, reach, stride in zip(padded, _reaches(desc), desc.strides, strict=True)]
+    positions = [(size - extent) // stride + 1 for size, extent, stride in zip(padded, _window_extents(desc), desc.strides, strict=True)]
     columns: Array = inputs["input_tensor"].reshape(batch, channels, *desc.window_sizes, *positions)
     image = np.zeros((batch, channels, *padded), columns.dtype)
     for place in np.ndindex(*desc.window_sizes):
@@ -220,6 +220,6 @@ def fold(desc: FoldDesc, inputs: Inputs) -> Array:
     return image[:, :, *(slice(start, start + size) for start, size in zip(desc.start_padding, spatial, strict=True))]
 
 
-def _reaches(desc: FoldDesc | UnfoldDesc) -> tuple[int, ...]:
+def _window_extents(desc: FoldDesc | UnfoldDesc) -> tuple[int, ...]:
     """The elements from a block's first to its last, inclusive."""
     return tuple((size - 1) * dilation + 1 for size, dilation in zip(desc.window_sizes, desc.dilations, strict=True))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dmlpy.reference.registry import Array
 
 
-def kept(values: Array, mask: Array) -> Array:
+def select(values: Array, mask: Array) -> Array:
     """Values where the mask is set and 0 elsewhere, whatever the values are."""
     bits = np.dtype(f"i{values.itemsize}")
     found: Array = (np.ascontiguousarray(values).view(bits) & -mask.astype(bits)).view(values.dtype)

@@ -106,10 +106,15 @@ def _normal_tail(x: Array) -> Array:
     if is_far.any():
         far = (1.0 / sqrt(pi) - _quotient(1.0 / (y * y), ERFC_FAR) / (y * y)) / y
         beyond = np.where(is_far, far, beyond)
-    # exp(-x^2 / 2) in two factors, the exponent of one exact: an absolute error in an exponent is a relative one in the result.
+    return np.where(y < 0.46875, near, beyond * gaussian(magnitude))
+
+
+def gaussian(magnitude: Array) -> Array:
+    """exp(-x^2 / 2) of magnitudes |x|."""
+    # In two factors, the exponent of one exact: an absolute error in an exponent is a relative one in the result.
     exact = np.trunc(magnitude * 16.0) / 16.0
-    decay = np.exp(-0.5 * (magnitude - exact) * (magnitude + exact)) * np.exp(-0.5 * exact * exact)
-    return np.where(y < 0.46875, near, beyond * decay)
+    density: Array = np.exp(-0.5 * (magnitude - exact) * (magnitude + exact)) * np.exp(-0.5 * exact * exact)
+    return density
 
 
 def _quotient(x: Array, coefficients: Rational) -> Array:

@@ -1,19 +1,18 @@
-"""The derivatives of the activations on both devices: against closed forms and central differences, at kinks and at the limits."""
+"""The derivatives of the activations, by definition and by kernel: closed forms, central differences, kinks and limits."""
 
 from __future__ import annotations
 
 import math
-import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.functors import ATTRIBUTES
-from dmlpy.devices.numpy.activation.derivatives import Derivative, keeps_value
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
-from tests.support.activation_cases import ALL, INF, NAN, Array, M, evaluate, exact_gelu, gelu_points, label
+from dmlpy.reference.activation_derivatives import derivative
+from tests.support.activation_cases import ALL, INF, NAN, Array, M, exact_gelu, gelu_points, keeps_value, label
 from tests.support.cuda.cpu_seam import approximates
 from tests.support.cuda.functors import NAMES, SOURCE, apply
 from tests.support.scalar_activations import activate as activate_number
@@ -64,42 +63,16 @@ KINKS: list[tuple[ActivationDesc, dict[float, float]]] = [
 ]
 
 PLACES = np.array([0.0, -0.0, INF, -INF, NAN, M, -M])
-VALUE_KEEPERS = {"Identity", "Linear", "Relu", "Tanh", "Sigmoid", "HardSigmoid"}
 
 
-def kept(desc: ActivationDesc, x: Array) -> Array:
-    return evaluate(desc, x) if keeps_value(desc) else x
-
-
-def differentiate(desc: ActivationDesc, given: Array) -> Array:
-    """The NumPy device's derivative, from scratch and into a result that are full of NaN; what it is given stays as it is."""
-    derivative = Derivative.of(desc, given.dtype)
-    before, out = given.copy(), np.full_like(given, NAN)
-    work, mask = np.full((derivative.work + 2, given.size + 5), NAN, given.dtype), np.ones(given.size + 5, np.bool_)
-    call = derivative.bind(given, out, work, mask)
+def differentiate(desc: ActivationDesc, x: Array) -> Array:
+    """The definition's derivative, which the NumPy device computes; the arguments stay as they are."""
+    before = x.copy()
     with np.errstate(all="ignore"):
-        call()
-        first = out.copy()
-        out.fill(NAN)
-        call()
-    np.testing.assert_array_equal(given, before)
-    np.testing.assert_array_equal(out, first)
-    return out
-
-
-@pytest.mark.parametrize("desc", ALL, ids=label)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_arrays_may_have_any_strides(desc: ActivationDesc, dtype: Any) -> None:
-    derivative, given = Derivative.of(desc, np.dtype(dtype)), kept(desc, np.random.default_rng(6).normal(0.0, 3.0, 37).astype(dtype))
-    expected = differentiate(desc, given)
-    for stride in range(2, 18):
-        memory = np.full((2, given.size, stride), NAN, dtype)
-        work, mask = np.full((derivative.work, given.size), NAN, dtype), np.ones(given.size, np.bool_)
-        memory[0, :, 0] = given
-        with np.errstate(all="ignore"):
-            derivative.formula(memory[0, :, 0], memory[1, :, -1], work, mask, *derivative.constants)
-        np.testing.assert_allclose(memory[1, :, -1], expected, rtol=1e-6, atol=1e-6, err_msg=f"{stride} elements apart")
-        np.testing.assert_array_equal(memory[0, :, 0], given)
+        found = derivative(desc, x)
+    np.testing.assert_array_equal(x, before)
+    assert found.dtype == x.dtype
+    return found
 
 
 def closed_form(desc: ActivationDesc, x: Array) -> Array:
@@ -210,7 +183,6 @@ def assert_within(limit: float, desc: ActivationDesc, x: Array, found: Array, ex
 
 def test_tables_are_complete() -> None:
     assert {type(desc) for desc, _ in LIMITS} == set(ATTRIBUTES) == {type(desc) for desc in ALL}
-    assert {label(desc) for desc in ALL if keeps_value(desc)} == VALUE_KEEPERS
 
 
 @pytest.mark.parametrize("kind", ATTRIBUTES, ids=lambda kind: label(kind()))
@@ -229,12 +201,12 @@ def test_closed_forms_are_the_slopes_of_the_definitions(kind: type[ActivationDes
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ATTRIBUTES, ids=lambda kind: label(kind()))
-def test_numpy_is_accurate(kind: type[ActivationDesc], dtype: Any) -> None:
+def test_the_definition_is_accurate(kind: type[ActivationDesc], dtype: Any) -> None:
     rng = np.random.default_rng(12)
     for _ in range(4):
         desc = random_desc(kind, rng)
         x = random_arguments(desc, rng, dtype, widest=43.0)
-        assert_within(6.0, desc, x, differentiate(desc, kept(desc, x)), closed_form(desc, x))
+        assert_within(6.0, desc, x, differentiate(desc, x), closed_form(desc, x))
 
 
 @pytest.mark.parametrize("kind", ATTRIBUTES, ids=lambda kind: label(kind()))
@@ -249,17 +221,6 @@ def test_functors_are_accurate(cuda_device: Any, kind: type[ActivationDesc]) -> 
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("desc", [descs.ActivationSigmoidDesc(), descs.ActivationTanhDesc()], ids=label)
-def test_derivatives_from_values_lose_no_digits_of_the_value(desc: ActivationDesc, dtype: Any) -> None:
-    y = np.concatenate([10.0 ** np.linspace(-30.0, -0.5, 101), 1.0 - 2.0 ** -np.arange(1.0, 24.0)]).astype(dtype)
-    exact = y.astype(np.longdouble)
-    expected = exact * (1 - exact) if label(desc) == "Sigmoid" else (1 - exact) * (1 + exact)
-    # The square of tanh is rounded once before it is subtracted.
-    absolute = 0.0 if label(desc) == "Sigmoid" else np.finfo(dtype).eps / 4
-    np.testing.assert_allclose(differentiate(desc, y), expected, rtol=2 * np.finfo(dtype).eps, atol=absolute)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gelu_keeps_its_digits(dtype: Any) -> None:
     x = gelu_points(dtype)
     expected = np.array([exact_gelu(float(value))[1] for value in x])
@@ -268,8 +229,8 @@ def test_gelu_keeps_its_digits(dtype: Any) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("desc", "derivatives"), LIMITS, ids=[label(desc) for desc, _ in LIMITS])
-def test_limits_in_numpy(desc: ActivationDesc, derivatives: list[float], dtype: Any) -> None:
-    found = differentiate(desc, kept(desc, PLACES.astype(dtype)))
+def test_limits_of_the_definition(desc: ActivationDesc, derivatives: list[float], dtype: Any) -> None:
+    found = differentiate(desc, PLACES.astype(dtype))
     with np.errstate(over="ignore"):
         expected = np.array(derivatives).astype(dtype)
     np.testing.assert_allclose(found, expected, rtol=2e-7, atol=1e-70)
@@ -289,7 +250,7 @@ def test_kinks(cuda_device: Any, desc: ActivationDesc, places: dict[float, float
     x = np.array(list(places), np.float32)
     expected = np.array(list(places.values()), np.float32)
     for dtype in (np.float32, np.float64):
-        np.testing.assert_array_equal(differentiate(desc, kept(desc, x.astype(dtype))), expected)
+        np.testing.assert_array_equal(differentiate(desc, x.astype(dtype)), expected)
     given = apply(cuda_device.seam, desc, x) if keeps_value(desc) else x
     np.testing.assert_array_equal(apply(cuda_device.seam, desc, given, derivative=True), expected)
 
@@ -303,28 +264,12 @@ def test_small_results_of_large_arguments(cuda_device: Any) -> None:
     np.testing.assert_allclose(differentiate(desc, np.array([1e150, -1e154, 1e155])), [1e-300, 1e-308, 1e-310], rtol=1e-12)
 
 
-def test_functors_keep_what_numpy_keeps(cuda_device: Any) -> None:
+def test_which_values_functors_keep(cuda_device: Any) -> None:
     claims = "".join(f"static_assert({label(kind())}::keeps_value == {str(keeps_value(kind())).lower()});\n" for kind in ATTRIBUTES)
     seam = cuda_device.seam
     seam.compile(SOURCE + claims, [f"apply<{', '.join(NAMES)}>"], seam.limits(0).compute_capability)
 
 
-@pytest.mark.parametrize("desc", [desc for desc, _ in LIMITS], ids=label)
-def test_calls_allocate_nothing(desc: ActivationDesc) -> None:
-    derivative = Derivative.of(desc, np.dtype(np.float32))
-    x = np.linspace(0.0, 1.0, 100_000, dtype=np.float32)
-    out, work, mask = np.empty_like(x), np.empty((derivative.work, x.size), np.float32), np.empty(x.size, np.bool_)
-    call = derivative.bind(x, out, work, mask)
-    tracemalloc.start()
-    try:
-        with np.errstate(all="ignore"):
-            call()
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < x.size, "less than a mask of the array"
-
-
 def test_an_activation_of_rows_is_refused() -> None:
-    with pytest.raises(TypeError, match="ActivationSoftmaxDesc has no element-wise formula"):
-        Derivative.of(descs.ActivationSoftmaxDesc(), np.dtype(np.float32))
+    with pytest.raises(TypeError, match="ACTIVATION_SOFTMAX is not an activation of a recurrent cell"):
+        derivative(descs.ActivationSoftmaxDesc(), np.zeros(3))

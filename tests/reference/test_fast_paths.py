@@ -13,7 +13,7 @@ from dmlpy.reference import conversion, taps
 from dmlpy.reference.convolution import cross_correlation
 from dmlpy.reference.pooling import regions
 from dmlpy.reference.quantized import products
-from dmlpy.reference.selection import kept
+from dmlpy.reference.selection import select
 from dmlpy.reference.windows import Along, spread_over_windows, sums_of_windows
 
 RNG = np.random.default_rng(5)
@@ -39,8 +39,8 @@ def test_what_is_not_kept_is_zero_whatever_it_was(dtype: Any) -> None:
     if values.dtype.kind == "f":
         values[:2] = np.nan, np.inf
     mask = np.array([True, False, False, True])
-    np.testing.assert_array_equal(kept(values, mask), np.where(mask, values, dtype(0)))
-    np.testing.assert_array_equal(kept(values[::-1], ~mask), np.where(~mask, values[::-1], dtype(0)))
+    np.testing.assert_array_equal(select(values, mask), np.where(mask, values, dtype(0)))
+    np.testing.assert_array_equal(select(values[::-1], ~mask), np.where(~mask, values[::-1], dtype(0)))
 
 
 def windows(size: int, taps: int, positions: int, stride: int, dilation: int, start: int) -> Along:

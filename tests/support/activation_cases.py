@@ -52,6 +52,21 @@ LIMITS: list[tuple[ActivationDesc, list[float]]] = [
 ALL = [desc for desc, _ in LIMITS]
 
 
+VALUE_KEEPERS = (
+    descs.ActivationIdentityDesc,
+    descs.ActivationLinearDesc,
+    descs.ActivationReluDesc,
+    descs.ActivationTanhDesc,
+    descs.ActivationSigmoidDesc,
+    descs.ActivationHardSigmoidDesc,
+)
+
+
+def keeps_value(desc: ActivationDesc) -> bool:
+    """Returns whether kernels save a gate's value in the reserve, from which its derivative follows; else its argument."""
+    return isinstance(desc, VALUE_KEEPERS)
+
+
 # The same of the functions that no operator fuses.
 LIMITS_ALONE: list[tuple[ActivationDesc, list[float]]] = [
     (descs.ActivationSwishDesc(sigmoid_input_scale=1.0), [0, 0, INF, 0, NAN, M, 0]),

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
-from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
+from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
 from dmlpy.reference.recurrent.layer import packed_reserve
 from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import GUARD, Layout, Placed, Run, place, scratch
@@ -45,7 +44,7 @@ class Plans:
                 assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
 
 
-NUMPY = Plans(RecurrentPlan, GradientPlan, KeptRows.of_columns, kept_gates)
+NUMPY = Plans(DefinitionPlan, DefinitionPlan, KeptRows.of_definition, kept_gates)
 
 CELLS = ("RNN", "LSTM", "GRU")
 DROPOUTS = (X_DROPOUT, H_DROPOUT)

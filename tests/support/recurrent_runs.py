@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dmlpy.description.tensors import TensorDesc, packed_strides
-from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
+from dmlpy.devices.plan import Plan
 from dmlpy.operators import activation as activations
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.layer import GRUDesc, LSTMDesc, RecurrentDesc, RNNDesc
@@ -132,7 +132,7 @@ class Run:
         sizes = self.desc.geometry
         return int(sizes.input_size + max(sizes.hidden_size, sizes.state_size))
 
-    def launch(self, plan: RecurrentPlan, *, prepared: bool = False) -> None:
+    def launch(self, plan: Plan, *, prepared: bool = False) -> None:
         """One dispatch with scratch full of NaN, exactly as large as the plan asks for."""
         pointers = {name: placed.pointer for name, placed in (self.inputs | self.outputs).items()}
         if not prepared:

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.devices.numpy.activation.derivatives import keeps_value
-from dmlpy.devices.numpy.recurrent.cells import packed_gates
-from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from dmlpy.reference.activation import activate
-from dmlpy.reference.recurrent.layer import Trace
+from dmlpy.reference.recurrent.layer import Trace, unpacked_reserve
 from tests.support.recurrent_runs import (
     FLAGS,
     GUARD,
@@ -183,11 +180,10 @@ class KeptRows:
     memory: Array | None
 
     @classmethod
-    def of_columns(cls, desc: Any, array: Array) -> KeptRows:
-        """Of NumPy's plans."""
-        views = ReserveViews.of(desc, array)
-        memory = None if views.memory is None else views.memory.swapaxes(2, 3)
-        return cls(views.kept.swapaxes(3, 4), views.hidden.swapaxes(2, 3), memory)
+    def of_definition(cls, desc: Any, array: Array) -> KeptRows:
+        """Of NumPy's plans, whose reserve is that of the definition."""
+        kept, hidden, memory = unpacked_reserve(desc, array)
+        return cls(kept, hidden, memory if desc.cell.has_memory else None)
 
 
 def check(run: Run, walked: Trace, kind: Any = None) -> None:
@@ -195,7 +191,7 @@ def check(run: Run, walked: Trace, kind: Any = None) -> None:
     for name, placed in run.outputs.items():
         assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
         if name == RESERVE:
-            check_reserve(run.desc, KeptRows.of_columns(run.desc, placed.elements), kept_gates, walked, run.terms, kind)
+            check_reserve(run.desc, KeptRows.of_definition(run.desc, placed.elements), kept_gates, walked, run.terms, kind)
         else:
             assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
 
@@ -240,18 +236,14 @@ def check_reserve(desc: Any, reserve: KeptRows, gates: KeptGates, walked: Trace,
 
 
 def kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
-    """What a reserve keeps of a direction's gates.
+    """What a reserve of the definition keeps of a direction's gates: each argument.
 
     Yields:
-        tuple: the index in `ReserveViews.kept`, the gate's index in `Trace.arguments`, and the activation whose value is kept, or None
+        tuple: the index in `KeptRows.kept`, the gate's index in `Trace.arguments`, and the activation whose value is kept, or None
             where its argument is.
     """
-    gates = packed_gates(desc.cell)
-    f, *others = desc.activations_of(d)
-    for index, gate in enumerate([*gates, 3] if desc.cell.resets_last else gates):
-        activation = others[0] if others and gate == len(desc.gate_names) - 1 else f
-        is_value = gate < len(desc.gate_names) and desc.cell.clip is None and keeps_value(activation)
-        yield index, gate, activation if is_value else None
+    for gate in range(desc.cell.kept):
+        yield gate, gate, None
 
 
 HOLES = {1: [[1], [0], [7], [0]], 3: [[0, 1, 1], [1, 0, 1], [1, 255, 0], [0, 1, 1]]}

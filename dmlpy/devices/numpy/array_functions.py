@@ -41,7 +41,7 @@ def _multiplications(desc: OperatorDesc) -> int:
 def _conversion(tensor: TensorDesc) -> Callable[[Array], Array] | None:
     """What makes of a tensor's memory the array that definitions take; None if it is that array."""
     if tensor.data_type is DataType.FLOAT16:
-        return lambda array: array.astype(COMPUTE)
+        return lambda array: array.astype(COMPUTE, copy=False)
     return (lambda data: unpacked_tensor(data, tensor)) if tensor.data_type.bits == 4 else None
 
 
@@ -50,9 +50,10 @@ class WholePlan(ArrayPlan):
 
     Args:
         desc: a checked desc.
+        largest_product: the multiplications of its largest matrix product; None estimates them by the tensors' sizes.
     """
 
-    def __init__(self, desc: OperatorDesc) -> None:
+    def __init__(self, desc: OperatorDesc, largest_product: int | None = None) -> None:
         self._desc = desc
         function = definition(type(desc))
         assert function is not None
@@ -64,7 +65,9 @@ class WholePlan(ArrayPlan):
         self._packs = {slot.place: tensor for slot, tensor in slots if slot.field.marker.output and tensor.data_type.bits == 4}
         self._inputs = [(slot.place, slot.field, _conversion(tensor)) for slot, tensor in slots if not slot.field.marker.output]
         self._converts = any(convert is not None for _, _, convert in self._inputs)
-        self._product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
+        if largest_product is None:
+            largest_product = _multiplications(desc) if desc.family() in _WITH_PRODUCTS else 0
+        self._product = largest_product
         self._absent: dict[str, Any] = {field.name: () if field.listed else None for field in desc.inputs()}
 
     def describe(self) -> str:

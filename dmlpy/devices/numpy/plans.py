@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
     from dmlpy.devices.plan import Plan
 
-plan: Attachments[Callable[..., Plan]] = Attachments("dmlpy.devices.numpy")
-"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc."""
+plan: Attachments[Callable[..., Plan]] = Attachments("dmlpy.devices.numpy", "plans")
+"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc. The families' `plans` modules import a plan's module when one is made."""
 
 COMPUTE = np.dtype(np.float32)
 """The compute type: that of the plans' arithmetic on FLOAT32 and FLOAT16 tensors."""

@@ -12,8 +12,9 @@ from dmlpy.reference.registry import Array, Inputs, defines
 @defines(GRUBlockCellDesc)
 def gru_block_cell(desc: GRUBlockCellDesc, inputs: Inputs) -> dict[str, Array]:
     x, h_prev = inputs["x"], inputs["h_prev"]
+    units = h_prev.shape[1]
     gates = logistic(np.concatenate([x, h_prev], axis=1) @ inputs["w_ru"] + inputs["b_ru"])
-    r, u = np.split(gates, 2, axis=1)
+    r, u = gates[:, :units], gates[:, units:]
     c = np.tanh(np.concatenate([x, h_prev * r], axis=1) @ inputs["w_c"] + inputs["b_c"])
     return {"r": r, "u": u, "c": c, "h": u * h_prev + (1.0 - u) * c}
 
@@ -24,8 +25,10 @@ def gru_block_cell_gradient(desc: GRUBlockCellGradDesc, inputs: Inputs) -> dict[
     input_size = inputs["x"].shape[1]
     d_c_bar = d_h * (1.0 - u) * (1.0 - c * c)
     d_u_bar = d_h * (h_prev - c) * u * (1.0 - u)
-    d_x2, d_h_prevr = np.split(d_c_bar @ inputs["w_c"].T, [input_size], axis=1)
+    of_candidate = d_c_bar @ inputs["w_c"].T
+    d_x2, d_h_prevr = of_candidate[:, :input_size], of_candidate[:, input_size:]
     d_r_bar = d_h_prevr * h_prev * r * (1.0 - r)
     d_r_bar_u_bar = np.concatenate([d_r_bar, d_u_bar], axis=1)
-    d_x1, d_h1 = np.split(d_r_bar_u_bar @ inputs["w_ru"].T, [input_size], axis=1)
+    of_gates = d_r_bar_u_bar @ inputs["w_ru"].T
+    d_x1, d_h1 = of_gates[:, :input_size], of_gates[:, input_size:]
     return {"d_x": d_x1 + d_x2, "d_h_prev": d_h1 + d_h_prevr * r + d_h * u, "d_c_bar": d_c_bar, "d_r_bar_u_bar": d_r_bar_u_bar}

@@ -79,7 +79,7 @@ def products_back(gradients: Array, matrices: Array, factors: Array | None) -> A
         factors: the dropout multipliers of x for each gate, [G, B, N], or None.
     """
     if factors is not None:
-        found: Array = sum((own @ matrix) * kept for own, matrix, kept in zip(gradients, matrices, factors, strict=True))
+        found: Array = sum((own @ matrix) * factor for own, matrix, factor in zip(gradients, matrices, factors, strict=True))
         return found
     joined = np.moveaxis(gradients, 0, -2)
     return (joined.reshape(-1, matrices[..., 0].size) @ matrices.reshape(-1, matrices.shape[2])).reshape(*joined.shape[:-2], -1)
@@ -94,7 +94,8 @@ def matrix_gradients(gradients: Array, x: Array, factors: Array | None) -> Array
         factors: the dropout multipliers of x for each gate, [G, B, N], or None.
     """
     if factors is not None:
-        return np.stack([np.tensordot(own, x * kept, axes=((0, 1), (0, 1))) for own, kept in zip(gradients, factors, strict=True)])
+        steps_and_samples = ((0, 1), (0, 1))
+        return np.stack([np.tensordot(own, x * factor, steps_and_samples) for own, factor in zip(gradients, factors, strict=True)])
     gates, _, _, hidden = gradients.shape
     joined = np.moveaxis(gradients, 0, -2).reshape(-1, gates * hidden)
     return (joined.T @ x.reshape(-1, x.shape[2])).reshape(gates, hidden, -1)
@@ -213,7 +214,7 @@ class DirectionBack:
             given = StepInputs(self._arguments[time], self._h[time], self._c[time], self._new_c[time], dh, self.dc)
             step = step_back(desc.cell, functions, self._p, given)
             if step.reset_state is not None:
-                self._reset_states[time] = step.reset_state
+                self._reset_states[time] = np.where(taken, step.reset_state, 0.0)
             if step.cell_output is not None:
                 self._d_projection += np.where(taken, dh, 0.0).T @ np.where(taken, step.cell_output, 0.0)
             self.of_x[:, time], self.of_h[:, time] = step.of_x, step.of_h
@@ -264,7 +265,7 @@ def gradient(desc: RecurrentGradDesc, inputs: Inputs) -> dict[str, Array]:
     }
     parameters = [direction.of_parameters() for direction in directions]
     return {
-        "input_gradient_tensor": sum(direction.of_input() for direction in directions)[None],
+        "input_gradient_tensor": np.sum([direction.of_input() for direction in directions], axis=0)[None],
         **{name: np.stack([found[name] for found in parameters]).reshape(shapes[name]) for name in parameters[0]},
         "hidden_init_gradient_tensor": np.stack([direction.dh for direction in directions])[None],
         "cell_mem_init_gradient_tensor": np.stack([direction.dc for direction in directions])[None],

@@ -113,7 +113,7 @@ def rnn_step(functions: Activations, p: Parameters, xw: Array, h: Array, c: Arra
     """Computes one step of RNN; c passes through. For each cell `xw` is x W^T + Wb of all gates, [G, B, H]."""
     (f,) = functions
     sums = xw + p.from_h(h)
-    return activate(f, sums[0]), c, sums
+    return activate(f, sums[0]), c, [sums[0]]
 
 
 def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Array, h: Array, c: Array) -> Step:
@@ -190,7 +190,8 @@ class Steps:
         lengths, mask = inputs.get("sequence_lengths_tensor"), inputs.get("step_mask_tensor")
         within = np.arange(steps)[:, None] < (np.full(batch, steps) if lengths is None else lengths.reshape(batch))
         taken = within if mask is None else within & (mask.reshape(steps, batch) != 0)
-        return cls(within[..., None], taken[..., None], taken.all(axis=1).tolist(), ~taken)
+        by_all: list[bool] = np.all(taken, axis=1).tolist()
+        return cls(within[..., None], taken[..., None], by_all, ~taken)
 
 
 def runs_backward(desc: RecurrentDesc, d: int) -> bool:

@@ -1,4 +1,4 @@
-"""The NumPy device's recurrent walks divided among threads, products taken some rows at a time, and sigmoid gates as reciprocals."""
+"""The NumPy device's recurrences divided among threads, products taken some rows at a time, and sigmoid gates as reciprocals."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from dmlpy.devices.numpy.recurrent import products
 from dmlpy.devices.numpy.recurrent.division import Division, division_of, undivided
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
 from dmlpy.operators.recurrent.layer import RecurrentGeometry
-from tests.support import training_runs
-from tests.support.exact import exact, traced
-from tests.support.recurrent_runs import CELLS, FLAGS, build
+from tests.support.exact import exact
+from tests.support.recurrent_runs import FLAGS, build
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 PARTS = (slice(0, 3), slice(3, 5))
 
 
-def walks(directions: int, *samples: slice) -> tuple[tuple[int, slice], ...]:
+def recurrences(directions: int, *samples: slice) -> tuple[tuple[int, slice], ...]:
     return tuple((direction, some) for direction in range(directions) for some in samples)
 
 
 DIVISIONS = {
     "BLAS's threads": lambda directions: undivided(directions, 5),
-    "this thread": lambda directions: Division(True, 1, walks(directions, *PARTS)),
-    "two threads": lambda directions: Division(True, 2, walks(directions, *PARTS)),
-    "a thread without walks": lambda directions: Division(True, 5, walks(directions, *PARTS)),
+    "this thread": lambda directions: Division(True, 1, recurrences(directions, *PARTS)),
+    "two threads": lambda directions: Division(True, 2, recurrences(directions, *PARTS)),
+    "a thread without work": lambda directions: Division(True, 5, recurrences(directions, *PARTS)),
 }
 
 
@@ -46,34 +45,12 @@ def division(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
 @pytest.mark.parametrize("direction", ["BACKWARD", "BIDIRECTIONAL"])
 @pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table[::3]])
-def test_divided_walks(cell: str, flags: dict[str, Any], direction: str, ragged: bool) -> None:
+def test_divided_recurrences(cell: str, flags: dict[str, Any], direction: str, ragged: bool) -> None:
     lengths = [2, 0, 4, 1, 3] if ragged else None
     for dtype, prepared in ((np.float32, True), (np.float16, False)):
         run = build(cell, np.random.default_rng(3), b=5, direction=direction, lengths=lengths, dtype=dtype, **flags)
         run.launch(RecurrentPlan(run.desc), prepared=prepared)
         run.check(exact(run.desc, run.arrays))
-
-
-@pytest.mark.usefixtures("division")
-@pytest.mark.parametrize("direction", ["FORWARD", "BIDIRECTIONAL"])
-@pytest.mark.parametrize(
-    ("cell", "flags"),
-    [
-        *((cell, {}) for cell in CELLS),
-        ("LSTM", {"p": 3}),
-        ("LSTM", {"couple_input_forget": True}),
-        ("LSTM", {"use_clip_threshold": True, "clip_threshold": 0.15}),
-        ("GRU", {"linear_before_reset": True}),
-    ],
-)
-def test_divided_training(cell: str, flags: dict[str, Any], direction: str) -> None:
-    for options in (
-        {},
-        {"mask": np.arange(20) % 3, "lengths": [2, 0, 4, 1, 3], "dropout": ("input_dropout_tensor", "state_dropout_tensor")},
-    ):
-        run = training_runs.build(cell, np.random.default_rng(4), b=5, direction=direction, **options, **flags)
-        run.launch(RecurrentPlan(run.desc))
-        training_runs.check(run, traced(run.desc, run.arrays))
 
 
 @pytest.mark.parametrize("batch", [1, 3])
@@ -113,17 +90,17 @@ def test_direct_products(rows: int, leading: tuple[int, ...], monkeypatch: pytes
 
 @pytest.mark.parametrize("direct", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_every_sample_has_one_walk(threads: int, direct: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_sample_has_one_recurrence(threads: int, direct: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "small_products_are_direct", lambda: direct)
     for hidden, batch, directions in itertools.product([16, 256, 5000], [1, 2, 8, 20, 64, 200], [1, 2]):
         division = division_of(RecurrentGeometry(10, directions, batch, 64, hidden, 4, hidden), 4, threads)
         taken = np.zeros((directions, batch), np.intp)
-        for direction, samples in division.walks:
+        for direction, samples in division.recurrences:
             taken[direction, samples] += 1
         assert (taken == 1).all()
-        assert 1 <= division.threads <= min(threads, len(division.walks))
+        assert 1 <= division.threads <= min(threads, len(division.recurrences))
         assert division.direct <= direct
         if division.threads == 1 and threads > 1:
-            assert len(division.walks) == directions
+            assert len(division.recurrences) == directions
         if direct and hidden == 256 and batch == 200:
             assert division.threads > threads // 2

@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
-from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
+from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
+from dmlpy.reference.recurrent.layer import unpacked_reserve
 from tests.support.gradient_runs import CELLS, DROPOUTS, UPSTREAM, backward
 from tests.support.pairwise import first_few
-from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, GUARD, USUAL, Run, scratch
+from tests.support.recurrent_runs import EVERY_ACTIVATION, FLAGS, USUAL, Run, scratch
 from tests.support.tolerance import assert_close
 from tests.support.training_runs import DIRECTIONS, HOLES, LAYOUTS, MASK, RESERVE, VARIANTS, build, of_cell, random_run
 
@@ -96,7 +95,7 @@ def test_random_layouts(seed: int) -> None:
 
 
 def holes(batch: int) -> Any:
-    """A mask in which nobody takes a whole block of steps, whichever way it is walked."""
+    """A mask in which nobody takes some steps one after the other."""
     mask = np.random.default_rng(1).integers(0, 2, (13, batch))
     mask[4:11] = 0
     return mask
@@ -109,20 +108,13 @@ def holes(batch: int) -> Any:
 @pytest.mark.parametrize("lengths", [None, [1, 8, 4, 0, 5], [2, 2, 2, 1, 2], [0] * 5], ids=["full", "ragged", "short", "empty"])
 @pytest.mark.parametrize("mask", [None, holes(5), np.zeros((13, 5), np.int64)], ids=["all steps", "holes", "no step"])
 @pytest.mark.parametrize("dropout", [(), DROPOUTS], ids=["no dropout", "dropout"])
-def test_blocks_and_chunks(
-    cell: str, direction: str, batch: int, lengths: list[int] | None, mask: Any, dropout: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_steps_that_nobody_takes(
+    cell: str, direction: str, batch: int, lengths: list[int] | None, mask: Any, dropout: tuple[str, ...]
 ) -> None:
-    module, rng = "dmlpy.devices.numpy.recurrent.gradient", np.random.default_rng(2)
+    rng = np.random.default_rng(2)
     options = {"lengths": lengths and lengths[:batch], "mask": None if mask is None else mask[:, :batch], "dropout": dropout}
     p = 4 if cell == "LSTM" and dropout else None
-    run = build(cell, rng, t=13, b=batch, i=5, h=6, p=p, direction=direction, **options)
-    back = backward(run, rng)
-    expected = back.expected()
-    monkeypatch.setattr(f"{module}._BLOCK_ROWS", 5 * batch)
-    monkeypatch.setattr(f"{module}._CHUNK_BYTES", 2 * len(USUAL[cell]) * 6 * batch * 4 * 3)
-    assert "5 of 13 steps at a time" in GradientPlan(back.desc).describe()
-    for name, array in back.launch().items():
-        assert_close(array, expected[name], array.dtype, terms=back.terms, what=name)
+    backward(build(cell, rng, t=13, b=batch, i=5, h=6, p=p, direction=direction, **options), rng).check()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 1e-8, 1e4])
@@ -168,17 +160,6 @@ def test_an_absent_upstream_gradient_is_zero(cell: str) -> None:
             assert present or not array.any()
 
 
-def test_work_that_no_output_needs_has_no_scratch() -> None:
-    run = build("LSTM", np.random.default_rng(3), t=8, b=4, i=16, h=16)
-
-    def size(*names: str) -> int:
-        return GradientPlan(run.desc.gradient(*names)).temporary_size
-
-    least = size("hidden_init_gradient_tensor")
-    for name in ("input", "weight", "recurrence", "bias", "peephole"):
-        assert least < size("hidden_init_gradient_tensor", f"{name}_gradient_tensor") < size()
-
-
 # steps that are not taken
 
 
@@ -194,11 +175,11 @@ def test_nothing_leaks_from_steps_not_taken(cell: str, flags: dict[str, Any], ju
         back = backward(run, rng)
         clean = back.launch()
         idle = skipped(run)
-        reserve = ReserveViews.of(back.desc, back.inputs[RESERVE].elements)
+        kept, *_ = unpacked_reserve(back.desc, back.inputs[RESERVE].elements)
         lengths = options.get("lengths", [4, 4, 4])
         for t, sample in ones(idle):
             back.inputs["input_tensor"].elements[0, t, sample] = junk
-            reserve.kept[:, t, :, :, sample] = junk
+            kept[:, t, :, sample] = junk
         for sample, length in enumerate(lengths):
             back.inputs["output_sequence_gradient_tensor"].elements[length:, :, sample] = junk
         for name, array in back.launch().items():
@@ -257,41 +238,10 @@ def test_the_same_bits_every_time(cell: str, batch: int) -> None:
             np.testing.assert_array_equal(array, first[name], err_msg=name)
 
 
-@pytest.mark.pairwise
-@pytest.mark.parametrize("options", [{}, {"lengths": [4, 2] * 64}, {"dropout": DROPOUTS}], ids=["full", "ragged", "dropout"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_launch_allocates_nothing_big(cell: str, dtype: Any, options: dict[str, Any]) -> None:
-    rng = np.random.default_rng(8)
-    back = backward(build(cell, rng, t=6, b=128, i=64, h=256, dtype=dtype, **options), rng)
-    plan = GradientPlan(back.desc)
-    block, temporary = scratch(plan.temporary_size)
-    launch = plan.bind({name: placed.pointer for name, placed in (back.inputs | back.outputs).items()}, temporary, None)
-    launch(0)
-    tracemalloc.start()
-    try:
-        launch(0)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    # A state is 128 KiB; NumPy itself takes up to 64 KiB to iterate over some broadcasts.
-    assert peak < 80_000, f"{peak} bytes"
-    assert (block[-64:] == GUARD).all()
-
-
-def test_long_sequences_do_not_grow_the_scratch() -> None:
-    short, long = (build("GRU", np.random.default_rng(1), t=t, b=16, h=64, i=8) for t in (1280, 12800))
-    sizes = [GradientPlan(run.desc.gradient()).temporary_size for run in (short, long)]
-    assert sizes[0] == sizes[1]
-    with_lengths = build("GRU", np.random.default_rng(1), t=12800, b=16, h=64, i=8, lengths=[1] * 16)
-    # Two bools for each step and sample.
-    assert GradientPlan(with_lengths.desc.gradient()).temporary_size - sizes[1] < 2 * 12800 * 16 + 2**20
-
-
 def test_a_bound_launch_reads_its_tensors_anew() -> None:
     rng = np.random.default_rng(9)
     one, other = (backward(build("LSTM", rng, lengths=lengths), rng) for lengths in ([4, 2, 3], [1, 4, 0]))
-    plan = GradientPlan(one.desc)
+    plan = DefinitionPlan(one.desc)
     _, temporary = scratch(plan.temporary_size)
     launch = plan.bind({name: placed.pointer for name, placed in (one.inputs | one.outputs).items()}, temporary, None)
     launch(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import dmlpy as dml
+from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
 from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
-from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.exact import traced
 from tests.support.recurrent_runs import (
@@ -22,13 +21,11 @@ from tests.support.recurrent_runs import (
     OPTIONAL,
     USUAL,
     Run,
-    check_allocations,
     scratch,
 )
 from tests.support.tolerance import assert_close
 from tests.support.training_runs import (
     DIRECTIONS,
-    GATES,
     H_DROPOUT,
     HOLES,
     MASK,
@@ -78,9 +75,9 @@ def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: 
         if cell != "LSTM":
             options.pop("p", None)
         run = build(cell, np.random.default_rng(11), b=batch, **options)
-        run.launch(RecurrentPlan(run.desc), prepared=prepared)
-        walked = traced(run.desc, run.arrays)
-        check(run, walked)
+        run.launch(DefinitionPlan(run.desc), prepared=prepared)
+        expected = traced(run.desc, run.arrays)
+        check(run, expected)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +106,7 @@ def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> No
             # The backward direction has the usual functions, so the two sets differ, in what they keep too.
             functions = (*USUAL[cell][:role], function, *USUAL[cell][role + 1 :], *USUAL[cell])
             run = build(cell, rng, b=batch, direction="BIDIRECTIONAL", functions=functions, **flags)
-            run.launch(RecurrentPlan(run.desc))
+            run.launch(DefinitionPlan(run.desc))
             check(run, traced(run.desc, run.arrays))
 
 
@@ -121,28 +118,13 @@ def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> No
 def test_masks(cell: str, mask: str, direction: str, lengths: list[int] | None) -> None:
     for outputs in ((*OUTPUTS, RESERVE), OUTPUTS[:1], (RESERVE,)):
         run = build(cell, np.random.default_rng(4), t=5, direction=direction, lengths=lengths, mask=MASKS[mask], outputs=outputs)
-        run.launch(RecurrentPlan(run.desc))
+        run.launch(DefinitionPlan(run.desc))
         check(run, traced(run.desc, run.arrays))
 
 
 @pytest.mark.parametrize("cell", TRAINING)
 def test_a_masked_step_repeats_the_output_before_it(cell: str) -> None:
-    check_repeated_outputs(cell, RecurrentPlan)
-
-
-@pytest.mark.parametrize("batch", [1, 5])
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("cell", TRAINING)
-def test_chunks_of_the_input_product(cell: str, direction: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer._CHUNK_BYTES", GATES[cell] * 6 * batch * 4 * 3)
-    mask = np.random.default_rng(5).integers(0, 2, (8, batch))
-    mask[2:6] = 0  # a chunk that nobody takes, whichever way it is walked
-    for dropout in ((), (X_DROPOUT,)):
-        run = build(cell, np.random.default_rng(2), t=8, b=batch, i=5, h=6, direction=direction, mask=mask, dropout=dropout)
-        plan = RecurrentPlan(run.desc)
-        assert "3 of 8 steps at a time" in plan.describe()
-        run.launch(plan)
-        check(run, traced(run.desc, run.arrays))
+    check_repeated_outputs(cell, DefinitionPlan)
 
 
 @st.composite
@@ -189,13 +171,13 @@ def runs(draw: st.DrawFn) -> Run:
 @given(runs())
 def test_any_combination(run: Run) -> None:
     kept = {name: placed.memory.copy() for name, placed in run.inputs.items()}
-    walked = traced(run.desc, run.arrays)
+    expected = traced(run.desc, run.arrays)
     # Among any numbers are some that nearly cancel, which leaves float32 too few digits, and float16 none at all. float64 has plenty.
-    assume(all(not values.any() or np.abs(values).max() > 0.01 for values in walked.outputs.values()))
+    assume(all(not values.any() or np.abs(values).max() > 0.01 for values in expected.outputs.values()))
     for prepared in (False, True):
         poison(run)
-        run.launch(RecurrentPlan(run.desc), prepared=prepared)
-        check(run, walked, np.float16)
+        run.launch(DefinitionPlan(run.desc), prepared=prepared)
+        check(run, expected, np.float16)
     for name, placed in run.inputs.items():
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
@@ -208,13 +190,13 @@ def test_any_combination(run: Run) -> None:
 @pytest.mark.parametrize("ragged", [False, True], ids=["full", "ragged"])
 @pytest.mark.parametrize(("cell", "flags"), [(cell, flags) for cell, table in FLAGS.items() for flags in table])
 def test_without_extras_it_is_the_operator_itself(cell: str, flags: dict[str, Any], ragged: bool, batch: int) -> None:
-    # Nor do a reserve and a mask of ones change a bit.
+    # Nor do a reserve and a mask of ones change a bit of the training form's results.
     lengths = [3, 6, 0, 5][:batch] if ragged else None
     results: list[dict[str, Array]] = []
     for outputs, mask in ((OUTPUTS, None), ((*OUTPUTS, RESERVE), None), (OUTPUTS, np.ones((6, batch)))):
         options: dict[str, Any] = flags | {"outputs": outputs, "mask": mask, "lengths": lengths}
         run = build(cell, np.random.default_rng(7), t=6, b=batch, i=7, h=9, direction="BIDIRECTIONAL", **options)
-        run.launch(RecurrentPlan(run.desc))
+        run.launch(DefinitionPlan(run.desc))
         results.append({name: run.outputs[name].elements.copy() for name in run.outputs if name != RESERVE})
     kinds: dict[str, Any] = {"RNN": dml.RNNDesc, "LSTM": dml.LSTMDesc, "GRU": dml.GRUDesc}
     base = kinds[cell]
@@ -224,7 +206,8 @@ def test_without_extras_it_is_the_operator_itself(cell: str, flags: dict[str, An
     Run(plain, inputs, run.outputs).launch(RecurrentPlan(plain))
     for result in results:
         for name, values in result.items():
-            np.testing.assert_array_equal(values, run.outputs[name].elements, err_msg=name)
+            np.testing.assert_array_equal(values, results[0][name], err_msg=name)
+            assert_close(values, run.outputs[name].elements, np.float32, terms=run.terms, what=name)
 
 
 @pytest.mark.parametrize("junk", [np.nan, np.inf, -np.inf])
@@ -234,12 +217,12 @@ def test_input_of_a_masked_step_is_never_seen(cell: str, direction: str, junk: f
     mask = np.array(MASKS["holes"])
     for dropout in ((), (X_DROPOUT, H_DROPOUT)):
         run = build(cell, np.random.default_rng(5), t=5, direction=direction, mask=mask, lengths=[5, 4, 2], dropout=dropout)
-        walked = traced(run.desc, run.arrays)
+        expected = traced(run.desc, run.arrays)
         x = run.inputs["input_tensor"].elements[0]
         x[mask == 0] = junk
         x[4:, 1], x[2:, 2] = junk, junk
-        run.launch(RecurrentPlan(run.desc))
-        check(run, walked)
+        run.launch(DefinitionPlan(run.desc))
+        check(run, expected)
 
 
 @pytest.mark.parametrize("flags", [{}, {"use_clip_threshold": True, "clip_threshold": 0.1}])
@@ -247,7 +230,7 @@ def test_input_of_a_masked_step_is_never_seen(cell: str, direction: str, junk: f
 def test_nan_stays_with_its_sample(cell: str, flags: dict[str, Any]) -> None:
     run = build(cell, np.random.default_rng(6), mask=HOLES[3], dropout=(X_DROPOUT, H_DROPOUT), **(flags if cell == "LSTM" else {}))
     run.inputs["input_tensor"].elements[0, 2, 1] = np.nan
-    run.launch(RecurrentPlan(run.desc))
+    run.launch(DefinitionPlan(run.desc))
     sequence = run.outputs["output_sequence_tensor"].elements[:, 0]
     assert np.isnan(sequence[2:, 1]).all()
     assert np.isfinite(sequence[:2, 1]).all()
@@ -255,7 +238,7 @@ def test_nan_stays_with_its_sample(cell: str, flags: dict[str, Any]) -> None:
 
 
 def test_dropout_of_the_state_leaves_the_update_gates_h_alone() -> None:
-    check_dropout_of_h(RecurrentPlan)
+    check_dropout_of_h(DefinitionPlan)
 
 
 # plans and memory
@@ -270,7 +253,7 @@ def test_a_bound_launch_reads_its_tensors_anew(cell: str, batch: int) -> None:
     options = EXTRAS | ({"p": 5} if cell == "LSTM" else {})
     run = build(cell, np.random.default_rng(8), b=batch, lengths=[2] * batch, mask=first, layouts=("packed", "padded"), **options)
     other = build(cell, np.random.default_rng(9), b=batch, lengths=[4] * batch, mask=second, **options)
-    plan = RecurrentPlan(run.desc)
+    plan = DefinitionPlan(run.desc)
     block, temporary = scratch(plan.temporary_size)
     launch = plan.bind({name: placed.pointer for name, placed in (run.inputs | run.outputs).items()}, temporary, None)
     for _ in range(2):
@@ -294,64 +277,27 @@ def test_the_same_inputs_give_the_same_bits(cell: str, direction: str) -> None:
     results = []
     for _ in range(2):
         run = build(cell, np.random.default_rng(3), t=9, b=5, i=33, h=65, direction=direction, **EXTRAS)
-        run.launch(RecurrentPlan(run.desc))
+        run.launch(DefinitionPlan(run.desc))
         results.append(run.outputs[RESERVE].elements)
-    parts = [ReserveViews.of(run.desc, result) for result in results]
-    np.testing.assert_array_equal(parts[0].kept, parts[1].kept)
     np.testing.assert_array_equal(*results)
     assert np.isfinite(results[0]).all()
 
 
-def one_after_the_other(work: Callable[[Any, int], None], items: Iterable[Any], threads: int) -> None:
-    """`share` without threads."""
-    for thread, item in enumerate(items):
-        work(item, thread)
-
-
-@pytest.mark.pairwise
-@pytest.mark.parametrize("selective", [False, True], ids=["full", "selective"])
-@pytest.mark.parametrize("dropout", [(), (X_DROPOUT, H_DROPOUT)], ids=["no dropout", "dropout"])
-@pytest.mark.parametrize(
-    ("cell", "flags"),
-    [("RNN", {}), ("LSTM", {}), ("LSTM", {"p": 192}), ("GRU", {"linear_before_reset": True}), ("GRU", {})],
-)
-@pytest.mark.parametrize("batch", [1, 128])
-def test_a_launch_allocates_nothing_big(
-    cell: str, flags: dict[str, Any], dropout: tuple[str, ...], selective: bool, batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As for the operators themselves: each of two threads' states is 48 KiB or more here, or the recurrence 192 KiB.
-    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer.available_threads", lambda: 2)
-    monkeypatch.setattr("dmlpy.devices.numpy.recurrent.layer.share", one_after_the_other)  # NumPy's buffers of both would add up
-    options: dict[str, Any] = {"lengths": [4, 2] * (batch // 2) or [4], "mask": np.arange(6 * batch) % 3} if selective else {}
-    run = build(cell, np.random.default_rng(8), t=6, b=batch, i=64, h=256, dropout=dropout, **options, **flags)
-    check_allocations(RecurrentPlan(run.desc), run, 40_000 if batch == 1 else 96_000)
-
-
 def test_what_is_constant() -> None:
     run = build("LSTM", np.random.default_rng(1), b=2, i=3, h=4, p=2, mask=np.ones((4, 2)), **EXTRAS)
-    plan = RecurrentPlan(run.desc)
+    plan = DefinitionPlan(run.desc)
     assert plan.constants == ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tensor", "projection_tensor")
-    # [16, 3] + [16, 2] + [2, 4] + [16] + [3, 4] in float32, each rounded up to 64 bytes
-    assert plan.persistent_size == 192 + 128 + 64 + 64 + 64
-
-
-def test_describe() -> None:
-    run = build("LSTM", np.random.default_rng(1), p=2, mask=np.ones((4, 3)), **EXTRAS)
-    line = RecurrentPlan(run.desc).describe().splitlines()[-1]
-    assert line == (
-        "training: a mask of steps; dropout of x, a product for each gate; dropout of h, a product for each gate; "
-        "h projected from 4 to 2; a reserve, written step by step"
-    )
-    assert "training" not in RecurrentPlan(build("LSTM", np.random.default_rng(1), outputs=OUTPUTS).desc).describe()
+    # [16, 3] + [16, 2] + [2, 16] + [12] + [2, 4] in float32, each rounded up to 64 bytes
+    assert plan.persistent_size == 192 + 128 + 128 + 64 + 64
 
 
 def test_through_the_front_door() -> None:
     run = build("GRU", np.random.default_rng(1), mask=HOLES[3], **EXTRAS)
     results = dml.compile(run.desc, device="numpy")(**run.arrays)
-    walked = traced(run.desc, run.arrays)
+    expected = traced(run.desc, run.arrays)
     for name in OUTPUTS[:2]:
-        assert_close(getattr(results, name), walked.outputs[name], np.float32, terms=run.terms, what=name)
-    check_reserve(run.desc, KeptRows.of_columns(run.desc, results.reserve_tensor.array), kept_gates, walked, run.terms)
+        assert_close(getattr(results, name), expected.outputs[name], np.float32, terms=run.terms, what=name)
+    check_reserve(run.desc, KeptRows.of_definition(run.desc, results.reserve_tensor.array), kept_gates, expected, run.terms)
 
 
 def test_a_projection_is_packed_with_the_other_constants() -> None:

@@ -21,12 +21,12 @@ from dmlpy.devices.cuda.recurrent.gradient import (
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.cuda.seam import Seam
-from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import GRUGradDesc, LSTMGradDesc, RecurrentGradDesc, RNNGradDesc
 from dmlpy.reference.activation import activate
 from dmlpy.reference.recurrent.layer import Trace, packed_reserve
 from dmlpy.validation.checking import check as check_desc
+from tests.support.activation_cases import keeps_value
 from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import GUARD, USUAL, Layout, Placed, place
 from tests.support.tolerance import assert_close

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
-from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from dmlpy.reference.activation import activate
+from tests.support.activation_cases import keeps_value
 from tests.support.exact import traced
 from tests.support.recurrent_runs import CELLS, USUAL, Layout, Placed, Run, place
 from tests.support.tolerance import assert_close

@@ -17,7 +17,7 @@ import numpy as np
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, element_count, merged
 from dmlpy.devices.numpy.activation.formulas import Activation, parameterized_relu, relu_gradient, relu_of_halves
-from dmlpy.devices.numpy.plans import COMPUTE, plan
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.operators.activation import (
     ActivationDesc,
@@ -37,7 +37,6 @@ BLOCK = 1 << 15
 _ALIGNMENT = 64
 
 
-@plan(ActivationDesc)
 class ElementsPlan(PlanWithoutConstants):
     """An element-wise activation on the host.
 

@@ -18,13 +18,9 @@ import numpy as np
 
 from dmlpy.description.arrays import array_at
 from dmlpy.devices.axes import element_count, merged, numbers_in_group
-from dmlpy.devices.numpy.plans import COMPUTE, plan
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import (
-    ActivationHardmax1Desc,
-    ActivationHardmaxDesc,
-    ActivationLogSoftmax1Desc,
-    ActivationLogSoftmaxDesc,
     AxesActivationDesc,
     RowActivationDesc,
 )
@@ -162,7 +158,6 @@ class GroupsPlan(PlanWithoutConstants):
         return launch
 
 
-@plan(RowActivationDesc, AxesActivationDesc)
 class SoftmaxPlan(GroupsPlan):
     """Computes exp(x - largest) / sum(exp(x - largest))."""
 
@@ -231,7 +226,6 @@ class SoftmaxPlan(GroupsPlan):
             np.divide(values.reshape(target.shape), sums, target)
 
 
-@plan(ActivationLogSoftmaxDesc, ActivationLogSoftmax1Desc)
 class LogSoftmaxPlan(SoftmaxPlan):
     """Computes x - largest - ln(sum(exp(x - largest)))."""
 
@@ -256,7 +250,6 @@ class LogSoftmaxPlan(SoftmaxPlan):
             np.subtract(values.reshape(target.shape), sums, target)
 
 
-@plan(ActivationHardmaxDesc, ActivationHardmax1Desc)
 class HardmaxPlan(GroupsPlan):
     """Writes 1 at the first largest entry and 0 elsewhere; NaN counts as larger than any number."""
 

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dmlpy.description.arrays import array_at
 from dmlpy.description.tensors import TensorDesc, packed_strides
-from dmlpy.devices.numpy.plans import COMPUTE, plan
-from dmlpy.devices.numpy.recurrent.gradient import GradientPlan
-from dmlpy.devices.numpy.recurrent.layer import RecurrentPlan
+from dmlpy.devices.numpy.plans import COMPUTE
+from dmlpy.devices.numpy.recurrent.definition import DefinitionPlan
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, arrays_of
 from dmlpy.operators.recurrent.cudnn import RESERVE_HEADER, CudnnRNNDesc, CudnnRNNV3Desc
-from dmlpy.operators.recurrent.gradient import RecurrentGradDesc, ReserveDesc
 from dmlpy.operators.recurrent.stack import GateMove, Mask, Place, StackLayer, stack_of
 from dmlpy.reference.philox import dropout_multipliers, dropout_scratch, round_keys
+
+if TYPE_CHECKING:
+    from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -46,7 +47,6 @@ class LayerPlan(Protocol):
     def bind_arrays(self, arrays: Arrays, temporary: int, persistent: int | None) -> Launch: ...
 
 
-@plan(CudnnRNNDesc)
 class NetworkPlan(PlanWithoutConstants):
     """A network of stacked layers, or its gradient, on the host.
 
@@ -100,7 +100,7 @@ class NetworkPlan(PlanWithoutConstants):
     # memory
 
     def _layer_plan(self, desc: ReserveDesc) -> LayerPlan:
-        return GradientPlan(desc) if isinstance(desc, RecurrentGradDesc) else RecurrentPlan(desc)
+        return DefinitionPlan(desc)
 
     def _layer_layout(self, layer: StackLayer, plan: LayerPlan) -> Layout:
         own = [(name, tensor.sizes, tensor.data_type.numpy) for name, tensor in layer.scratch.items()]

@@ -1,4 +1,4 @@
-"""Divides the walks of a recurrent layer among threads: by direction and by samples, which do not depend on each other."""
+"""Divides the work of a recurrent layer among threads: by direction and by samples, which do not depend on each other."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.layer import RecurrentGeometry
 
 _SAMPLES = 8
-"""The samples of a walk are a multiple of this, as wide as a vector register."""
+"""The samples of a recurrence are a multiple of this, as wide as a vector register."""
 _MOST_SAMPLES = 64
-"""The most samples of a walk, so that its arrays stay in a core's cache."""
+"""The most samples of a recurrence, so that its arrays stay in a core's cache."""
 _STEP_WORK = 3 << 19
 """Minimum multiplications per step and thread for threading to pay; the GIL serialises the calls."""
 _SHARED_WORK = 1 << 20
@@ -22,22 +22,22 @@ _SHARED_WORK = 1 << 20
 
 @dataclass(frozen=True)
 class Division:
-    """The walks of a layer and the threads that they run on.
+    """The recurrences of a layer and the threads that they run on.
 
     Attributes:
-        direct: whether products are taken some rows at a time, each on the walk's thread; else BLAS shares them among its threads.
-        threads: how many run walks at the same time.
-        walks: the direction and the samples of each walk.
+        direct: whether products are taken some rows at a time, each on the recurrence's thread; else BLAS shares them among its threads.
+        threads: how many run recurrences at the same time.
+        recurrences: the direction and the samples of each.
     """
 
     direct: bool
     threads: int
-    walks: tuple[tuple[int, slice], ...]
+    recurrences: tuple[tuple[int, slice], ...]
 
     @property
     def batches(self) -> set[int]:
-        """The distinct numbers of samples in the walks."""
-        return {int(samples.stop - samples.start) for _, samples in self.walks}
+        """The distinct numbers of samples in the recurrences."""
+        return {int(samples.stop - samples.start) for _, samples in self.recurrences}
 
 
 def division_of(sizes: RecurrentGeometry, gates: int, threads: int) -> Division:
@@ -48,25 +48,25 @@ def division_of(sizes: RecurrentGeometry, gates: int, threads: int) -> Division:
         gates: those that are computed.
         threads: the threads that may run at the same time.
     """
-    directions, batch, entries = sizes.num_directions, sizes.batch_size, max(sizes.state_size, sizes.input_size)
+    directions, batch, entries = sizes.num_directions, sizes.batch_size, max(sizes.hidden_size, sizes.input_size)
     whole, most = undivided(directions, batch), _MOST_SAMPLES
     while most > _SAMPLES and not products_are_direct(entries, most):
         most //= 2
     if batch == 1 or not products_are_direct(entries, most):
         return whole
-    sample_work = gates * sizes.hidden_size * sizes.state_size
-    for walkers in range(threads, threads // 2, -1):
+    sample_work = gates * sizes.hidden_size**2
+    for workers in range(threads, threads // 2, -1):
         parts = -(-batch // most)
-        while directions * parts % walkers:
+        while directions * parts % workers:
             parts += 1
         size = min(batch, -(-batch // (parts * _SAMPLES)) * _SAMPLES)
         starts = range(0, batch, size)
-        walks = tuple((direction, slice(at, min(at + size, batch))) for direction in range(directions) for at in starts)
-        if walkers == 1 or (len(walks) >= walkers and sample_work * size >= walkers * _STEP_WORK):
-            return Division(True, walkers, walks)
-    return Division(sample_work * batch <= _SHARED_WORK, 1, whole.walks)
+        recurrences = tuple((direction, slice(at, min(at + size, batch))) for direction in range(directions) for at in starts)
+        if workers == 1 or (len(recurrences) >= workers and sample_work * size >= workers * _STEP_WORK):
+            return Division(True, workers, recurrences)
+    return Division(sample_work * batch <= _SHARED_WORK, 1, whole.recurrences)
 
 
 def undivided(directions: int, batch: int) -> Division:
-    """One walk per direction, in sequence."""
+    """One recurrence per direction, in sequence."""
     return Division(False, 1, tuple((direction, slice(0, batch)) for direction in range(directions)))

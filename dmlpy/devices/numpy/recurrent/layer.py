@@ -1,12 +1,9 @@
-"""RNN, LSTM and GRU in NumPy: one walk over time for all three.
+"""RNN, LSTM and GRU in NumPy: one recurrence over time for all three.
 
-`walk` says how a walk goes, `division` how walks are divided among threads.
+`recurrence` says how one goes, `division` how they are divided among threads.
 
 All arrays are views of memory laid out when the plan is made and built when it is bound. A launch calls ufuncs with outputs given and
 allocates nothing. Arithmetic, gates and states are in the compute type; FLOAT16 is converted on reading and rounded once on writing.
-
-The training forms take the same walk. A reserve is written by copies of what a step leaves anyway; a dropout tensor turns one product
-into one for each gate.
 """
 
 from __future__ import annotations
@@ -16,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.blas import WORK_OF_A_THREAD, with_limited_blas
-from dmlpy.devices.numpy.plans import COMPUTE, plan
+from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, packed_gates
 from dmlpy.devices.numpy.recurrent.division import division_of
 from dmlpy.devices.numpy.recurrent.recurrence import Form, Recurrence
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, arrays_of, packing_of
 from dmlpy.devices.threads import available_threads, share
-from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
+
+    from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 
 _ALIGNMENT = 64
@@ -37,9 +35,8 @@ def _typed(shapes: Mapping[str, tuple[int, ...]], dtype: np.dtype[Any]) -> list[
     return [(name, sizes, dtype) for name, sizes in shapes.items()]
 
 
-@plan(RecurrentDesc)
 class RecurrentPlan(Plan):
-    """RNN, LSTM or GRU on the host, or the training form of one.
+    """RNN, LSTM or GRU on the host.
 
     Args:
         desc: a checked desc.
@@ -52,10 +49,10 @@ class RecurrentPlan(Plan):
         self._form = Form(desc, self._division.direct, max(batches), _CHUNK_BYTES)
         self._packed = Layout(self._packed_arrays(), _ALIGNMENT)
         self._scratch = {batch: self._scratch_of(batch) for batch in batches}
-        self._walk_scratch_size = max(layout.size for layout in self._scratch.values())
+        self._recurrence_scratch_size = max(layout.size for layout in self._scratch.values())
         self.constants = desc.constant_inputs()
         self.persistent_size = self._packed.size
-        self.prepared_temporary_size = self._walk_scratch_size * self._division.threads
+        self.prepared_temporary_size = self._recurrence_scratch_size * self._division.threads
         self.temporary_size = self.persistent_size + self.prepared_temporary_size
 
     def describe(self) -> str:
@@ -64,22 +61,14 @@ class RecurrentPlan(Plan):
         if self._form.direct:
             product += ", some rows at a time"
         reading = "read in place" if self._form.reads_input_directly else f"copied to {COMPUTE} a chunk at a time"
-        walks, threads = len(self._division.walks), self._division.threads
+        recurrences, threads = len(self._division.recurrences), self._division.threads
+        shared = f"{recurrences} recurrences of up to {max(self._scratch)} samples on {threads} threads"
         lines = [
-            f"NumPy, {COMPUTE} arithmetic; {sizes.num_directions} direction(s), "
-            + ("one after the other" if threads == 1 else f"{walks} walks of up to {max(self._scratch)} samples on {threads} threads"),
+            f"NumPy, {COMPUTE} arithmetic; {sizes.num_directions} direction(s), {'one after the other' if threads == 1 else shared}",
             f"input product: {self._form.chunk_steps} of {sizes.seq_length} steps at a time, input {reading}",
             f"step: {product}; {len(self._form.gates)} gate(s) as flat arrays, in place",
         ]
-        extras = {
-            "step_mask_tensor": "a mask of steps",
-            "input_dropout_tensor": "dropout of x, a product for each gate",
-            "state_dropout_tensor": "dropout of h, a product for each gate",
-            "projection_tensor": f"h projected from {sizes.hidden_size} to {sizes.state_size}",
-            "reserve_tensor": "a reserve, written step by step",
-        }
-        training = [extra for name, extra in extras.items() if name in self._tensors]
-        return "\n".join([*lines, f"training: {'; '.join(training)}"] if training else lines)
+        return "\n".join(lines)
 
     @property
     def packing(self) -> Hashable:
@@ -108,12 +97,12 @@ class RecurrentPlan(Plan):
         else:
             packed, scratch, pack = self._packed.arrays_at(persistent), temporary, None
         shares: list[list[Call]] = [[] for _ in range(threads)]
-        for at, (direction, samples) in enumerate(self._division.walks):
+        for at, (direction, samples) in enumerate(self._division.recurrences):
             layout = self._scratch[samples.stop - samples.start]
-            own = layout.arrays_at(scratch + at % threads * self._walk_scratch_size)
+            own = layout.arrays_at(scratch + at % threads * self._recurrence_scratch_size)
             shares[at % threads].append(Recurrence(self._form, direction, samples, arrays, packed, own).bound())
 
-        def walk(some: list[Call], thread: int) -> None:
+        def run(some: list[Call], thread: int) -> None:
             for call in some:
                 call()
 
@@ -122,29 +111,27 @@ class RecurrentPlan(Plan):
                 if pack is not None:
                     pack()
                 if threads == 1:
-                    walk(shares[0], 0)
+                    run(shares[0], 0)
                 else:
-                    share(walk, shares, threads)
+                    share(run, shares, threads)
 
         return with_limited_blas(launch, self._largest_product())
 
     def _largest_product(self) -> int:
-        """The multiplications of the largest product of a walk; of several walks that run together each is worth one thread at most."""
+        """The multiplications of the largest product of a recurrence; of several that run together each is worth one thread at most."""
         sizes, form, batch = self._sizes, self._form, max(self._scratch)
         rows = len(form.gates) * sizes.hidden_size
-        largest = rows * batch * max(sizes.input_size * form.chunk_steps, sizes.state_size)
+        largest = rows * batch * max(sizes.input_size * form.chunk_steps, sizes.hidden_size)
         return largest if self._division.threads == 1 else min(largest, WORK_OF_A_THREAD)
 
     # layout
 
     def _packed_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         directions, width, hidden = self._sizes.num_directions, self._sizes.input_size, self._sizes.hidden_size
-        rows, state = len(self._form.gates) * hidden, self._sizes.state_size
-        products = {"weights": (rows, width), "recurrence": (rows, state)}
+        rows = len(self._form.gates) * hidden
+        products = {"weights": (rows, width), "recurrence": (rows, hidden)}
         if self._form.cell.resets_first:
             products |= {"recurrence": (rows - hidden, hidden), "candidate_recurrence": (hidden, hidden)}
-        if self._form.cell.projection:
-            products["projection"] = (state, hidden)
         shapes: dict[str, tuple[int, ...]] = {
             name: (directions, *(reversed(sizes) if name in self._form.transposed else sizes)) for name, sizes in products.items()
         }
@@ -198,8 +185,6 @@ class RecurrentPlan(Plan):
         if "peephole_tensor" in arrays:
             peephole = arrays["peephole_tensor"][0, 0].reshape(sizes.num_directions, 3, hidden)
             copies += [(packed["peephole"][:, position], peephole[:, gate]) for position, gate in enumerate((1, 0, 2))]
-        if "projection_tensor" in arrays:
-            copies.append((self._by_rows(packed, "projection"), arrays["projection_tensor"][0]))
         negated = self._negated(packed)
 
         def pack() -> None:

@@ -2,7 +2,7 @@
 
 BLAS copies the matrices of a product into the order in which it reads them, and that takes a good part of its time where a matrix of
 weights meets few samples. OpenBLAS on a processor with AVX-512 does without where a product is small. There a larger one is taken some
-rows at a time, each piece on one thread: that is as fast as the processor multiplies, and leaves the other cores to other walks.
+rows at a time, each piece on one thread: that is as fast as the processor multiplies, and leaves the other cores to other recurrences.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A recurrent layer's walk over time: one direction of some samples, bound to its arrays.
+"""The recurrence over time of a layer: one direction of some samples, bound to its arrays.
 
 Everything between the matrix products lies transposed, [gate rows, batch], because then the gates are contiguous blocks: every
 element-wise call of a step works on one flat array, and `R @ h` is the product that BLAS does fastest. A batch of one is the exception:
 its product is a vector times a matrix, fastest with R transposed at packing. Input products are taken for many steps at once, in
-chunks small enough to be still in cache when the walk reads them; this also bounds the scratch for long sequences.
+chunks small enough to be still in cache when the steps read them; this also bounds the scratch for long sequences.
 """
 
 from __future__ import annotations
@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.devices.numpy.activation.derivatives import keeps_value
 from dmlpy.devices.numpy.activation.formulas import Activation
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.numpy.recurrent.cells import Array, Arrays, Call, CellArrays, Step, block_names, cell_step, packed_gates
 from dmlpy.devices.numpy.recurrent.products import direct_product, is_matrix, products_are_direct
-from dmlpy.devices.numpy.recurrent.reserve import ReserveViews
-from dmlpy.devices.numpy.recurrent.steps import Record, Selection
 from dmlpy.operators.activation import ActivationSigmoidDesc
-from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,9 +32,6 @@ _BATCH_AXES = {
     "hidden_init_tensor": 2,
     "cell_mem_init_tensor": 2,
     "sequence_lengths_tensor": 3,
-    "step_mask_tensor": 3,
-    "input_dropout_tensor": 2,
-    "state_dropout_tensor": 2,
     "output_sequence_tensor": 2,
     "output_single_tensor": 2,
     "output_cell_single_tensor": 2,
@@ -47,7 +40,7 @@ _BATCH_AXES = {
 
 
 class Form:
-    """The data that all walks of a layer share.
+    """The data that all recurrences of a layer share.
 
     Attributes:
         desc: a checked desc.
@@ -56,8 +49,7 @@ class Form:
         tensors: its tensors.
         gates: the gates that are computed, in storage order.
         activations: the activations of each direction: f, then g, then h.
-        keeps: whether a reserve is written.
-        selects: whether samples may skip steps.
+        ragged: whether sequences may end before the last step.
         direct: whether products are taken some rows at a time.
         transposed: names of the matrices that are packed transposed.
         chunk_steps: steps that share an input product.
@@ -66,37 +58,29 @@ class Form:
     Args:
         desc: a checked desc.
         direct: as above.
-        most_samples: the most samples of a walk.
+        most_samples: the most samples of a recurrence.
         chunk_bytes: the most bytes that the input product of some steps may take, unless one step or half of the weights takes more.
     """
 
     def __init__(self, desc: RecurrentDesc, direct: bool, most_samples: int, chunk_bytes: int) -> None:
         self.desc, self.sizes, self.cell, self.tensors = desc, desc.geometry, desc.cell, desc.tensors()
         self.gates = packed_gates(self.cell)
-        self.keeps = "reserve_tensor" in self.tensors
-        self.selects = "sequence_lengths_tensor" in self.tensors or "step_mask_tensor" in self.tensors
+        self.ragged = "sequence_lengths_tensor" in self.tensors
         self.direct = direct
         self.transposed: set[str] = set()
         if self.sizes.batch_size == 1:
-            self.transposed = {"recurrence", "candidate_recurrence", "projection"}
+            self.transposed = {"recurrence", "candidate_recurrence"}
             if products_are_direct(self.sizes.input_size, len(self.gates) * self.sizes.hidden_size):
                 self.transposed.add("weights")
         directions = range(self.sizes.num_directions)
         self.activations = tuple(
             tuple(Activation.of(activation, COMPUTE) for activation in desc.activations_of(direction)) for direction in directions
         )
-        dropped = "input_dropout_tensor" in self.tensors
-        self.reads_input_directly = not direct and not dropped and is_matrix(self.tensors["input_tensor"])
+        self.reads_input_directly = not direct and is_matrix(self.tensors["input_tensor"])
         row_bytes = len(self.gates) * self.sizes.hidden_size * COMPUTE.itemsize
         chunk_bytes = max(chunk_bytes, min(row_bytes * self.sizes.input_size // 2, _LARGEST_CHUNK_BYTES))
         self.chunk_steps = min(max(1, chunk_bytes // (row_bytes * most_samples)), self.sizes.seq_length)
-        keeps_arguments = any(any(self.keeps_argument(direction)) for direction in directions)
-        self.block_names = block_names(self.cell, self.keeps, keeps_arguments)
-
-    def keeps_argument(self, direction: int) -> tuple[bool, ...]:
-        """For each activation, whether the reserve keeps a gate's argument, not its value. The LSTM's h keeps nothing."""
-        of_gates = self.desc.activations_of(direction)[:2]
-        return tuple(self.keeps and (self.cell.clip is not None or not keeps_value(activation)) for activation in of_gates)
+        self.block_names = block_names(self.cell)
 
     def changes_sign(self, direction: int) -> bool:
         """Returns whether the weights of all gates but the last are packed with the sign changed; `cells` says why."""
@@ -111,13 +95,13 @@ class Form:
         return direction == 1 or self.desc.direction is RecurrentDirection.BACKWARD
 
     def shapes(self, batch: int) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
-        """The named scratch of a walk over this many samples: arrays of the arithmetic's type, then of bools."""
+        """The named scratch of a recurrence over this many samples: arrays of the arithmetic's type, then of bools."""
         sizes, cell, tensors = self.sizes, self.cell, self.tensors
         steps, width, hidden, chunk = sizes.seq_length, sizes.input_size, sizes.hidden_size, self.chunk_steps
         rows = len(self.gates) * hidden
         work = max(activation.work for activations in self.activations for activation in activations)
         shapes: dict[str, tuple[int, ...]] = {
-            "step": (len(self.block_names) * hidden + sizes.state_size, batch),
+            "step": ((len(self.block_names) + 1) * hidden, batch),
             "work": (work, rows * batch),
             "input_parts": (chunk, rows, batch),
         }
@@ -135,14 +119,11 @@ class Form:
         if "peephole_tensor" in tensors:
             shapes["peephole"] = (3, hidden, batch)
             shapes["peephole_product"] = (2, hidden, batch)
-        if "input_dropout_tensor" in tensors:
-            shapes["input_dropout"] = (len(self.gates), *shapes["input"][1:])
-        if "state_dropout_tensor" in tensors:
-            shapes["state_dropout"] = shapes["dropped_state"] = (len(self.gates), sizes.state_size, batch)
-        if self.selects:
-            shapes["frozen_state"] = (sizes.state_size + hidden * cell.has_memory, batch)
-        lengths, mask = "sequence_lengths_tensor" in tensors, "step_mask_tensor" in tensors
-        return shapes, {"mask": (rows * batch,), **Selection.scratch(steps, batch, lengths=lengths, mask=mask)}
+        masks: dict[str, tuple[int, ...]] = {"mask": (rows * batch,)}
+        if self.ragged:
+            shapes["frozen_state"] = (hidden * (1 + cell.has_memory), batch)
+            masks["ended"] = (steps, batch)
+        return shapes, masks
 
 
 _StepArrays = tuple[int, tuple[Array, ...], Array | None]
@@ -156,12 +137,12 @@ class Recurrence:
     """One direction of some samples.
 
     Args:
-        form: the data that all walks of the layer share.
+        form: the data that all recurrences of the layer share.
         direction: which.
         samples: which.
         arrays: the tensors, of all samples.
         packed: the packed constants, of all directions.
-        scratch: the scratch of this walk, as `Form.shapes` names it.
+        scratch: the scratch of this recurrence, as `Form.shapes` names it.
     """
 
     def __init__(self, form: Form, direction: int, samples: slice, arrays: Arrays, packed: Arrays, scratch: Arrays) -> None:
@@ -173,33 +154,33 @@ class Recurrence:
         self._constants = {name: array[direction] for name, array in packed.items()}
         self._scratch = scratch
         self._batch = samples.stop - samples.start
-        states = form.sizes.state_size + (form.sizes.hidden_size if form.cell.has_memory else 0)
-        self._state = scratch["step"][-states:]
-        h = scratch["step"][-form.sizes.state_size :]
-        self._states = (h, self._state[: form.sizes.hidden_size]) if form.cell.has_memory else (h,)
+        hidden = form.sizes.hidden_size
+        self._state = scratch["step"][-hidden * (1 + form.cell.has_memory) :]
+        h = scratch["step"][-hidden:]
+        self._states = (h, self._state[:hidden]) if form.cell.has_memory else (h,)
         self._sequence = self._arrays["output_sequence_tensor"][:, direction] if "output_sequence_tensor" in arrays else None
 
     def bound(self) -> Call:
         """The work: initial states, all steps, final states."""
         begin, chunks, step = self._begin(), list(self._chunks()), self._step()
-        walk_steps = self._selective_walk(chunks, step) if self._form.selects or self._form.keeps else self._full_walk(chunks, step)
+        take_steps = self._ragged_loop(chunks, step) if self._form.ragged else self._full_loop(chunks, step)
         finals: list[tuple[Array, Array]] = []
         for name, final in zip(("output_single_tensor", "output_cell_single_tensor"), self._states, strict=False):
             if name in self._arrays:
                 finals.append((self._arrays[name][0, self._direction], final.T))
 
-        def walk() -> None:
+        def run() -> None:
             begin()
-            walk_steps()
+            take_steps()
             for target, source in finals:
                 target[...] = source
 
-        return walk
+        return run
 
-    def _full_walk(self, chunks: Sequence[_Chunk], step: Step) -> Call:
+    def _full_loop(self, chunks: Sequence[_Chunk], step: Step) -> Call:
         hidden_state = _rows_of_batch(self._states[0])
 
-        def walk() -> None:
+        def loop() -> None:
             for project, steps in chunks:
                 project()
                 for _, parts, output in steps:
@@ -207,61 +188,49 @@ class Recurrence:
                     if output is not None:
                         output[...] = hidden_state
 
-        return walk
+        return loop
 
-    def _selective_walk(self, chunks: Sequence[_Chunk], step: Step) -> Call:
-        """The steps of a walk where some samples skip steps, or steps are kept for the gradient.
+    def _ragged_loop(self, chunks: Sequence[_Chunk], step: Step) -> Call:
+        """The steps where sequences may end before the last one.
 
-        Steps that all samples take are as cheap as without lengths and mask; steps that none takes are not computed.
-        In between the states of the samples that skip it are put back after the step.
+        Steps that all samples take are as cheap as without lengths; steps that none takes are not computed. In between the states of the
+        samples whose sequence has ended are put back after the step.
         """
-        form, arrays, scratch, batch = self._form, self._arrays, self._scratch, self._batch
-        lengths = arrays["sequence_lengths_tensor"][0, 0, 0] if "sequence_lengths_tensor" in arrays else None
-        mask = arrays["step_mask_tensor"][0, 0] if "step_mask_tensor" in arrays else None
-        selection = Selection(lengths, mask, self._backward, scratch, form.sizes.seq_length, batch)
-        skipped, blank_rows = selection.skipped, [_rows_of_batch(row[None]) for row in selection.blank]
-        state, hidden_state, sequence = self._state, _rows_of_batch(self._states[0]), self._sequence
-        frozen = scratch.get("frozen_state", state)
-        record = None
-        if isinstance(form.desc, ReserveDesc) and form.keeps:
-            reserve = ReserveViews.of(form.desc, arrays["reserve_tensor"]).of_samples(self._samples)
-            first, hidden = form.block_names.index("sum 0"), form.sizes.hidden_size
-            kept = len(form.gates) + form.cell.resets_last
-            sums = scratch["step"][first * hidden : (first + kept) * hidden].reshape(kept, hidden, batch)
-            record = Record.of(reserve, self._direction, self._backward, sums, self._states)
+        total = self._form.sizes.seq_length
+        lengths, ended = self._arrays["sequence_lengths_tensor"][0, 0, 0], self._scratch["ended"]
+        times = np.arange(total, dtype=np.uint32)[:, None]
+        ended_at, blank_rows = list(ended), [_rows_of_batch(row[None]) for row in ended]
+        state, frozen = self._state, self._scratch["frozen_state"]
+        hidden_state, sequence = _rows_of_batch(self._states[0]), self._sequence
 
-        def walk() -> None:
-            skips, blanks, longest = selection.update()
+        def loop() -> None:
+            np.less_equal(lengths, times, ended)
+            counts: list[int] = np.add.reduce(ended, axis=1, dtype=np.intp).tolist()
+            longest = min(int(lengths.max()), total)
             if sequence is not None:
                 sequence[longest:] = 0.0
-            if record is not None:
-                record.begin()
             for project, steps in chunks:
-                if any(skips[t] < batch for t, _, _ in steps):
-                    project()
+                if all(t >= longest for t, _, _ in steps):
+                    continue
+                project()
                 for t, parts, output in steps:
-                    skips_t = skips[t]
-                    if not skips_t:
+                    if t >= longest:
+                        continue
+                    if not counts[t]:
                         step(*parts)
-                    elif skips_t < batch:
+                    else:
                         frozen[...] = state
                         step(*parts)
-                        np.copyto(state, frozen, where=skipped[t])
-                    if output is not None and t < longest:
+                        np.copyto(state, frozen, where=ended_at[t])
+                    if output is not None:
                         output[...] = hidden_state
-                        if blanks[t]:
+                        if counts[t]:
                             np.copyto(output, 0.0, where=blank_rows[t])
-                    if record is not None:
-                        if skips_t < batch:
-                            record.keep_gates(t)
-                        else:
-                            record.keep_nothing(t)
-                        record.keep_states(t)
 
-        return walk
+        return loop
 
     def _begin(self) -> Call:
-        """Sets up initial states, dropout, and constants repeated over the batch so that steps need no broadcasting."""
+        """Sets up initial states, and constants repeated over the batch so that steps need no broadcasting."""
         arrays, scratch, direction = self._arrays, self._scratch, self._direction
         copies: list[tuple[Array, Array | float]] = []
         for state, name in zip(self._states, ("hidden_init_tensor", "cell_mem_init_tensor"), strict=False):
@@ -269,12 +238,6 @@ class Recurrence:
         for name in ("bias", "hidden_bias", "peephole"):
             if name in scratch:
                 copies.append((scratch[name], self._constants[name][..., None]))
-        for position, gate in enumerate(self._form.gates):
-            if "input_dropout" in scratch:
-                multipliers = arrays["input_dropout_tensor"][direction, gate]
-                copies.append((scratch["input_dropout"][position], multipliers.T if self._form.direct else multipliers))
-            if "state_dropout" in scratch:
-                copies.append((scratch["state_dropout"][position], arrays["state_dropout_tensor"][direction, gate].T))
 
         def begin() -> None:
             for target, source in copies:
@@ -283,7 +246,7 @@ class Recurrence:
         return begin
 
     def _chunks(self) -> Iterator[_Chunk]:
-        """The steps in walk order, in chunks that share an input product."""
+        """The steps in the order of the recurrence, in chunks that share an input product."""
         form, x = self._form, self._arrays["input_tensor"][0]
         total, chunk = form.sizes.seq_length, form.chunk_steps
         flat = self._scratch["input_parts"].reshape(chunk, -1)
@@ -319,13 +282,7 @@ class Recurrence:
     def _direct_input_products(self, x: Array, parts: Array) -> list[Call]:
         """The products W x^T for each step, from a transposed copy."""
         weights, staged, transposed = self._constants["weights"], self._scratch["input"][: len(x)], x.swapaxes(1, 2)
-        if "input_dropout" not in self._scratch:
-            return [partial(np.copyto, staged, transposed), direct_product(weights, staged, parts)]
-        calls: list[Call] = []
-        for some, multipliers in self._gates_with_dropout():
-            calls.append(partial(np.multiply, transposed, multipliers, staged))
-            calls.append(direct_product(weights[some], staged, parts[:, some]))
-        return calls
+        return [partial(np.copyto, staged, transposed), direct_product(weights, staged, parts)]
 
     def _input_products(self, x: Array, parts: Array) -> list[Call]:
         """One product for all steps, in the order in which BLAS divides it among its threads."""
@@ -335,33 +292,17 @@ class Recurrence:
         matrix = (x if staged is None else staged).reshape(count * batch, width)
         result = parts[..., 0] if batch == 1 else scratch["input_product"][: count * parts[0].size].reshape(-1, count * batch)
 
-        def multiply(some: slice) -> Call:
-            if batch > 1:
-                return partial(np.matmul, weights[some], matrix.T, result[some])
-            if "weights" in self._form.transposed:
-                return direct_product(matrix, weights[:, some], result[:, some])
-            return partial(np.matmul, matrix, weights[some].T, result[:, some])
-
-        calls: list[Call] = []
-        if "input_dropout" in scratch:
-            assert staged is not None
-            for some, multipliers in self._gates_with_dropout():
-                calls.append(partial(np.multiply, x, multipliers, staged))
-                calls.append(multiply(some))
+        calls: list[Call] = [] if staged is None else [partial(np.copyto, staged, x)]
+        if batch > 1:
+            calls.append(partial(np.matmul, weights, matrix.T, result))
+        elif "weights" in self._form.transposed:
+            calls.append(direct_product(matrix, weights, result))
         else:
-            if staged is not None:
-                calls.append(partial(np.copyto, staged, x))
-            calls.append(multiply(slice(None)))
+            calls.append(partial(np.matmul, matrix, weights.T, result))
         if batch > 1:
             # One product for the chunk gives [rows, count * batch], in which a step's values lie apart.
             calls.append(partial(np.copyto, parts, result.reshape(-1, count, batch).swapaxes(0, 1)))
         return calls
-
-    def _gates_with_dropout(self) -> Iterator[tuple[slice, Array]]:
-        """The rows of each gate, and the multiplier of its input."""
-        hidden = self._form.sizes.hidden_size
-        for position, multipliers in enumerate(self._scratch["input_dropout"]):
-            yield slice(position * hidden, (position + 1) * hidden), multipliers
 
     def _step(self) -> Step:
         form, direction = self._form, self._direction
@@ -370,8 +311,6 @@ class Recurrence:
                 cell=form.cell,
                 hidden=form.sizes.hidden_size,
                 activations=form.activations[direction],
-                keeps=form.keeps,
-                keeps_argument=form.keeps_argument(direction),
                 sigmoid=form.gates_are_sigmoids(direction),
                 reciprocal=form.changes_sign(direction),
                 direct=form.direct,
@@ -383,5 +322,5 @@ class Recurrence:
 
 
 def _rows_of_batch(state: Array) -> Array:
-    """A state [S, B] as it is written out: [B, S], or flat for a batch of one, where NumPy's overhead per dimension matters."""
+    """A state [H, B] as it is written out: [B, S], or flat for a batch of one, where NumPy's overhead per dimension matters."""
     return state.reshape(-1) if state.shape[1] == 1 else state.T

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.numpy.convolution.depthwise import DepthwisePlan
-from dmlpy.devices.numpy.convolution.forward import ForwardPlan
-from dmlpy.devices.numpy.convolution.geometry import Geometry
-from dmlpy.devices.numpy.convolution.transposed import TransposedPlan
 from dmlpy.devices.numpy.plans import plan
 from dmlpy.operators.convolution import ConvolutionDesc
 
@@ -21,6 +17,11 @@ larger than the window leave nothing to gain, and the definition on whole arrays
 
 @plan(ConvolutionDesc)
 def convolution_plan(desc: ConvolutionDesc) -> TiledPlan | None:
+    from dmlpy.devices.numpy.convolution.depthwise import DepthwisePlan
+    from dmlpy.devices.numpy.convolution.forward import ForwardPlan
+    from dmlpy.devices.numpy.convolution.geometry import Geometry
+    from dmlpy.devices.numpy.convolution.transposed import TransposedPlan
+
     geometry = Geometry.of(desc)
     kind = TransposedPlan if geometry.backward else DepthwisePlan if geometry.channels == 1 < geometry.groups else ForwardPlan
     found = kind(desc, geometry)
