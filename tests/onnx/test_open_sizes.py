@@ -42,8 +42,17 @@ def check(found: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
         assert_close(found[name], array, np.float32)
 
 
-@pytest.mark.parametrize("device", ["numpy", "cpu"])
-@pytest.mark.parametrize("name", MODELS)
+ON_CPU = ("decoder", "shape arithmetic", "branches", "LSTM")
+"""Models that the usual run compiles: which sizes are open does not depend on the device."""
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        *((name, "numpy") for name in MODELS),
+        *(pytest.param(name, "cpu", marks=[pytest.mark.slow] * (name not in ON_CPU)) for name in MODELS),
+    ],
+)
 def test_each_size_gives_what_a_model_of_this_size_gives(name: str, device: str) -> None:
     """In any order, each of them twice: with what was compiled for it before, and beside others."""
     case = MODELS[name]()

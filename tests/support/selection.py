@@ -21,8 +21,14 @@ DEVICES_OF_FOLDER = {"numpy": {"numpy"}, "cpu": {"cpu"}, "cuda": {"cuda-emulated
 PARAMETERS = ("any_device", "every_device", "cuda_device", "device")
 """The names of parameters that may hold a device's name."""
 
-NOT_QUICK = ("attacks", "bench", "benchmarks", "dask", "devices/cpu", "devices/cuda", "docs", "gpu_check", "keras", "torch")
-"""Folders below tests/ whose tests start processes, compile kernels or train: they are not quick."""
+NOT_QUICK = (
+    *("attacks", "bench", "benchmarks", "dask", "devices/cpu", "devices/cuda", "docs", "gpu_check", "keras", "torch"),
+    *("description/test_registry.py", "devices/test_cudnn_differences.py", "devices/test_gradient_differences.py"),
+    *("devices/test_pickling.py", "devices/test_speed.py", "devices/test_threads.py", "dxdispatch/test_formats.py", "onnx/test_growth.py"),
+    *("test_cli.py", "test_examples.py", "test_layers.py", "test_pages.py", "test_pairwise.py", "test_stubs.py", "test_tour.py"),
+    *("test_typing.py",),
+)
+"""Folders and files below tests/ whose tests start processes, compile kernels, train, or look at everything: they are not quick."""
 
 
 def device_names(text: str) -> frozenset[str]:
@@ -65,7 +71,7 @@ def path_below_tests(path: Path) -> Path:
 def may_be_quick(path: Path) -> bool:
     """Whether a file or folder of tests can hold quick ones."""
     place = path_below_tests(path)
-    return not any(place.is_relative_to(folder) for folder in NOT_QUICK)
+    return not any(place.is_relative_to(left) for left in NOT_QUICK)
 
 
 def mark_quick(items: Iterable[pytest.Item]) -> None:
