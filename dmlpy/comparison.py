@@ -107,7 +107,7 @@ def compare(
     """
     if len(devices) != 2:
         raise BindError("compare", [Problem("bind.count", "devices", f"{len(devices)} given", "two")])
-    (first, left), (second, right) = (_traced(graph, inputs, device) for device in devices)
+    (first, left), (second, right) = (_trace(graph, inputs, device) for device in devices)
     ir = GraphIR.of(graph)
     order = {index: step for step, index in enumerate(ir.order())}
     sources = sorted(ir.tensors, key=lambda source: (order[source[0] or 0], source[1]))
@@ -122,7 +122,7 @@ def compare(
     return Comparison((first, second), tuple(nodes))
 
 
-def _traced(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tuple[str, dict[str, Array]]:
+def _trace(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tuple[str, dict[str, Array]]:
     """The name of a device and what each node gives there, in host memory."""
     if device == REFERENCE:
         compiled = compiled_for(graph, "numpy")
@@ -137,7 +137,7 @@ def _traced(graph: Graph, inputs: Mapping[str, Any], device: Device | str) -> tu
     if compiled.device.memory_kind != "cpu":
         for name, desc in compiled.inputs.items():
             if isinstance(array := given.get(name), np.ndarray) and array.shape == desc.sizes and array.dtype == desc.data_type.numpy:
-                kept.append(compiled.device.upload(binding.staged(desc, array), stream))
+                kept.append(compiled.device.upload(binding.stage(desc, array), stream))
                 given[name] = Buffer(kept[-1].pointer, kept[-1].size)
     found = compiled.trace(given, stream=stream)
     return compiled.device.name, {name: compiled.device.to_host(array, stream) for name, array in found.items()}
@@ -173,7 +173,7 @@ def _by_definition(ir: GraphIR, inputs: Mapping[str, Array]) -> dict[Source, Arr
                 node = ir.constant(source)
                 if node is not None:
                     raw = np.frombuffer(node.data, np.uint8)
-                    given[slot.place] = _viewed(raw, slot.tensor.memory)
+                    given[slot.place] = _view(raw, slot.tensor.memory)
                 else:
                     given[slot.place] = _read(*memory[source], slot.tensor.memory)
         results = reference(operator, given).as_dict()
@@ -201,10 +201,10 @@ def _read(row: Array, written: TensorDesc, reader: TensorDesc) -> Array:
         strides = [stride * row.itemsize for stride in reader.element_strides]
         missing = reader.span - len(row)
         return np.lib.stride_tricks.as_strided(np.pad(row, (0, max(0, missing))), reader.sizes, strides)
-    return _viewed(row.astype(written.data_type.numpy).view(np.uint8), reader)
+    return _view(row.astype(written.data_type.numpy).view(np.uint8), reader)
 
 
-def _viewed(data: Array, reader: TensorDesc) -> Array:
+def _view(data: Array, reader: TensorDesc) -> Array:
     padded = np.pad(data, (0, max(0, reader.extent_in_bytes - len(data))))
     return np.ndarray(reader.sizes, reader.data_type.numpy, padded.data, strides=reader.numpy_strides())
 

@@ -123,13 +123,13 @@ def parse_flags(flags: Flags | Sequence[Flags]) -> ExecutionFlags:
 
 @lru_cache(maxsize=512)
 def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
-    operator = _planned(desc, device, level, flags)
+    operator = _compile_operator(desc, device, level, flags)
     operator._plan.load()
     return operator
 
 
 @lru_cache(maxsize=512)
-def _planned(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
+def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
     """The operator, of which kernels may be missing: of a graph not every node runs as it stands."""
     problems = check(desc, level)
     if problems:
@@ -162,13 +162,13 @@ def _compile_graph(
     ir = GraphIR.of(graph)
     for index, desc in ir.operators.items():
         try:
-            _planned(desc, device, level, flags)
+            _compile_operator(desc, device, level, flags)
         except CompileError as error:
             problems += [problem.under(f"nodes[{index}]") for problem in error.problems]
     if problems:
         raise CompileError(graph.name or graph.c_name, problems, HResult.E_NOTIMPL)
     copyreg.pickle(CompiledGraph, lambda compiled: _compilation(compiled.graph, compiled, fuse=compiled.fuse))
-    return compile_ir(ir, device, level, flags, lambda desc: _planned(desc, device, level, flags).standing, fuse=fuse)
+    return compile_ir(ir, device, level, flags, lambda desc: _compile_operator(desc, device, level, flags).standing, fuse=fuse)
 
 
 # pickles

@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 import dmlpy
 from dmlpy.cli import onnx
-from dmlpy.cli.output import LevelOption, reported, show, warn
+from dmlpy.cli.output import LevelOption, report_errors, show, warn
 
 if TYPE_CHECKING:
     from dmlpy.devices import Device
@@ -181,7 +181,7 @@ def run(
     ] = None,
 ) -> None:
     """Run a DxDispatch model: upload its resources, compile its operators, then its commands in order."""
-    with reported():
+    with report_errors():
         if show_adapters or show_dependencies:
             if show_adapters:
                 for item in dmlpy.list_devices():
@@ -259,7 +259,7 @@ def check(
     if as_json and chosen not in (Format.TEXT, Format.JSON):
         raise typer.BadParameter(f"--json and --format {chosen} contradict each other: give one of them")
     chosen = Format.JSON if as_json else chosen
-    with reported(2):
+    with report_errors(2):
         level = parse_level(feature_level)
         reports = []
         for file in files:
@@ -298,7 +298,7 @@ def explain(
     from dmlpy.inspection import catalog
     from dmlpy.inspection import explain as explanations
 
-    with reported():
+    with report_errors():
         if operator is None:
             show(catalog.operators_table(catalog.operators()))
             return
@@ -339,7 +339,7 @@ def ops(
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
-    with reported():
+    with report_errors():
         level = None if feature_level is None else parse_level(feature_level)
         found = catalog.operators(family=family, feature_level=level)
         if as_json:
@@ -357,7 +357,7 @@ def levels(
     from dmlpy.inspection import catalog
     from dmlpy.validation.checking import parse_level
 
-    with reported():
+    with report_errors():
         wanted = None if level is None else parse_level(level)
         found = [item for item in catalog.levels() if wanted in (None, item.level)]
         if as_json:
@@ -403,7 +403,7 @@ def warmup(
         raise typer.BadParameter(f"{device!r} has no kernels to compile: --device is cpu, cuda or cuda:1")
     if kind == "cpu" and (target is not None or output is not None):
         raise typer.BadParameter("--for and --output are for GPUs: add --device cuda")
-    with reported():
+    with report_errors():
         place = dmlpy.device(device) if target is None else work.ahead(target)
         found = list(work.warm_up([name.lower() for name in names or ()], device=place, dtype=dtype.upper(), training=training))
         show(work.warmed_table(found, place))
@@ -417,7 +417,7 @@ def info(as_json: JsonOption = False) -> None:
     """Show the devices and what they run, or why there is no GPU, and the versions."""
     from dmlpy.info import info as look
 
-    with reported():
+    with report_errors():
         found = look()
         typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else "\n".join(found.lines()))
 
@@ -491,7 +491,7 @@ def bench(
         operators=(names or ()) if operators else None,
         references=references,
     )
-    with reported():
+    with report_errors():
         if list_shapes:
             for listed in command.list_cases(chosen):
                 show(listed)
@@ -519,7 +519,7 @@ def docs(
     """Build the site: this project's pages, and a page for each operator. It needs the extra `docs`."""
     from dmlpy import docs
 
-    with reported():
+    with report_errors():
         built = docs.build(output, sources=sources, jobs=jobs)
     for warning in built.warnings:
         warn(warning)
@@ -539,7 +539,7 @@ def schemas(
     """Write the JSON Schemas and support tables that follow from the classes."""
     from dmlpy.inspection import schemas as generator
 
-    with reported():
+    with report_errors():
         if not check:
             for path in generator.write(folder, bundle=bundle):
                 typer.echo(path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dmlpy
-from dmlpy.cli.output import LevelOption, reported, show, warn
+from dmlpy.cli.output import LevelOption, report_errors, show, warn
 
 if TYPE_CHECKING:
     from dmlpy.onnx.reporting.report import Like
@@ -53,7 +53,7 @@ def check(
         raise typer.BadParameter(f"--like is dmlpy or onnxruntime, not {like!r}")
     whose: Like = "onnxruntime" if like == "onnxruntime" else "dmlpy"
     chosen = Format.JSON if as_json else Format(output_format)
-    with reported(2):
+    with report_errors(2):
         level, known = parse_level(feature_level), onnx_models.parse_sizes(sizes or [])
         allowed = onnx_models.parse_limits(limits or [])
         outcomes = [onnx_models.check_onnx(file, level, known, whose, allowed) for file in files]
@@ -93,7 +93,7 @@ def run(
         if not equals or not name or not file:
             raise typer.BadParameter(f"--input is NAME=FILE.npy, not {text!r}")
         given[name] = Path(file)
-    with reported():
+    with report_errors():
         found = dmlpy.device(device)
         typer.echo(f"Running on '{found.describe()['name']}'")
         level, known, allowed = parse_level(feature_level), parse_sizes(sizes or []), parse_limits(limits or [])
@@ -116,6 +116,6 @@ def export(
     from dmlpy.dxdispatch.onnx_models import export_graph
 
     target = graph.with_suffix(".onnx") if output is None else output
-    with reported():
+    with report_errors():
         nodes, written = export_graph(graph, target, input_path)
     typer.echo(f"{target}: {written} nodes of ONNX for {nodes} of the graph")

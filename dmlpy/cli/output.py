@@ -20,7 +20,7 @@ LevelOption = Annotated[
 
 
 @contextmanager
-def reported(status: int = 1) -> Iterator[None]:
+def report_errors(status: int = 1) -> Iterator[None]:
     """Reports dmlpy's errors on stderr, without a traceback, and ends with an exit status."""
     try:
         yield

@@ -50,7 +50,7 @@ def pack_int4(values: Any) -> Array:
         found = brief(int(flat[wrong[0]]))
         why = f"{array.dtype} elements are packed as {data_type}"
         raise DescError("pack_int4", [Problem("value.range", f"values[{wrong[0]}]", found, f"{least} to {most}", (why,))])
-    return _packed(flat)
+    return _pack(flat)
 
 
 def unpack_int4(packed: Any, data_type: Any, sizes: Sequence[int]) -> Array:
@@ -76,7 +76,7 @@ def unpack_int4(packed: Any, data_type: Any, sizes: Sequence[int]) -> Array:
     if array.shape != ((count + 1) // 2,):
         why = (f"{count} elements of 4 bits take {(count + 1) // 2} bytes",)
         raise DescError("unpack_int4", [Problem("array.shape", "packed", str(list(array.shape)), str([(count + 1) // 2]), why)])
-    return _unpacked(array, kind, count).reshape(shape).astype(dtype, copy=False)
+    return _unpack(array, kind, count).reshape(shape).astype(dtype, copy=False)
 
 
 def int4_type(dtype: np.dtype[Any]) -> DataType | None:
@@ -84,7 +84,7 @@ def int4_type(dtype: np.dtype[Any]) -> DataType | None:
     return _NAMES.get(dtype.name) if dtype.itemsize == 1 else None
 
 
-def packed_tensor(values: Array, tensor: TensorDesc) -> Array:
+def pack_tensor(values: Array, tensor: TensorDesc) -> Array:
     """The bytes of a described tensor of 4-bit elements, from values that 4 bits hold; what lies between strided elements is 0.
 
     Args:
@@ -93,27 +93,27 @@ def packed_tensor(values: Array, tensor: TensorDesc) -> Array:
     """
     flat = np.zeros(tensor.span, tensor.data_type.unpacked)
     np.lib.stride_tricks.as_strided(flat, tensor.sizes, tensor.element_strides)[...] = values
-    return _packed(flat)
+    return _pack(flat)
 
 
-def unpacked_tensor(data: Array, tensor: TensorDesc) -> Array:
+def unpack_tensor(data: Array, tensor: TensorDesc) -> Array:
     """The elements of a described tensor of 4-bit elements, of the described sizes: int8 for INT4, uint8 for UINT4.
 
     Args:
         data: its bytes.
         tensor: its layout.
     """
-    flat = _unpacked(data, tensor.data_type, tensor.span)
+    flat = _unpack(data, tensor.data_type, tensor.span)
     return np.lib.stride_tricks.as_strided(flat, tensor.sizes, tensor.element_strides)
 
 
-def _packed(flat: Array) -> Array:
+def _pack(flat: Array) -> Array:
     low = flat[0::2].view(np.uint8) & 15
     low[: flat.size // 2] |= flat[1::2].view(np.uint8) << 4
     return low
 
 
-def _unpacked(data: Array, data_type: DataType, count: int) -> Array:
+def _unpack(data: Array, data_type: DataType, count: int) -> Array:
     halves = np.empty(2 * data.size, np.uint8)
     np.bitwise_and(data, 15, out=halves[0::2])
     np.right_shift(data, 4, out=halves[1::2])

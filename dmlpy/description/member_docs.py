@@ -175,14 +175,14 @@ def count(name: str, counted: str) -> MemberInfo:
     return MemberInfo("", name, "count", True, f"length of {c_member(counted)}", "in C; not needed in JSON")
 
 
-def accepted(annotation: Any) -> str:
+def accepted_type(annotation: Any) -> str:
     """The type that the constructor accepts for a field, from its annotation."""
     if annotation is NoneType or annotation is None:
         return "None"
     if get_origin(annotation) is tuple:
-        return f"Sequence[{accepted(get_args(annotation)[0])}]"
+        return f"Sequence[{accepted_type(get_args(annotation)[0])}]"
     if isinstance(annotation, UnionType) or get_origin(annotation) is not None:
-        return " | ".join(dict.fromkeys(accepted(item) for item in get_args(annotation) if not _is_mark(item)))
+        return " | ".join(dict.fromkeys(accepted_type(item) for item in get_args(annotation) if not _is_mark(item)))
     if isinstance(annotation, type) and issubclass(annotation, DmlEnum):
         return f"{annotation.__name__} | str"
     return getattr(annotation, "__name__", str(annotation))
@@ -203,7 +203,7 @@ def form_of(annotation: Any, *, signed: bool = False) -> str:
     if get_origin(annotation) is tuple:
         inner = get_args(annotation)[0]
         known = {float: "numbers", int: "integers" if signed else "integers from 0", str: "texts"}
-        return known.get(inner) or f"an array of {accepted(inner)}"
+        return known.get(inner) or f"an array of {accepted_type(inner)}"
     given = [item for item in get_args(annotation) if item is not NoneType and not _is_mark(item)] or [annotation]
     if len(given) == 1 and given[0] is not annotation:
         return form_of(given[0], signed=signed)

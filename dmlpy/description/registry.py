@@ -30,7 +30,7 @@ class Registry(Mapping[str, type[Any]]):
 
     def announce(self, package: str, class_names: Iterable[str]) -> None:
         """Announces that a package's modules define operators, and that its attributes are classes of these names, imported on use."""
-        self._announced |= {_squashed(name.removesuffix("Desc")): (package, name) for name in class_names}
+        self._announced |= {_without_case(name.removesuffix("Desc")): (package, name) for name in class_names}
         self._packages.append(package)
         self._is_complete = False
 
@@ -46,7 +46,7 @@ class Registry(Mapping[str, type[Any]]):
             self._is_complete = True
 
     def __getitem__(self, type_name: str) -> type[Any]:
-        if type_name not in self._kinds and (announced := self._announced.get(_squashed(short_name(type_name)))):
+        if type_name not in self._kinds and (announced := self._announced.get(_without_case(short_name(type_name)))):
             package, class_name = announced
             getattr(importlib.import_module(package), class_name)
         return self._kinds[type_name]
@@ -67,7 +67,7 @@ def import_with_modules(name: str) -> None:
         importlib.import_module(below.name)
 
 
-def _squashed(name: str) -> str:
+def _without_case(name: str) -> str:
     return name.replace("_", "").upper()
 
 

@@ -53,7 +53,7 @@ else:
             parameters = []
             for name, info in self.model_fields.items():
                 given = inspect.Parameter.empty if info.is_required() else info.default
-                annotation = member_docs.accepted(info.annotation)
+                annotation = member_docs.accepted_type(info.annotation)
                 parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=given, annotation=annotation))
             return inspect.Signature(parameters)
 
@@ -124,7 +124,7 @@ class Struct(BaseModel, metaclass=StructType):
             remedy = "use a class that mirrors a struct, like RNNDesc"
             raise DescError(type(self).__name__, [Problem("struct.abstract", "", "a base class", "a struct of directml.h", remedy=remedy)])
         if (plain := self._plain(members)) is not None:
-            self._take(plain, members)
+            self._adopt(plain, members)
             return
         values, problems = self._by_python_name(members)
         for name, value in values.items():
@@ -175,7 +175,7 @@ class Struct(BaseModel, metaclass=StructType):
             found[name] = value
         return found if given == len(members) else None
 
-    def _take(self, values: dict[str, Any], given: Iterable[str]) -> None:
+    def _adopt(self, values: dict[str, Any], given: Iterable[str]) -> None:
         """Takes members that need no validation, as pydantic's `model_construct` does."""
         put = object.__setattr__
         put(self, "__dict__", values)
@@ -186,12 +186,12 @@ class Struct(BaseModel, metaclass=StructType):
     if not TYPE_CHECKING:  # with it type checkers would allow assignment to any name
 
         def __setattr__(self, name: str, value: Any) -> None:
-            raise self._frozen(name, "assigned to", brief(value))
+            raise self._frozen_error(name, "assigned to", brief(value))
 
         def __delattr__(self, name: str) -> None:
-            raise self._frozen(name, "deleted", "...")
+            raise self._frozen_error(name, "deleted", "...")
 
-    def _frozen(self, name: str, done: str, value: str) -> DescError:
+    def _frozen_error(self, name: str, done: str, value: str) -> DescError:
         """The error for assigning to a member."""
         remedy = f"make a changed copy: desc = desc.replace({name}={value})"
         if self.member_named(name) is None:
@@ -327,7 +327,7 @@ class Struct(BaseModel, metaclass=StructType):
             form=member_docs.form_of(info.annotation, signed=signed),
             text=text,
             default=f"{info.default:g}" if told and isinstance(info.default, float) else str(info.default) if told else "",
-            annotation=member_docs.accepted(info.annotation),
+            annotation=member_docs.accepted_type(info.annotation),
         )
 
     @classmethod
@@ -382,7 +382,7 @@ class Struct(BaseModel, metaclass=StructType):
             return self
         if all(name in tests and (value is own[name] or tests[name](value)) for name, value in members.items()):
             made = type(self).__new__(type(self))
-            made._take(self._members() | members, self.__pydantic_fields_set__ | members.keys())
+            made._adopt(self._members() | members, self.__pydantic_fields_set__ | members.keys())
             return made
         values, problems = self._by_python_name(members)
         if problems:
@@ -395,7 +395,7 @@ class Struct(BaseModel, metaclass=StructType):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled by the constructor: pickles hold members only, which are validated as any caller's.
-        return _constructed, (type(self), self._members())
+        return _construct, (type(self), self._members())
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copies as pydantic does, but the constructor validates the updates and may raise `DescError`."""
@@ -403,17 +403,17 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     @cache
-    def _compared(cls) -> tuple[tuple[str, ...], frozenset[str]]:
+    def _comparison_members(cls) -> tuple[tuple[str, ...], frozenset[str]]:
         """The names of all members, and of those that may hold floats."""
         fields = cls.model_fields
         return tuple(fields), frozenset(name for name, info in fields.items() if "float" in str(info.annotation))
 
     def _identity(self) -> tuple[Any, ...]:
         """The members as compared: -0.0 differs from 0.0, and NaN equals itself."""
-        (names, floating), members = self._compared(), self.__dict__
+        (names, floating), members = self._comparison_members(), self.__dict__
         if not floating:
             return tuple(map(members.__getitem__, names))
-        return tuple([_told_apart(members[name]) if name in floating else members[name] for name in names])
+        return tuple([_with_type(members[name]) if name in floating else members[name] for name in names])
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -431,11 +431,11 @@ class Struct(BaseModel, metaclass=StructType):
             return found
 
 
-def _told_apart(value: Any) -> Any:
+def _with_type(value: Any) -> Any:
     """A member's value with strings in place of the floats that `==` confuses or does not equate."""
     if isinstance(value, float):
         return "nan" if value != value else "-0.0" if value == 0 and math.copysign(1, value) < 0 else value
-    return tuple(map(_told_apart, value)) if isinstance(value, tuple) else value
+    return tuple(map(_with_type, value)) if isinstance(value, tuple) else value
 
 
 def _is_same(value: Any, own: Any) -> bool:
@@ -455,7 +455,7 @@ def _is_count(given: Any, length: int) -> bool:
         return False
 
 
-def _constructed(kind: type[Struct], members: dict[str, Any]) -> Struct:
+def _construct(kind: type[Struct], members: dict[str, Any]) -> Struct:
     return kind(**members)
 
 

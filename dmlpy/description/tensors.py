@@ -184,11 +184,11 @@ class TensorDesc(Struct):
     def overlaps_itself(self) -> bool:
         """Returns whether two entries may share memory: exact for small tensors, pessimistic for large ones that interleave unusually."""
         dims = sorted((stride, size) for size, stride in zip(self.sizes, self.element_strides, strict=True) if size > 1)
-        reach = 0
+        extent = 0
         for stride, size in dims:
-            if stride <= reach:
+            if stride <= extent:
                 break
-            reach += (size - 1) * stride
+            extent += (size - 1) * stride
         else:
             return False
         if self.element_count > _EXACT_OVERLAP_LIMIT:

@@ -14,7 +14,7 @@ import numpy as np
 from dmlpy.description.array_problems import int4_problems, shape_remedy
 from dmlpy.description.arrays import ArrayView, Buffer, array_at
 from dmlpy.description.enums import DataType
-from dmlpy.description.int4 import int4_type, packed_tensor, unpacked_tensor
+from dmlpy.description.int4 import int4_type, pack_tensor, unpack_tensor
 from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Memory
@@ -248,7 +248,7 @@ def value_form_problems(
     if output and read_only:
         problems.append(Problem("array.read_only", name, "a read-only array", "an array that can be written"))
     if desc.data_type.bits == 4:
-        return int4_problems(name, desc, seen.dtype, seen.shape, _compiled(desc), output=output, copied=copied) + problems
+        return int4_problems(name, desc, seen.dtype, seen.shape, _compiled_for(desc), output=output, copied=copied) + problems
     form = []
     expected = desc.data_type.numpy
     if seen.dtype != expected:
@@ -257,15 +257,17 @@ def value_form_problems(
         except TypeError:
             given = str(seen.dtype)
         remedy = f"cast it: array.astype(numpy.{expected})" if not output and seen.dtype.kind in "biuf" else None
-        form.append(Problem("array.type", name, given, str(desc.data_type), (_compiled(desc),), remedy))
+        form.append(Problem("array.type", name, given, str(desc.data_type), (_compiled_for(desc),), remedy))
     if seen.shape != desc.sizes:
         form.append(
-            Problem("array.shape", name, str(list(seen.shape)), str(list(desc.sizes)), (_compiled(desc),), shape_remedy(desc, seen.shape))
+            Problem(
+                "array.shape", name, str(list(seen.shape)), str(list(desc.sizes)), (_compiled_for(desc),), shape_remedy(desc, seen.shape)
+            )
         )
     return form + problems
 
 
-def _compiled(desc: TensorDesc) -> str:
+def _compiled_for(desc: TensorDesc) -> str:
     return f"compiled for {desc.summary()}"
 
 
@@ -278,7 +280,7 @@ def _stride_problem(name: str, desc: TensorDesc, found: str, *, output: bool) ->
         name,
         f"an array with strides {found}",
         f"strides {list(desc.element_strides)} (in elements)",
-        (_compiled(desc),),
+        (_compiled_for(desc),),
         remedy,
     )
 
@@ -449,10 +451,10 @@ def strided(data: np.ndarray[Any, Any], desc: TensorDesc) -> np.ndarray[Any, Any
     return np.ndarray(held.sizes, held.data_type.numpy, data.data, strides=held.numpy_strides())
 
 
-def staged(desc: TensorDesc, values: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+def stage(desc: TensorDesc, values: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     """New bytes of a described tensor: with the values of an array of valid form, or zeros."""
     if values is not None and int4_type(values.dtype) is not None:
-        return packed_tensor(values.astype(desc.data_type.unpacked), desc)
+        return pack_tensor(values.astype(desc.data_type.unpacked), desc)
     data = np.zeros(desc.extent_in_bytes, np.uint8)
     if values is not None:
         strided(data, desc)[...] = values
@@ -462,4 +464,4 @@ def staged(desc: TensorDesc, values: np.ndarray[Any, Any] | None) -> np.ndarray[
 def copy_back(data: np.ndarray[Any, Any], desc: TensorDesc, values: np.ndarray[Any, Any]) -> None:
     """Writes what bytes of a described tensor hold into an array of valid form."""
     unpacks = int4_type(values.dtype) is not None
-    values[...] = unpacked_tensor(data, desc).astype(values.dtype) if unpacks else strided(data, desc)
+    values[...] = unpack_tensor(data, desc).astype(values.dtype) if unpacks else strided(data, desc)

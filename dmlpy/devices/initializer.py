@@ -57,7 +57,7 @@ class OperatorInitializer:
     def binding_properties(self) -> BindingProperties:
         """The inputs that it binds, and the bytes of its own scratch; its persistent size is always 0, as DirectML's is."""
         count = sum(len(target.prepared_inputs) for target in self.targets)
-        return BindingProperties(count, max((_staged(target) for target in self.targets), default=0), 0)
+        return BindingProperties(count, max((_staging_size(target) for target in self.targets), default=0), 0)
 
     def __call__(
         self,
@@ -122,5 +122,5 @@ def _preparation(target: Target, values: Mapping[str, Any], persistent: Any, han
     return lambda: enqueue(scratch)
 
 
-def _staged(target: Target) -> int:
+def _staging_size(target: Target) -> int:
     return target._packing.staged_size if isinstance(target, CompiledGraph) else 0

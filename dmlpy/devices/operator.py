@@ -353,7 +353,7 @@ class CompiledOperator:
         if problems:
             return None, problems
         # A host array is copied; in the device's memory its values take the compiled layout.
-        memory = self.device.upload(binding.staged(desc, None if output else host), handle)
+        memory = self.device.upload(binding.stage(desc, None if output else host), handle)
         bound = BoundTensor(name, desc, output, memory.pointer, memory)
         if output and copied_back is not None:
             copied_back.append((host, bound))

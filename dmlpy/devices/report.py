@@ -119,8 +119,8 @@ def total(name: str, device: str, parts: Iterable[PlanReport]) -> PlanReport:
         device=device,
         strategy=", ".join(dict.fromkeys(part.strategy for part in parts if part.strategy)) or None,
         flops=sum(counted) if len(counted) == len(parts) else None,
-        bytes_moved=_merged(part.bytes_moved for part in parts),
-        residency=_merged(part.residency for part in parts),
+        bytes_moved=_merge(part.bytes_moved for part in parts),
+        residency=_merge(part.residency for part in parts),
         floor_us=add(lambda part: part.floor_us),
         floor_step_us=add(lambda part: part.floor_step_us),
         estimate_us=add(lambda part: part.estimate_us),
@@ -130,7 +130,7 @@ def total(name: str, device: str, parts: Iterable[PlanReport]) -> PlanReport:
     )
 
 
-def _merged(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _merge(several: Iterable[Mapping[str, int]]) -> dict[str, int]:
     merged: dict[str, int] = {}
     for kinds in several:
         for kind, size in kinds.items():

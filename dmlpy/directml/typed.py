@@ -79,10 +79,10 @@ def _class(name: str, kind: type[Struct]) -> Iterator[str]:
         yield f"    def __init__(self, *, {', '.join(parameters)}) -> None: ..."
 
 
-def accepted(kind: type[Struct], field: str) -> tuple[str, bool]:
+def accepted_type(kind: type[Struct], field: str) -> tuple[str, bool]:
     """The type that a constructor accepts for a member other than None, as Python writes it, and whether None is accepted too."""
     info = kind.model_fields[field]
-    shown = member_docs.accepted(info.annotation)
+    shown = member_docs.accepted_type(info.annotation)
     found = shown.removesuffix(" | None")
     if isinstance(info.annotation, type) and issubclass(info.annotation, DmlEnum):
         found += " | " + _ALSO_ACCEPTED.get(found, "int")
@@ -92,6 +92,6 @@ def accepted(kind: type[Struct], field: str) -> tuple[str, bool]:
 
 
 def _parameter(kind: type[Struct], field: str, spelling: str) -> str:
-    annotation, optional = accepted(kind, field)
+    annotation, optional = accepted_type(kind, field)
     default = "" if kind.model_fields[field].is_required() and field not in _OPTIONAL else " = ..."
     return f"{spelling}: {annotation}{' | None' if optional else ''}{default}"

@@ -59,7 +59,7 @@ class Document:
         """The problems of the text itself."""
         if not self.repeats:
             return []
-        found = list(islice(self.positions.repeated(), MAX_REPORTED + 1))
+        found = list(islice(self.positions.repeated_keys(), MAX_REPORTED + 1))
         problems = [Problem("json.duplicate", repr(key), "given twice in one object", "each key once") for key, _ in found]
         if len(found) > MAX_REPORTED:
             problems[-1] = and_more(problems[-1])

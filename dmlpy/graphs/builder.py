@@ -16,7 +16,7 @@ from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs import views
 from dmlpy.graphs.graph import Graph
 from dmlpy.graphs.nodes import ConstantNode, InputEdge, IntermediateEdge, Node, OperatorNode, OutputEdge
-from dmlpy.graphs.pruning import pruned
+from dmlpy.graphs.pruning import prune_nodes
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 
@@ -151,12 +151,12 @@ class GraphBuilder:
             tensor: describes the bytes if the array's type and sizes do not.
         """
         if not callable(_attribute(array, "tobytes")):
-            raise _refused("field.form", name, brief(array), "an array", "numpy.asarray makes one")
+            raise _graph_error("field.form", name, brief(array), "an array", "numpy.asarray makes one")
         if tensor is None:
             array, described = constant_of(array)
         else:
             described = _tensor(name, tensor)
-        return Value(described, self._append(ConstantNode(data=_padded(array), name=name)), 0, self)
+        return Value(described, self._append(ConstantNode(data=_pad(array), name=name)), 0, self)
 
     def add(
         self,
@@ -186,7 +186,7 @@ class GraphBuilder:
         """
         kind = operator if isinstance(operator, type) else type(operator)
         if not issubclass(kind, OperatorDesc):
-            raise _refused("field.form", "operator", brief(operator), "an operator's desc or its class, like RNNDesc")
+            raise _graph_error("field.form", "operator", brief(operator), "an operator's desc or its class, like RNNDesc")
         listed = {item.name: item.listed for item in kind.inputs()}
         sources: dict[str, Value] = {}
         tensors: dict[str, Any] = {}
@@ -218,7 +218,7 @@ class GraphBuilder:
         """
         own = self._own(value)
         if not self._is_output_of_its_own(own):
-            own = self._named(own._copied_by(views.copying_nodes(own.tensor)), name)
+            own = self._name_value(own._copied_by(views.copying_nodes(own.tensor)), name)
         assert own.node is not None
         self._given.add((own.node, own.index))
         self._output_edges.append(
@@ -243,12 +243,12 @@ class GraphBuilder:
             input_names=[name for name, _ in self._inputs],
             output_names=[name for name, _ in self._outputs],
         )
-        if declared := self._declared(graph):
+        if declared := self._declared_tensors(graph):
             graph = graph.replace(**declared)
         graph = graph.with_origins(self._origins) if any(self._origins) else graph
-        return pruned(graph) if prune else graph
+        return prune_nodes(graph) if prune else graph
 
-    def _declared(self, graph: Graph) -> dict[str, list[TensorDesc]]:
+    def _declared_tensors(self, graph: Graph) -> dict[str, list[TensorDesc]]:
         """The layouts of the graph's inputs and outputs, where the nodes do not say the same."""
         inputs, outputs = [tensor for _, tensor in self._inputs], [tensor for _, tensor in self._outputs]
         read: dict[int, list[TensorDesc | None]] = {}
@@ -265,7 +265,7 @@ class GraphBuilder:
         self._origins.append(self.origin)
         return len(self._nodes) - 1
 
-    def _named(self, value: Value, name: str) -> Value:
+    def _name_value(self, value: Value, name: str) -> Value:
         """The value, whose node gets a name."""
         assert value.node is not None
         node = self._nodes[value.node]
@@ -291,7 +291,7 @@ class GraphBuilder:
         if _values(value):
             raise _several("value", value)
         found = "of another builder" if isinstance(value, Value) else brief(value)
-        raise _refused("graph.value", "value", found, "a value of this builder")
+        raise _graph_error("graph.value", "value", found, "a value of this builder")
 
     def _join(self, source: Value, node: int, index: int) -> None:
         if source.node is None:
@@ -317,12 +317,12 @@ def _is_tensor(given: Any, known: TensorDesc | tuple[TensorDesc, ...] | None) ->
     return given is None if known is None else isinstance(given, TensorDesc) and given == known
 
 
-def _refused(code: str, path: str, found: str, expected: str, remedy: str | None = None) -> DescError:
+def _graph_error(code: str, path: str, found: str, expected: str, remedy: str | None = None) -> DescError:
     return DescError("GraphBuilder", [Problem(code, path, found, expected, remedy=remedy)])
 
 
 def _several(path: str, given: Any) -> DescError:
-    return _refused(
+    return _graph_error(
         "graph.value", path, plural(len(given), "value"), "one value", "an operator of several outputs gives a tuple: choose one"
     )
 
@@ -336,7 +336,7 @@ def _check_values(spelling: str, given: Any, listed: bool | None, *, known: bool
     if not known or not (isinstance(given, Value) or _values(given)):
         return
     if listed is None:
-        raise _refused("graph.value", spelling, "a value of the graph", "what the desc's member holds: values are for inputs")
+        raise _graph_error("graph.value", spelling, "a value of the graph", "what the desc's member holds: values are for inputs")
     if not listed and not isinstance(given, Value):
         raise _several(spelling, given)
 
@@ -345,7 +345,7 @@ def _tensor(path: str, given: Any) -> TensorDesc:
     if isinstance(given, TensorDesc):
         return given
     remedy = "describe the array with TensorDesc.of(array)" if _attribute(given, "shape") is not None else None
-    raise _refused("field.form", path, brief(given), "a TensorDesc", remedy)
+    raise _graph_error("field.form", path, brief(given), "a TensorDesc", remedy)
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -367,7 +367,7 @@ def constant_of(array: Any) -> tuple[Any, TensorDesc]:
     return array, TensorDesc.of(array).replace(strides=None)
 
 
-def _padded(array: Any) -> bytes:
+def _pad(array: Any) -> bytes:
     """The bytes of an array, padded to the multiple of 4 that its tensor takes: not copied where they are a whole object of bytes."""
     whole = isinstance(array, memoryview) and type(array.obj) is bytes and array.nbytes == len(array.obj)
     data: bytes = array.obj if whole else array.tobytes()

@@ -39,17 +39,17 @@ def check_graph(
     if not isinstance(graph, GraphDesc):
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
     level = parse_level(feature_level)
-    wiring = _Wiring(graph)
+    connections = _Connections(graph)
     found = chain(
         _level_problems(graph, level),
         _count_problems(graph),
         _name_problems(graph),
         _desc_problems(graph, level, strict=strict),
-        wiring.problems(),
+        connections.problems(),
         declared_problems(graph),
-        _size_problems(wiring, lenient=lenient),
-        _owned_problems(wiring),
-        _cycle_problems(wiring),
+        _size_problems(connections, lenient=lenient),
+        _owned_problems(connections),
+        _cycle_problems(connections),
         () if lenient else _unused_input_problems(graph),
     )
     return sorted(truncate(found, MAX_PROBLEMS), key=lambda problem: _order(graph, problem))
@@ -132,7 +132,7 @@ class _End(NamedTuple):
     slot: int
 
 
-class _Wiring:
+class _Connections:
     """The edges by the slots that they join. Ends that do not exist are left out and reported by `problems`."""
 
     def __init__(self, graph: GraphDesc) -> None:
@@ -317,26 +317,29 @@ def _measurable(tensor: TensorDesc) -> bool:
     return well_formed and (strides is None or (len(strides) == len(sizes) and min(strides) >= 0))
 
 
-def _size_problems(wiring: _Wiring, *, lenient: bool) -> Iterator[Problem]:
-    for index, writer, reader in wiring.links:
+def _size_problems(connections: _Connections, *, lenient: bool) -> Iterator[Problem]:
+    for index, writer, reader in connections.links:
         path = f"intermediate_edges[{index}]"
-        to = wiring.tensor(reader, output=False)
+        to = connections.tensor(reader, output=False)
         if to is None or not _measurable(to):
             continue
-        node = wiring.graph.nodes[writer.node]
+        node = connections.graph.nodes[writer.node]
         if isinstance(node, ConstantNode):
             if node.data_size != to.size_in_bytes:
                 found = f"an edge from {node.data_size} bytes to {to.size_in_bytes} bytes"
-                why = (f"{wiring.label(writer, output=True)} holds {node.data_size} bytes", _seen(wiring, reader, to, output=False))
+                why = (
+                    f"{connections.label(writer, output=True)} holds {node.data_size} bytes",
+                    _describe(connections, reader, to, output=False),
+                )
                 yield Problem("graph.constant_size", path, found, "a DataSize equal to the reader's TotalTensorSizeInBytes", why)
             continue
-        given = wiring.tensor(writer, output=True)
+        given = connections.tensor(writer, output=True)
         if given is None or not _measurable(given):
             continue
         same_size = given.size_in_bytes == to.size_in_bytes
         if same_size and (lenient or _same_bytes(given.data_type, to.data_type)):
             continue
-        why = (_seen(wiring, writer, given, output=True), _seen(wiring, reader, to, output=False))
+        why = (_describe(connections, writer, given, output=True), _describe(connections, reader, to, output=False))
         if not same_size:
             found = f"an edge from {given.size_in_bytes} bytes to {to.size_in_bytes} bytes"
             yield Problem("graph.total_size", path, found, "TotalTensorSizeInBytes equal at both ends", why)
@@ -353,33 +356,35 @@ def _same_bytes(given: DataType, to: DataType) -> bool:
     return given is to or str(given).removeprefix("U") == str(to).removeprefix("U")
 
 
-def _seen(wiring: _Wiring, end: _End, tensor: TensorDesc, *, output: bool) -> str:
+def _describe(connections: _Connections, end: _End, tensor: TensorDesc, *, output: bool) -> str:
     """What a slot says of its tensor."""
-    return f"{wiring.label(end, output=output)} is {tensor.summary()}"
+    return f"{connections.label(end, output=output)} is {tensor.summary()}"
 
 
-def _owned_problems(wiring: _Wiring) -> Iterator[Problem]:
+def _owned_problems(connections: _Connections) -> Iterator[Problem]:
     def owned(end: _End) -> bool:
-        tensor = wiring.tensor(end, output=False)
+        tensor = connections.tensor(end, output=False)
         return tensor is not None and tensor.flags is TensorFlags.OWNED_BY_DML
 
-    for index, writer, reader in wiring.links:
+    for index, writer, reader in connections.links:
         if owned(reader):
-            source = wiring.graph.label(writer.node)
-            why = [f"{wiring.label(reader, output=False)} is fed by intermediate edge {index} from {source}"]
-            constant = isinstance(wiring.graph.nodes[writer.node], ConstantNode)
+            source = connections.graph.label(writer.node)
+            why = [f"{connections.label(reader, output=False)} is fed by intermediate edge {index} from {source}"]
+            constant = isinstance(connections.graph.nodes[writer.node], ConstantNode)
             why += ["a constant node's data are copied when the graph is compiled"] if constant else []
             expected = "NONE: only a tensor that a graph input feeds can be owned"
-            yield Problem("graph.owned", f"{wiring.path(reader)}.flags", "OWNED_BY_DML", expected, tuple(why))
-    for index, readers in wiring.readers.items():
+            yield Problem("graph.owned", f"{connections.path(reader)}.flags", "OWNED_BY_DML", expected, tuple(why))
+    for index, readers in connections.readers.items():
         flagged = [end for end in readers if owned(end)]
         if not flagged or len(flagged) == len(readers):
             continue
-        other = f"{wiring.graph.input_label(index)} also feeds {wiring.label(flagged[0], output=False)}, which is OWNED_BY_DML"
+        other = f"{connections.graph.input_label(index)} also feeds {connections.label(flagged[0], output=False)}, which is OWNED_BY_DML"
         for end in readers:
             if not owned(end):
                 expected = "OWNED_BY_DML on every tensor that the graph input feeds, or NONE on every one"
-                yield Problem("graph.owned_mixed", f"{wiring.path(end)}.flags", "NONE", expected, (wiring.label(end, output=False), other))
+                yield Problem(
+                    "graph.owned_mixed", f"{connections.path(end)}.flags", "NONE", expected, (connections.label(end, output=False), other)
+                )
 
 
 def _unused_input_problems(graph: GraphDesc) -> Iterator[Problem]:
@@ -391,12 +396,12 @@ def _unused_input_problems(graph: GraphDesc) -> Iterator[Problem]:
         yield Problem("graph.unused_input", "input_edges", f"without an edge from {label}", expected, (f"{label} feeds no node",), remedy)
 
 
-def _cycle_problems(wiring: _Wiring) -> Iterator[Problem]:
-    for component in _cyclic_components(wiring.followers, len(wiring.graph.nodes)):
-        cycle = _shortest_cycle(wiring.followers, component)
-        names = [wiring.graph.label(node) for node in cycle]
+def _cycle_problems(connections: _Connections) -> Iterator[Problem]:
+    for component in _cyclic_components(connections.followers, len(connections.graph.nodes)):
+        cycle = _shortest_cycle(connections.followers, component)
+        names = [connections.graph.label(node) for node in cycle]
         shown = names if len(names) <= _MOST_TOLD else [*names[: _MOST_TOLD - 1], f"{len(names) - _MOST_TOLD} more nodes", names[-1]]
-        edges = [wiring.followers[node][after] for node, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
+        edges = [connections.followers[node][after] for node, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
         why = [f"{' -> '.join([*shown, names[0]])}", f"by intermediate edges {', '.join(map(str, edges[:_MOST_TOLD]))}"]
         if len(component) > len(cycle):
             why.append(f"{len(component)} nodes lie on cycles that share nodes with this one")

@@ -41,7 +41,7 @@ def draw(graph: GraphDesc, problems: Iterable[Problem] = ()) -> graphviz.Digraph
         picture.node(f"output{index}", _name(graph.output_names, index, "output"), shape="ellipse", style="filled", fillcolor="#e8f5e9")
     for index, node in enumerate(graph.nodes):
         shape = {"shape": "note"} if isinstance(node, ConstantNode) else {"shape": "box", "style": "rounded"}
-        picture.node(f"node{index}", label(_node_lines(index, node)), **shape, **_marked(broken.get(f"nodes[{index}]")))
+        picture.node(f"node{index}", label(_node_lines(index, node)), **shape, **_marks(broken.get(f"nodes[{index}]")))
     ends = {edge.to_node_index for edge in graph.input_edges} | {edge.from_node_index for edge in graph.output_edges}
     ends |= {index for edge in graph.intermediate_edges for index in (edge.from_node_index, edge.to_node_index)}
     for index in sorted(index for index in ends if not 0 <= index < len(graph.nodes)):
@@ -153,7 +153,7 @@ def _edge(
     lines = [name or "", " to ".join(dict.fromkeys(texts))]
     slots = (("from", writer), ("to", reader))
     lines.append(" ".join(f"{word} {c_path(slot.place)}" for word, slot in slots if slot is not None and slot.place not in _PLAIN))
-    picture.edge(*ends, label=label(lines), **_marked(broken))
+    picture.edge(*ends, label=label(lines), **_marks(broken))
 
 
 _PLAIN = ("input_tensor", "output_tensor", "data")
@@ -181,7 +181,7 @@ def _attribute_lines(desc: OperatorDesc) -> list[str]:
     return [*lines, *(["..."] if len(told) > _MOST_ATTRIBUTES else [])]
 
 
-def _marked(problems: list[Problem] | None) -> dict[str, str]:
+def _marks(problems: list[Problem] | None) -> dict[str, str]:
     if not problems:
         return {}
     text = "\\n".join(escape(problem.headline(), longest=400) for problem in problems[:8])

@@ -11,7 +11,7 @@ from dmlpy.graphs.nodes import Node, OperatorNode
 GraphT = TypeVar("GraphT", bound=GraphDesc)
 
 
-def pruned(graph: GraphT) -> GraphT:
+def prune_nodes(graph: GraphT) -> GraphT:
     """Returns the graph without the nodes that no output needs, and without the optional outputs of nodes that nobody reads.
 
     The graph's inputs stay, so that callers bind the same ones; an output that the operator's struct requires stays too.

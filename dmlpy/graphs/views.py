@@ -129,7 +129,7 @@ def reshape(tensor: TensorDesc, sizes: Sequence[int]) -> TensorDesc | None:
     Raises:
         DescError: the sizes hold another number of elements.
     """
-    wanted = _resolved(tensor, sizes)
+    wanted = _resolve_sizes(tensor, sizes)
     strides = reshaped_strides(tensor, wanted)
     return None if strides is None else restride(tensor, wanted, strides)
 
@@ -213,7 +213,7 @@ def slice_window(
     return restride(tensor, taken, [stride * step for stride, step in zip(tensor.element_strides, steps, strict=True)])
 
 
-def _resolved(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
+def _resolve_sizes(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...]:
     """The sizes of a reshape, with -1 replaced."""
     sizes = _integers("reshape", "sizes", sizes)
     rest = math.prod(size for size in sizes if size != -1)

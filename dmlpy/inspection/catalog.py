@@ -76,20 +76,20 @@ class Level:
         windows = f", in {self.windows}" if self.windows else ""
         lines = [f"{self.level}: DirectML {self.level.directml_version}{windows}"]
         if self.operators:
-            lines += ["", f"{plural(len(self.operators), 'new operator')}:", *_wrapped(", ".join(self.operators))]
+            lines += ["", f"{plural(len(self.operators), 'new operator')}:", *_wrap(", ".join(self.operators))]
         if self.grown:
             lines += ["", f"{plural(len(self.grown), 'operator')} of lower levels with more types, dimensions or modes:"]
             alike: dict[tuple[str, ...], list[str]] = {}
             for name, texts in self.grown.items():
                 alike.setdefault(texts, []).append(name)
             for texts, names in alike.items():
-                lines += _wrapped(f"{', '.join(names)}: {'; '.join(texts)}")
+                lines += _wrap(f"{', '.join(names)}: {'; '.join(texts)}")
         if self.beyond_operators:
             lines += ["", f"Also: {self.beyond_operators}"]
         return "\n".join(lines)
 
 
-def _wrapped(text: str) -> list[str]:
+def _wrap(text: str) -> list[str]:
     return textwrap.wrap(text, 120, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
@@ -118,7 +118,7 @@ def _growth(kind: type[OperatorDesc], level: FeatureLevel) -> Iterator[str]:
     for row in kind.support:
         if row.level is level:
             of = ", ".join(f"{c_member(name)} {' or '.join(map(str, values))}" for name, values in row.when.items())
-            texts = list(_difference(kind, row, _replaced(kind, row)))
+            texts = list(_difference(kind, row, _superseding_rows(kind, row)))
             yield from (f"with {of}: {text}" if of else text for text in texts)
     for attribute in kind.attribute_fields():
         members = [name for name, since in (attribute.limits.since or {}).items() if FeatureLevel.parse(since) is level]
@@ -126,7 +126,7 @@ def _growth(kind: type[OperatorDesc], level: FeatureLevel) -> Iterator[str]:
             yield f"{c_member(attribute.name)} {' or '.join(members)}"
 
 
-def _replaced(kind: type[OperatorDesc], row: SupportRow) -> list[SupportRow]:
+def _superseding_rows(kind: type[OperatorDesc], row: SupportRow) -> list[SupportRow]:
     """The rows that apply below a row's level to the same desc: one, unless rows begin to differ by attribute values."""
     older = [other for other in kind.support if other.level < row.level and _overlap(other, row)]
     newest = max((other.level for other in older), default=None)

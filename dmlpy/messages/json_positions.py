@@ -94,13 +94,13 @@ class Positions:
             if match["index"] is not None and self._text[place.value] != "[":
                 continue  # one value stands for an array of one
             step = match["name"] if match["index"] is None else int(match["index"])
-            found = self._named(place.value, step, outer)
+            found = self._find_member(place.value, step, outer)
             if found is None:
                 return self.at(place.value)
             place = found
         return self.at(place.key if key else place.value)
 
-    def repeated(self) -> Iterator[tuple[str, Position]]:
+    def repeated_keys(self) -> Iterator[tuple[str, Position]]:
         """The repeated keys of objects, in the order of the text."""
         seen: list[set[str] | None] = []  # of each object around a place; None before its first key
         for match in _KEYS.finditer(self._text, self._skip(0)):
@@ -121,15 +121,15 @@ class Positions:
                 if not seen:
                     return
 
-    def _named(self, start: int, step: Key, outer: bool, depth: int = 0) -> _Member | None:
+    def _find_member(self, start: int, step: Key, outer: bool, depth: int = 0) -> _Member | None:
         if isinstance(step, int):
             return self._members(start).get(step)
-        nested = (self._spelled(start, holder) for holder in ("desc", "operator")) if depth < _MOST_NESTED else ()
-        inside = [found for holder in nested if holder and (found := self._named(holder.value, step, outer, depth + 1))]
-        beside = [found] if (found := self._spelled(start, step)) else []
+        nested = (self._find_spelling(start, holder) for holder in ("desc", "operator")) if depth < _MOST_NESTED else ()
+        inside = [found for holder in nested if holder and (found := self._find_member(holder.value, step, outer, depth + 1))]
+        beside = [found] if (found := self._find_spelling(start, step)) else []
         return next(iter([*beside, *inside] if outer else [*inside, *beside]), None)
 
-    def _spelled(self, start: int, name: str) -> _Member | None:
+    def _find_spelling(self, start: int, name: str) -> _Member | None:
         """The member of this name, or else of the same letters in another spelling: `sizes`, `Sizes`; `data_type`, `DataType`."""
         members = self._members(start)
         if name in members:

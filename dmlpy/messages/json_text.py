@@ -26,13 +26,13 @@ def without_comments(text: str) -> str:
     """Replaces comments and trailing commas with blanks, so that all positions stay the same: Python's `json` refuses them."""
     if "//" in text or "/*" in text:
         # An unclosed comment is left in place, so that the parser reports it.
-        text = _blanked(text, (match for match in _COMMENT.finditer(text) if match[0][0] != '"' and match["end"] != ""))
+        text = _blank_out(text, (match for match in _COMMENT.finditer(text) if match[0][0] != '"' and match["end"] != ""))
     if re.search(r",[ \t\r\n]*+[\]}]", text):
-        text = _blanked(text, (match for match in _TRAILING_COMMA.finditer(text) if match[0][0] != '"'))
+        text = _blank_out(text, (match for match in _TRAILING_COMMA.finditer(text) if match[0][0] != '"'))
     return text
 
 
-def _blanked(text: str, matches: Iterable[re.Match[str]]) -> str:
+def _blank_out(text: str, matches: Iterable[re.Match[str]]) -> str:
     parts, end = [], 0
     for match in matches:
         found = match[0]

@@ -47,9 +47,9 @@ class Problem:
     def __post_init__(self) -> None:
         for name in ("path", "found", "expected", "remedy"):
             if (text := getattr(self, name)) is not None and len(text) > _MAX_TEXT:
-                object.__setattr__(self, name, _clipped(text))
+                object.__setattr__(self, name, _clip(text))
         if any(len(text) > _MAX_TEXT for text in self.why):
-            object.__setattr__(self, "why", tuple(map(_clipped, self.why)))
+            object.__setattr__(self, "why", tuple(map(_clip, self.why)))
 
     @property
     def c_path(self) -> str:
@@ -81,16 +81,16 @@ class Problem:
         """The problem with all places in directml.h's spelling; `members` are the Python names of the struct's members."""
         names = re.compile(rf"\b({'|'.join(members)})\b(\.[a-z]\w*)?")
 
-        def spelled(text: str) -> str:
+        def spell(text: str) -> str:
             return names.sub(lambda match: c_path(match[0]), text)
 
-        why = tuple(spelled(line) for line in self.why)
+        why = tuple(spell(line) for line in self.why)
         path = self.c_path
         if self.code == "field.unknown":
             # A name that is not a member's is kept as written.
             parent, dot, name = self.path.rpartition(".")
             path = c_path(parent) + dot + name
-        return replace(self, path=path, expected=spelled(self.expected), why=why, remedy=self.remedy and spelled(self.remedy))
+        return replace(self, path=path, expected=spell(self.expected), why=why, remedy=self.remedy and spell(self.remedy))
 
     def to_dict(self) -> dict[str, Any]:
         """The problem as a dict for JSON: its attributes, and the place in both spellings."""
@@ -118,7 +118,7 @@ def and_more(problem: Problem) -> Problem:
     return Problem(problem.code, problem.path, f"{problem.found}, and more of this kind follow", problem.expected, problem.why)
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 40]}... ({len(text)} characters)"
 
 

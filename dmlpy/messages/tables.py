@@ -37,9 +37,9 @@ class Table:
         """Renders the table as rows, or as stacked rows if the terminal is too narrow for the words in its columns."""
         table = self.to_rich()
         needed = table.__rich_measure__(console, options.update_width(10_000)).minimum
-        yield table if needed <= options.max_width else self._stacked()
+        yield table if needed <= options.max_width else self._stack_rows()
 
-    def _shown(self) -> Iterator[tuple[int, tuple[str, ...]]]:
+    def _visible_rows(self) -> Iterator[tuple[int, tuple[str, ...]]]:
         """The rows for people, with their indices."""
         rows: Iterable[int] = range(len(self.rows))
         if len(self.rows) > MAX_ROWS:
@@ -52,14 +52,14 @@ class Table:
         if count < len(self.rows):
             yield len(self.rows), (f"... {len(self.rows) - count} more", *[""] * (len(self.headings) - 1))
 
-    def _stacked(self) -> rich.console.Group:
+    def _stack_rows(self) -> rich.console.Group:
         """Renders each row as its name with the cells and their headings below."""
         from rich.console import Group
         from rich.padding import Padding
         from rich.text import Text
 
         lines: list[rich.console.RenderableType] = [Text(self.title, style="italic")]
-        for index, row in self._shown():
+        for index, row in self._visible_rows():
             cells = [(heading, cell) for heading, cell in zip(self.headings, row, strict=True) if cell] or [("", "")]
             style = "red" if index in self.marked else ""
             lines.append(Text(("✗ " if index in self.marked else "") + cells[0][1], style=style or "bold"))
@@ -72,7 +72,7 @@ class Table:
         import rich.table
         import rich.text
 
-        shown = list(self._shown())
+        shown = list(self._visible_rows())
         table = rich.table.Table(title=self.title, title_justify="left", box=rich.box.SIMPLE_HEAD, pad_edge=False)
         for column, heading in enumerate(self.headings):
             # Names are not broken; a list of dimension counts by tensor is, as it would leave no room for the rest.
@@ -98,7 +98,7 @@ class Table:
         """Renders the table for a notebook; broken rows are red and begin with a cross."""
         head = "".join(f"<th>{html.escape(heading)}</th>" for heading in self.headings)
         body = []
-        for index, row in self._shown():
+        for index, row in self._visible_rows():
             broken = index in self.marked
             cells = "".join(f"<td>{'✗ ' if broken and column == 0 else ''}{html.escape(cell)}</td>" for column, cell in enumerate(row))
             style = ' style="color: #b00020"' if broken else ""

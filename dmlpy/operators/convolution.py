@@ -250,7 +250,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
             raise UnboundSymbolError("output_padding")
         sizes = []
         for window, added in zip(self.windows(known), self.output_padding, strict=True):
-            value = (window.size - 1) * window.stride + window.reach - window.start - window.end + added
+            value = (window.size - 1) * window.stride + window.extent - window.start - window.end + added
             spread = f"1 + ({window.length} - 1) * {window.dilation}"
             sizes.append((value, f"({window.size} - 1) * {window.stride} + {spread} - {window.start} - {window.end} + {added}"))
         return sizes

@@ -38,7 +38,7 @@ class Window:
     stride: int
 
     @property
-    def reach(self) -> int:
+    def extent(self) -> int:
         """The steps from the window's first element to its last, inclusive."""
         return 1 + (self.length - 1) * self.dilation
 
@@ -49,12 +49,12 @@ class Window:
     @property
     def positions(self) -> int:
         """The number of positions of the window: below 1 if it does not fit."""
-        return (self.padded - self.reach) // self.stride + 1
+        return (self.padded - self.extent) // self.stride + 1
 
     @property
     def rounded_up(self) -> int:
         """The number of positions, plus one if elements are left over at the end, where a window is cut off."""
-        return -(-(self.padded - self.reach) // self.stride) + 1
+        return -(-(self.padded - self.extent) // self.stride) + 1
 
     @property
     def rounded_up_within(self) -> int:
@@ -69,14 +69,14 @@ class Window:
 
     def formula(self, divided: str = "//") -> str:
         """The formula of the positions with the numbers filled in."""
-        return f"({self.size} + {self.start} + {self.end} - {self.reach_formula()}) {divided} {self.stride} + 1"
+        return f"({self.size} + {self.start} + {self.end} - {self.extent_formula()}) {divided} {self.stride} + 1"
 
-    def reach_formula(self) -> str:
+    def extent_formula(self) -> str:
         return str(self.length) if self.dilation == 1 else f"(1 + ({self.length} - 1) * {self.dilation})"
 
     def padding_for(self, positions: int) -> int:
         """The least padding, start and end together, for this many positions."""
-        return max(0, (positions - 1) * self.stride + self.reach - self.size)
+        return max(0, (positions - 1) * self.stride + self.extent - self.size)
 
 
 def channels_first(name: str, sizes: Sequence[int]) -> str:
@@ -183,11 +183,11 @@ class SlidingDesc(OperatorDesc):
     def reason(self, axis: int, window: Window, divided: str = "//") -> str:
         """The reason for the number of positions along a spatial dimension, first with names, then with numbers."""
         at = self.entry(axis)
-        reach = self.window_place(axis) if window.dilation == 1 else f"({self._reach(axis)})"
+        extent = self.window_place(axis) if window.dilation == 1 else f"({self._extent(axis)})"
         padded = f"{self.slid_over}.sizes[{axis + 2}] + start_padding[{at}] + end_padding[{at}]"
-        return f"({padded} - {reach}) {divided} strides[{at}] + 1 = {window.formula(divided)}"
+        return f"({padded} - {extent}) {divided} strides[{at}] + 1 = {window.formula(divided)}"
 
-    def _reach(self, axis: int) -> str:
+    def _extent(self, axis: int) -> str:
         return f"1 + ({self.window_place(axis)} - 1) * dilations[{self.entry(axis)}]"
 
     def entry(self, axis: int) -> int:
@@ -219,7 +219,7 @@ class SlidingDesc(OperatorDesc):
                 continue
             why = [f"{self.slid_over} with padding is {window.padded} = {window.size} + {window.start} + {window.end} there"]
             if window.dilation > 1:
-                why.append(f"the window reaches over {self._reach(axis)} = {window.reach}")
+                why.append(f"the window reaches over {self._extent(axis)} = {window.extent}")
             remedy = self._channels_last(known)
             if window.length <= window.padded:
                 most = (window.padded - 1) // (window.length - 1)
@@ -273,7 +273,7 @@ class SlidingDesc(OperatorDesc):
     def _padding_remedy(self, tensor: TensorDesc, known: Sizes) -> str | None:
         """A remedy where padding would give the sizes: sizes rounded up, or kept the same."""
         pairs = list(zip(tensor.sizes[2:], self.windows(known), strict=True))
-        if all(size - window.positions in (0, 1 if (window.padded - window.reach) % window.stride else 0) for size, window in pairs):
+        if all(size - window.positions in (0, 1 if (window.padded - window.extent) % window.stride else 0) for size, window in pairs):
             ends = [max(window.end, window.padding_for(size) - window.start) for size, window in pairs]
             # If the windows already have these sizes, the tensor differs elsewhere, in its channels.
             return f"sizes are rounded down; end_padding {ends} rounds up" if ends != [*self.end_padding] else None

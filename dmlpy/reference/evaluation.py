@@ -13,7 +13,7 @@ from dmlpy.description.array_problems import int4_problems, shape_remedy, value_
 from dmlpy.description.arrays import view
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
-from dmlpy.description.int4 import packed_tensor, unpacked_tensor
+from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
 from dmlpy.messages.hresult import HResult
@@ -152,7 +152,7 @@ def _array(place: str, tensor: TensorDesc, value: Any) -> tuple[Array, list[Prob
     if tensor.data_type.bits == 4:
         wrong = int4_problems(place, tensor, array.dtype, array.shape, f"the desc has {tensor.summary()}", copied=True)
         unpacks = array.dtype == np.uint8 and not wrong
-        return (unpacked_tensor(np.ascontiguousarray(array), tensor) if unpacks else array), wrong
+        return (unpack_tensor(np.ascontiguousarray(array), tensor) if unpacks else array), wrong
     problems = []
     expected = tensor.data_type.numpy
     if array.dtype != expected and not array.dtype.kind == expected.kind == "f":
@@ -186,7 +186,7 @@ def _outputs(desc: OperatorDesc, results: Any, wide: np.dtype[Any]) -> dict[str,
 
 def _output(tensor: TensorDesc, result: Array, wide: np.dtype[Any]) -> Array:
     if tensor.data_type.bits == 4:
-        return packed_tensor(result, tensor)
+        return pack_tensor(result, tensor)
     output = np.empty(tensor.sizes, _computed_type(tensor, wide))
     output[...] = result  # integers wrap around
     return output

@@ -163,7 +163,7 @@ def _common_problems(desc: OperatorDesc, level: FeatureLevel, known: Sizes, *, s
             yield from (problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict))
         elif slot.tensor is not None:
             own = [problem.under(slot.place) for problem in slot.tensor.problems(output=slot.field.marker.output, strict=strict)]
-            yield from (_explained(problem, desc, slot, slot.tensor, known) for problem in own)
+            yield from (_with_reasons(problem, desc, slot, slot.tensor, known) for problem in own)
             yield from _flag_problems(desc, slot, slot.tensor)
             yield from _reserve_problems(slot, slot.tensor)
             yield from _size_problems(desc, slot, slot.tensor, row, level, known, reported={problem.path for problem in own})
@@ -202,7 +202,7 @@ def _breaches(desc: OperatorDesc, name: str, known: Sizes, level: FeatureLevel) 
         return []  # a rule on a symbol that no well-formed tensor binds: the tensors' problems are reported instead
 
 
-def _explained(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorDesc, known: Sizes) -> Problem:
+def _with_reasons(problem: Problem, desc: OperatorDesc, slot: Slot, tensor: TensorDesc, known: Sizes) -> Problem:
     """Adds to a problem of one tensor where its size comes from, if other tensors determine it: those must be changed."""
     if problem.code == "size.range":
         for axis, term in enumerate(desc.aligned(slot, len(tensor.sizes)) or ()):

@@ -114,7 +114,7 @@ class TensorArguments:
             given |= {name} if name else set()
             if name in elsewhere and not (name in left_null and elsewhere[name].constant):
                 if value is not None:
-                    problems.append(self._misplaced(name, elsewhere[name]))
+                    problems.append(self._packed_input_problem(name, elsewhere[name]))
             elif name not in names and name not in elsewhere:
                 remedy = desc.unused_remedy(spelling) or did_you_mean(spelling, names, c_member if is_c_style(spelling, values) else str)
                 problems.append(
@@ -149,7 +149,7 @@ class TensorArguments:
         ways += [f"compile a desc that leaves it null: replace({field.name}=None)"] if field.optional else []
         return ", or ".join(["pass it", *ways]) if ways else None
 
-    def _misplaced(self, name: str, marker: In) -> Problem:
+    def _packed_input_problem(self, name: str, marker: In) -> Problem:
         """The problem for a tensor of the operator that is not bound here."""
         if name in self._packed and self._kind != "output":
             return Problem("bind.packed", name, "given", "nothing: the packed constants hold it")

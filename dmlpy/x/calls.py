@@ -116,7 +116,7 @@ class _Call:
         types = {field.name: given.pop(_type_argument(field), None) for field in self.kind.outputs()}
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
         tensors = self._with_repeated_addend(tensors, members)
-        sized = {} if sizes is None else self._sized(sizes, tensors, members, types)
+        sized = {} if sizes is None else self._describe_first_output(sizes, tensors, members, types)
         desc = operator.replace(**tensors, **members) if isinstance(operator, OperatorDesc) else self.kind(**sized, **tensors, **members)
         desc = self._with_outputs(desc, sized, types)
         if problems := [*self._without_operands(desc), *check(desc)]:
@@ -194,9 +194,9 @@ class _Call:
                 why = "a number has the type of the other operand"
                 raise DescError(self.name, [Problem("expression.operand", field.name, brief(producer.value), "an expression", (why,))])
             like = next((other for other in known if other.marker.types == field.marker.types), next(iter(known)))
-            self.refs[field.name] = _filled(producer.value, known[like].tensor.data_type, field.name)
+            self.refs[field.name] = _fill_number(producer.value, known[like].tensor.data_type, field.name)
 
-    def _sized(
+    def _describe_first_output(
         self, sizes: Any, tensors: Mapping[str, Any], members: Mapping[str, Any], types: Mapping[str, Any]
     ) -> dict[str, TensorDesc | list[TensorDesc]]:
         """The first output with sizes that the caller gives."""
@@ -210,7 +210,7 @@ class _Call:
         """The desc with the outputs that it may have, of the wanted types; those that nobody described are laid out by the policy."""
         wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
         if wanted:
-            chosen = {name: _preferred(desc, name) if types[name] is None else types[name] for name in wanted}
+            chosen = {name: _preferred_type(desc, name) if types[name] is None else types[name] for name in wanted}
             desc = desc.with_outputs(*wanted, data_types=chosen)
         policy = current_policy()
         laid: dict[str, Any] = {}
@@ -231,7 +231,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.ndarray)
 
 
-def _filled(value: Any, data_type: DataType, place: str) -> TensorRef:
+def _fill_number(value: Any, data_type: DataType, place: str) -> TensorRef:
     """A tensor of one element that FILL_VALUE_CONSTANT writes."""
     is_integer = "INT" in data_type.name
     number: int | float | None
@@ -268,7 +268,7 @@ def _type_of(kind: type[OperatorDesc], field: TensorField, tensors: Mapping[str,
     return min(kind.support[-1].types[variable])
 
 
-def _preferred(desc: OperatorDesc, name: str) -> DataType | None:
+def _preferred_type(desc: OperatorDesc, name: str) -> DataType | None:
     """UINT8, DirectMLX's choice, for the output of an element-wise operator that may be UINT8 and whose inputs have no say."""
     field = next(field for field in desc.outputs() if field.name == name)
     variable = desc.type_variable(field)

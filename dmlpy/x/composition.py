@@ -43,9 +43,9 @@ def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorO
     Raises:
         DescError: outputs that are no expressions, two inputs of one name, or an input that `inputs` lacks.
     """
-    named = _named(outputs)
+    named = _outputs_by_name(outputs)
     builder = GraphBuilder(name)
-    needed = _needed(ref.producer for ref in named.values())
+    needed = _needed_producers(ref.producer for ref in named.values())
     read = {(ref.producer, ref.index) for producer in needed if isinstance(producer, OperatorProducer) for ref in producer.inputs.values()}
     read |= {(ref.producer, ref.index) for ref in named.values()}
     values: dict[tuple[Producer, int], Value] = {}
@@ -59,7 +59,7 @@ def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorO
         if isinstance(producer, ConstantProducer):
             values[producer, 0] = builder.constant(own, memoryview(producer.data), producer.tensor)
         elif isinstance(producer, OperatorProducer):
-            for field, value in _added(builder, producer, own, read, values).items():
+            for field, value in _add_operator(builder, producer, own, read, values).items():
                 if (producer, value.index) not in read:
                     unread[f"{own}.{field}"] = value
     builder.origin = ""
@@ -96,7 +96,7 @@ def compile(
     return compile_graph(graph(outputs, name), device, level, flags)
 
 
-def _named(outputs: Any) -> dict[str, TensorRef]:
+def _outputs_by_name(outputs: Any) -> dict[str, TensorRef]:
     """The outputs by name."""
     given: dict[str, Any] = {"outputs": outputs}
     with suppress(Exception):  # a caller's own mapping or sequence, whose methods raise anything, is no expression
@@ -116,7 +116,7 @@ def _named(outputs: Any) -> dict[str, TensorRef]:
     return {name: value._ref for name, value in given.items()}
 
 
-def _needed(outputs: Iterable[Producer]) -> list[Producer]:
+def _needed_producers(outputs: Iterable[Producer]) -> list[Producer]:
     """What the outputs need, in an order in which it can run."""
     found: set[Producer] = set()
     waiting = list(outputs)
@@ -163,7 +163,7 @@ def _unique(name: str, known: dict[str, int]) -> str:
     return f"{name}_{known[name]}" if known[name] else name
 
 
-def _added(
+def _add_operator(
     builder: GraphBuilder,
     producer: OperatorProducer,
     name: str,

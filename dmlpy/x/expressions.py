@@ -363,7 +363,7 @@ def _windows(key: Any, sizes: tuple[int, ...]) -> tuple[list[int], list[int], li
             kept.append(1)
             continue
         axis = len(offsets)
-        first, count, step = _taken(part, sizes[axis], axis)
+        first, count, step = _index_range(part, sizes[axis], axis)
         offsets.append(first if step > 0 else first + (count - 1) * step)
         windows.append((count - 1) * abs(step) + 1)
         strides.append(step)
@@ -371,7 +371,7 @@ def _windows(key: Any, sizes: tuple[int, ...]) -> tuple[list[int], list[int], li
     return offsets, windows, strides, kept
 
 
-def _taken(part: Any, size: int, axis: int) -> tuple[int, int, int]:
+def _index_range(part: Any, size: int, axis: int) -> tuple[int, int, int]:
     """The first index, the number of elements and the step of one dimension's index."""
     if isinstance(part, slice):
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dmlpy.description import enums
 from dmlpy.description.enums import DmlEnum
 from dmlpy.description.registry import OPERATORS
-from dmlpy.directml.typed import accepted
+from dmlpy.directml.typed import accepted_type
 from dmlpy.x.defaults import default_text, has_default
 from dmlpy.x.signatures import argument_name, function_name, output_name, shares_sizes, takes_sizes, tuple_name, typed_outputs
 
@@ -84,18 +84,18 @@ def _module(family: str, kinds: Iterable[type[OperatorDesc]]) -> str:
 def _imports(body: str) -> Iterator[str]:
     code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
 
-    def used(candidates: Iterable[str]) -> list[str]:
+    def find_used(candidates: Iterable[str]) -> list[str]:
         return [name for name in candidates if re.search(rf"\b{name}\b", code)]
 
-    later = used(_HEAVY)
+    later = find_used(_HEAVY)
     kinds = [name for name, value in vars(enums).items() if isinstance(value, EnumType)]
     found: Mapping[str, list[str]] = {
-        "collections.abc": used(["Iterable", "Mapping", "Sequence"]),
-        "typing": [*(["TYPE_CHECKING"] if later else []), *used(["Any", "NamedTuple"])],
-        "numpy": used(["bool_", "dtype", "floating", "generic", "integer", "number"]),
-        "dmlpy.description.enums": used(sorted(kinds)),
-        "dmlpy.description.value_structs": used(["ScaleBias", "Size2D"]),
-        "dmlpy.x.expressions": used(["Array", "Expression", "one", "several"]),
+        "collections.abc": find_used(["Iterable", "Mapping", "Sequence"]),
+        "typing": [*(["TYPE_CHECKING"] if later else []), *find_used(["Any", "NamedTuple"])],
+        "numpy": find_used(["bool_", "dtype", "floating", "generic", "integer", "number"]),
+        "dmlpy.description.enums": find_used(sorted(kinds)),
+        "dmlpy.description.value_structs": find_used(["ScaleBias", "Size2D"]),
+        "dmlpy.x.expressions": find_used(["Array", "Expression", "one", "several"]),
     }
     standard = ("collections.abc", "typing")
     for modules in ([name for name in found if name in standard], ["numpy"], [name for name in found if name.startswith("dmlpy")]):
@@ -111,10 +111,10 @@ def _function(kind: type[OperatorDesc]) -> Iterator[str]:
     operands, others = list(_operands(kind)), list(_others(kind))
     returned = tuple_name(kind) if is_several(kind) else "tuple[Expression, ...]" if kind.outputs()[0].listed else "Expression"
     yield f"def {function_name(kind)}("
-    yield from (_declared(parameter) for parameter in operands)
+    yield from (_declaration(parameter) for parameter in operands)
     if others:
         yield "    *,"
-        yield from (_declared(parameter) for parameter in others)
+        yield from (_declaration(parameter) for parameter in others)
     yield f") -> {returned}:"
     yield from textwrap.indent("\n".join(_documentation(kind, [*operands, *others])), "    ").splitlines()
     members = {field.name: argument_name(field) for field in kind.inputs()} | {name: name for name, *_ in others}
@@ -146,7 +146,7 @@ def _text_lines(text: str) -> Iterator[str]:
     yield from [f'{lines[0]}"""'] if len(lines) == 1 else [*lines, '    """']
 
 
-def _declared(parameter: Parameter) -> str:
+def _declaration(parameter: Parameter) -> str:
     name, annotation, default, _ = parameter
     return f"    {name}: {annotation}{f' = {default}' if default else ''},"
 
@@ -167,7 +167,7 @@ def _operand_text(info: MemberInfo, field: TensorField) -> str:
 def _others(kind: type[OperatorDesc]) -> Iterator[Parameter]:
     infos = {info.name: info for info in kind.members()}
     for name in kind.attribute_names():
-        annotation, optional = accepted(kind, name)
+        annotation, optional = accepted_type(kind, name)
         annotation += " | None" if optional else ""
         info = infos[name]
         text = ". ".join(filter(None, (info.text.rstrip("."), f"{info.limits[:1].upper()}{info.limits[1:]}")))

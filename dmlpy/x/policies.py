@@ -44,7 +44,7 @@ class TensorPolicy:
         return f"TensorPolicy.{self._name}" if self._name else super().__repr__()
 
 
-def _interleaved(sizes: Sequence[int]) -> tuple[int, ...] | None:
+def _interleaved_strides(sizes: Sequence[int]) -> tuple[int, ...] | None:
     if len(sizes) < 3:
         return None
     order = (0, *range(2, len(sizes)), 1)
@@ -53,7 +53,7 @@ def _interleaved(sizes: Sequence[int]) -> tuple[int, ...] | None:
 
 
 TensorPolicy.default = TensorPolicy(lambda sizes: None, "default")
-TensorPolicy.interleaved_channel = TensorPolicy(_interleaved, "interleaved_channel")
+TensorPolicy.interleaved_channel = TensorPolicy(_interleaved_strides, "interleaved_channel")
 
 _CURRENT: ContextVar[TensorPolicy] = ContextVar("dmlpy.x policy", default=TensorPolicy.default)
 

@@ -51,14 +51,14 @@ def caller_location() -> str:
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if not f"{module}.".startswith("dmlpy.") or module.startswith(_AS_CALLERS):
-            return f"at {_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
+            return f"at {_display_path(frame.f_code.co_filename)}:{frame.f_lineno}"
         if frame.f_back is None:
             break
         frame = frame.f_back
     return ""
 
 
-def _shown(file: str) -> str:
+def _display_path(file: str) -> str:
     """The file as a message names it: relative to the current folder if it lies below, else with its folder's name."""
     path = Path(file)
     here = Path.cwd()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlpy as dml
-from dmlpy.description.int4 import packed_tensor, unpacked_tensor
+from dmlpy.description.int4 import pack_tensor, unpack_tensor
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -56,15 +56,15 @@ def test_sizes_and_strides_of_what_is_packed() -> None:
 def test_described_layouts(strides: list[int] | None, data: list[int]) -> None:
     tensor = dml.TensorDesc(data_type="UINT4", sizes=[2, 3], strides=strides)
     values = np.arange(1, 7, dtype=np.uint8).reshape(2, 3)
-    assert packed_tensor(values, tensor).tolist() == data
-    np.testing.assert_array_equal(unpacked_tensor(np.array(data, np.uint8), tensor), values)
+    assert pack_tensor(values, tensor).tolist() == data
+    np.testing.assert_array_equal(unpack_tensor(np.array(data, np.uint8), tensor), values)
 
 
 def test_a_repeated_element_is_stored_once() -> None:
     tensor = dml.TensorDesc(data_type="INT4", sizes=[2, 3], strides=[1, 0])
     values = np.array([[-1] * 3, [5] * 3], np.int8)
-    assert packed_tensor(values, tensor).tolist() == [0x5F]
-    np.testing.assert_array_equal(unpacked_tensor(np.array([0x5F], np.uint8), tensor), values)
+    assert pack_tensor(values, tensor).tolist() == [0x5F]
+    np.testing.assert_array_equal(unpack_tensor(np.array([0x5F], np.uint8), tensor), values)
 
 
 class OnGpu:

@@ -103,7 +103,7 @@ ACCEPTED = [
 
 @pytest.mark.parametrize(("kind", "name", "expected"), ACCEPTED, ids=[f"{kind.__name__}.{name}" for kind, name, _ in ACCEPTED])
 def test_types_of_the_constructor(kind: type[dml.TensorDesc], name: str, expected: str) -> None:
-    assert member_docs.accepted(kind.model_fields[name].annotation) == expected
+    assert member_docs.accepted_type(kind.model_fields[name].annotation) == expected
 
 
 TYPES = [

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.compiler import _compile, _compile_arrived, _planned
+from dmlpy.compiler import _compile, _compile_arrived, _compile_operator
 from dmlpy.devices import cuda, pickling
 from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.dispatch import BoundWork
@@ -137,7 +137,7 @@ def test_threads_that_load_a_pickle_compile_it_once(made: Any, monkeypatch: pyte
         time.sleep(0.02)
         return plan(self, *given)
 
-    for cache in (_compile, _planned, _compile_arrived):
+    for cache in (_compile, _compile_operator, _compile_arrived):
         cache.cache_clear()
     monkeypatch.setattr(NumpyDevice, "plan", planned_slowly)
     with ThreadPoolExecutor(4) as threads:

@@ -22,7 +22,7 @@ from dmlpy.docs.mistakes import mistakes
 from tests.support.pairwise import first_few
 
 SOURCE = Path(dmlpy.__file__).parent
-EMITTERS = {"Problem", "report", "refuse", "refusal", "_refused", "_error"}
+EMITTERS = {"Problem", "report", "refuse", "refusal", "_refused", "_graph_error", "_error"}
 
 
 def codes_in(path: Path) -> Iterator[str]:

@@ -82,7 +82,7 @@ def slot_of_any(self: Any, index: Any, name: str, *, output: bool) -> int:
 
 
 DAMAGES: dict[str, tuple[Any, str, Any, Callable[[], int]]] = {
-    "-0.0 equals 0.0": (structs, "_told_apart", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
+    "-0.0 equals 0.0": (structs, "_with_type", lambda value: value, partial(descs.main, ["--tries", "60", "--kinds", "numbers"])),
     "indices are trusted": (desc._EdgeNames, "_slot", slot_of_any, partial(graphs.main, ["--tries", "60", "--kinds", "drawn"])),
     "lists are flat": (desc_cache, "_MAX_DEPTH", 10**6, partial(expressions.main, ["--tries", "100", "--seed", "1"])),
     "names are trusted": (tensor_arguments, "named", unnamed, partial(bindings.main, ["--tries", "200", "--kinds", "refused numpy"])),

@@ -106,7 +106,7 @@ def codes_in(source: str) -> Iterator[str]:
     """Codes that a module can emit: the first argument of each call that makes or raises a problem, where it is a text."""
     for node in ast.walk(ast.parse(source)):
         match node:
-            case ast.Call(func=ast.Name(id="Problem" | "_error" | "_refused"), args=[ast.Constant(value=str(code)), *_]):
+            case ast.Call(func=ast.Name(id="Problem" | "_error" | "_graph_error"), args=[ast.Constant(value=str(code)), *_]):
                 yield code
             case ast.Call(func=ast.Attribute(attr="refuse"), args=[ast.Constant(value=str(code)), _, _, _, _]):
                 yield f"flatbuffer.{code}"

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import DTypeLike
 
 import dmlpy as dml
-from dmlpy.description.int4 import packed_tensor, unpacked_tensor
+from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.description.registry import OPERATORS
 from dmlpy.reference.registry import definition
 from tests.support import relation_descs
@@ -124,12 +124,12 @@ def by_definition(desc: dml.OperatorDesc, arrays: Mapping[str, Array]) -> dict[s
 
 def as_held(values: Array, tensor: dml.TensorDesc) -> Array:
     """Values as the array that holds the tensor: the same, or of 4-bit elements its bytes."""
-    return packed_tensor(values, tensor) if tensor.data_type.bits == 4 else values
+    return pack_tensor(values, tensor) if tensor.data_type.bits == 4 else values
 
 
 def as_values(held: Array, tensor: dml.TensorDesc) -> Array:
     """The values that a tensor's array holds, in memory of their own: the opposite of `as_held`."""
-    return (unpacked_tensor(held, tensor) if tensor.data_type.bits == 4 else held).copy()
+    return (unpack_tensor(held, tensor) if tensor.data_type.bits == 4 else held).copy()
 
 
 def _poisoned(tensor: dml.TensorDesc) -> tuple[Array, Array]:

@@ -359,7 +359,7 @@ class CompiledGraph:
         output = kind == "output"
         found: list[BoundTensor] = []
         given, problems = in_order(values, order, kind) if isinstance(values, list | tuple) else named(values, kind, in_order=True)
-        problems += [self._unwanted(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
+        problems += [self._unexpected_problem(name, wanted, kind) for name in given if name not in wanted and given[name] is not None]
         for name, tensor in wanted.items():
             if given.get(name) is None:
                 problems.append(Problem("bind.missing", name, "not given", f"memory for {tensor.summary()}"))
@@ -367,7 +367,7 @@ class CompiledGraph:
             host = binding.host_array(self.device, given[name]) if copied_on is not None else None
             if host is not None and copied_on is not None:
                 wrong = binding.value_form_problems(name, tensor, host, output=output, copied=True)
-                memory = None if wrong else self.device.upload(binding.staged(tensor, None if output else host), copied_on)
+                memory = None if wrong else self.device.upload(binding.stage(tensor, None if output else host), copied_on)
                 item = None if memory is None else BoundTensor(name, tensor, output, memory.pointer, memory)
                 if item is not None and copied_back is not None and output:
                     copied_back.append((host, item))
@@ -378,7 +378,7 @@ class CompiledGraph:
             found += [item] if item else []
         return found, problems
 
-    def _unwanted(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
+    def _unexpected_problem(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
         """The problem of memory that is given for what is not bound here."""
         if kind == "input" and name in self.prepared_inputs:
             return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
@@ -470,7 +470,7 @@ def _restore_prepared(graph: CompiledGraph | Refused, packed: Bytes, fingerprint
     """Restores a prepared graph from a pickle with packed bytes."""
     if isinstance(graph, Refused):
         return graph
-    return PreparedGraph(graph, graph._packing.restored(packed, fingerprint))
+    return PreparedGraph(graph, graph._packing.restore(packed, fingerprint))
 
 
 def _pack_again(graph: CompiledGraph | Refused, owned: Mapping[str, Bytes]) -> PreparedGraph | Refused:

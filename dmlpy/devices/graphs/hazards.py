@@ -35,14 +35,14 @@ def shared_memory(
         for other in (*inputs, *outputs[:index]):
             if _meet((output.pointer, output.end), (other.pointer, other.end)):
                 code = "hazard.outputs" if other.output else "hazard.in_place"
-                problems.append(_shared(code, output.name, other.name))
+                problems.append(_shared_problem(code, output.name, other.name))
     for name, area in areas.items():
         for item in (*inputs, *outputs):
             harmless = name == "persistent" and not item.output and not packing
             if not harmless and _meet(area, (item.pointer, item.end)):
                 problems.append(Problem(f"hazard.{name}", name, f"memory that {item.name} uses too", "separate memory"))
     if "temporary" in areas and "persistent" in areas and _meet(areas["temporary"], areas["persistent"]):
-        problems.append(_shared("hazard.temporary", "temporary", "persistent"))
+        problems.append(_shared_problem("hazard.temporary", "temporary", "persistent"))
     return problems
 
 
@@ -50,5 +50,5 @@ def _meet(first: Area, second: Area) -> bool:
     return first[0] < second[1] and second[0] < first[1]
 
 
-def _shared(code: str, name: str, other: str) -> Problem:
+def _shared_problem(code: str, name: str, other: str) -> Problem:
     return Problem(code, name, f"memory that {other} uses too", "separate memory")

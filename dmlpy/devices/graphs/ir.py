@@ -120,7 +120,9 @@ class GraphIR:
         """
         graph = self.graph
         found: dict[str, tuple[Source, TensorDesc]] = {}
-        owned = {edge.graph_input_index for edge in graph.input_edges if _flagged(graph, edge.to_node_index, edge.to_node_input_index)}
+        owned = {
+            edge.graph_input_index for edge in graph.input_edges if _is_flagged_owned(graph, edge.to_node_index, edge.to_node_input_index)
+        }
         for index in sorted({edge.graph_input_index for edge in graph.input_edges}):  # there may be millions that feed no node
             if uses := self.readers.get((None, index)):
                 read = max((self.seen(use) for use in uses), key=lambda tensor: tensor.extent_in_bytes)
@@ -272,6 +274,6 @@ def _without_owned(desc: OperatorDesc) -> OperatorDesc:
     return with_tensors(desc, {place: tensor.replace(flags=TensorFlags.NONE) for place, tensor in owned.items()})
 
 
-def _flagged(graph: Graph, node: int, slot: int) -> bool:
+def _is_flagged_owned(graph: Graph, node: int, slot: int) -> bool:
     tensor = graph.nodes[node].input_slots()[slot].tensor
     return tensor is not None and tensor.flags is TensorFlags.OWNED_BY_DML

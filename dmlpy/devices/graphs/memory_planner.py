@@ -112,11 +112,11 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
         plans[method] = MemoryPlan(given, _places(given, order, beside), method)
         if plans[method].size == plans[method].lower_bound:
             return plans[method]
-    improved = [_improved(plan, orders[method], beside, _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
+    improved = [_improve(plan, orders[method], beside, _MOST_PLACEMENTS // len(plans)) for method, plan in plans.items()]
     return min(improved, key=lambda plan: plan.size)
 
 
-def _improved(plan: MemoryPlan, order: Sequence[int], beside: Neighbours, placements: int) -> MemoryPlan:
+def _improve(plan: MemoryPlan, order: Sequence[int], beside: Neighbours, placements: int) -> MemoryPlan:
     """The best plan of some attempts, each of which places the items at the top of the last one earlier."""
     best, items, current, tried = plan, plan.items, list(order), {tuple(order)}
     for _ in range(placements // len(items)):

@@ -69,12 +69,12 @@ class Packing:
         memory = persistent or self.allocate(program.persistent_size, stream, f"packed constants of {self._name}")
         scratch = temporary or device.allocate(self.staged_size, stream, f"constants of {self._name} while they are packed")
         bases = {program.ir.inputs[item.name][0]: item.pointer for item in owned}
-        staged = [self._staged(source, scratch.pointer + place, stream) for source, place in self._places.items()]
+        stage = [self._stage(source, scratch.pointer + place, stream) for source, place in self._places.items()]
         bases |= {source: scratch.pointer + place for source, place in self._places.items()}
         raw = {source: device.upload(self._data(source), stream) for source in self._packed_and_read()}
         bases |= {source: item.pointer for source, item in raw.items()}
         work = self._copies(bases, memory.pointer) + self._packs(bases, memory.pointer)
-        used = [memory, scratch, *staged, *raw.values()]
+        used = [memory, scratch, *stage, *raw.values()]
         try:
             device.dispatched(in_order(work), f"{self._name} prepare", used)(stream)
         except MemoryError as error:
@@ -86,7 +86,7 @@ class Packing:
         assert node is not None
         return np.frombuffer(node.data, np.uint8)
 
-    def _staged(self, source: Source, pointer: int, stream: int) -> Memory:
+    def _stage(self, source: Source, pointer: int, stream: int) -> Memory:
         uploaded = self._device.upload(self._data(source), stream)
         self._device.copy(pointer, uploaded.pointer, uploaded.size, stream)
         return uploaded
@@ -148,7 +148,7 @@ class Packing:
             digest.update(f"{source} {offset} ".encode())
         return digest.digest()
 
-    def restored(self, packed: Bytes, fingerprint: bytes) -> Memory:
+    def restore(self, packed: Bytes, fingerprint: bytes) -> Memory:
         """Allocates memory of the device and fills it with the bytes of a pickle.
 
         Raises:
@@ -162,7 +162,7 @@ class Packing:
         device, stream = self._device, self._device.current_stream()
         memory = self.allocate(len(packed), stream, f"packed constants of {self._name}")
         if len(packed):
-            staged = device.upload(packed, stream)
-            device.copy(memory.pointer, staged.pointer, len(packed), stream)
+            stage = device.upload(packed, stream)
+            device.copy(memory.pointer, stage.pointer, len(packed), stream)
             device.synchronize(stream)  # dispatches may go into other streams
         return memory

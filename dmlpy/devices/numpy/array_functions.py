@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlpy.description.arrays import arrays_at
 from dmlpy.description.enums import DataType
-from dmlpy.description.int4 import packed_tensor, unpacked_tensor
+from dmlpy.description.int4 import pack_tensor, unpack_tensor
 from dmlpy.devices.blas import with_limited_blas
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import ArrayPlan, Launch, Pointers
@@ -42,7 +42,7 @@ def _conversion(tensor: TensorDesc) -> Callable[[Array], Array] | None:
     """What makes of a tensor's memory the array that definitions take; None if it is that array."""
     if tensor.data_type is DataType.FLOAT16:
         return lambda array: array.astype(COMPUTE, copy=False)
-    return (lambda data: unpacked_tensor(data, tensor)) if tensor.data_type.bits == 4 else None
+    return (lambda data: unpack_tensor(data, tensor)) if tensor.data_type.bits == 4 else None
 
 
 class WholePlan(ArrayPlan):
@@ -86,7 +86,7 @@ class WholePlan(ArrayPlan):
                 # A result may be a view of an input that shares memory with an output: NumPy's assignment takes care of overlaps.
                 # It converts as it writes: an array of converted results might find no memory when other outputs are written.
                 packs = self._packs.get(place)
-                output[...] = results[place] if packs is None else packed_tensor(results[place], packs)
+                output[...] = results[place] if packs is None else pack_tensor(results[place], packs)
 
         context = _WITHOUT_WARNINGS.copy()
         return with_limited_blas(lambda stream: context.run(compute), self._product)

@@ -195,7 +195,7 @@ def _counted(node: Node) -> dict[str, Any]:
     pads: list[int] = []
     for window in compute_windows(node, spatial, node.attribute("kernel_shape")).windows[-len(spatial) :]:
         places = window.rounded_up_within
-        reach = (places - 1) * window.stride + window.reach
+        reach = (places - 1) * window.stride + window.extent
         pads.insert(len(pads) // 2, window.start)
         pads.append(window.end if places == window.positions else reach - window.size - window.start)
     return {"pads": pads}

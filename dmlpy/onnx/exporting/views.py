@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.int4 import unpacked_tensor
+from dmlpy.description.int4 import unpack_tensor
 from dmlpy.description.tensors import same_layout
 from dmlpy.messages.problems import Problem
 from dmlpy.onnx.exporting.values import Refusal, Value
@@ -57,7 +57,7 @@ def once(desc: TensorDesc) -> list[int]:
 def viewed_constant(data: bytes, seen: TensorDesc) -> np.ndarray[Any, Any]:
     """The elements of a constant as a reader sees them, with size 1 along the dimensions that its strides repeat."""
     if seen.data_type.bits == 4:
-        unpacked = unpacked_tensor(np.frombuffer(data, np.uint8), seen)
+        unpacked = unpack_tensor(np.frombuffer(data, np.uint8), seen)
         return unpacked[tuple(slice(size) for size in once(seen))]
     flat = np.frombuffer(data, seen.data_type.numpy)
     return np.ascontiguousarray(flat[_offsets(once(seen), seen.element_strides)])

@@ -290,7 +290,7 @@ def _fitting(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
         return
     for window in compute_windows(node, node.sizes(0)[2:], lengths).windows:
         if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
-            expected = f"at least {window.reach} with the pads, which the window reaches over"
+            expected = f"at least {window.extent} with the pads, which the window reaches over"
             yield Problem("onnx.invalid", node.input_label(0), f"{listed(node.sizes(0))}, of which {window.size} are slid over", expected)
 
 

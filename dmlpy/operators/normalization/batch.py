@@ -117,7 +117,7 @@ class BatchNormalizationDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZA
         _refuse_activation(self)
         names = ("input_tensor", "mean_tensor", "variance_tensor", "scale_tensor", "epsilon")
         members = {name: getattr(self, name) for name in names}
-        return BatchNormalizationGradDesc(input_gradient_tensor=_packed(self.input_tensor), **members).with_outputs()
+        return BatchNormalizationGradDesc(input_gradient_tensor=_pack_desc(self.input_tensor), **members).with_outputs()
 
 
 class BatchNormalizationTrainingDesc(FusingDesc, NormalizationDesc, dml="BATCH_NORMALIZATION_TRAINING"):
@@ -169,9 +169,9 @@ y = f(scale * (x - mean) / sqrt(variance + epsilon) + bias + fused_add)"""
         _refuse_activation(self)
         return BatchNormalizationTrainingGradDesc(
             input_tensor=self.input_tensor,
-            input_gradient_tensor=_packed(self.input_tensor),
-            mean_tensor=self.output_mean_tensor or _packed(self.scale_tensor),
-            variance_tensor=self.output_variance_tensor or _packed(self.scale_tensor),
+            input_gradient_tensor=_pack_desc(self.input_tensor),
+            mean_tensor=self.output_mean_tensor or _pack_desc(self.scale_tensor),
+            variance_tensor=self.output_variance_tensor or _pack_desc(self.scale_tensor),
             scale_tensor=self.scale_tensor,
             epsilon=self.epsilon,
         ).with_outputs()
@@ -247,7 +247,7 @@ d_scale = sum(dy * (x - mean) / sqrt(variance + epsilon)), d_bias = sum(dy)"""
     support = (SupportRow("4_1", dims=(1, 8), T=FLOATS),)
 
 
-def _packed(desc: TensorDesc) -> TensorDesc:
+def _pack_desc(desc: TensorDesc) -> TensorDesc:
     return TensorDesc(data_type=desc.data_type, sizes=desc.sizes)
 
 

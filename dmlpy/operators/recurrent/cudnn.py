@@ -44,8 +44,8 @@ def aligned(elements: int) -> int:
 
 def reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
     """The elements of a network's reserve, by the sizes that `CudnnRNNDesc` names. Sizes may be symbols, as those of torch.compile."""
-    kept_input, layers = known["seq_length"] * known["batch_size"] * known["output_size"], known["num_layers"]
-    return RESERVE_HEADER + layers * aligned(layer_reserve_elements(mode, known)) + (layers - 1) * aligned(kept_input)
+    saved_input, layers = known["seq_length"] * known["batch_size"] * known["output_size"], known["num_layers"]
+    return RESERVE_HEADER + layers * aligned(layer_reserve_elements(mode, known)) + (layers - 1) * aligned(saved_input)
 
 
 def layer_reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:

@@ -156,7 +156,7 @@ class _Builder:
         self.described = desc.tensors()
         self.type = desc.input.data_type
         self.steps, self.batch, self.inputs = known["seq_length"], known["batch_size"], known["input_size"]
-        self.walks, self.layers = known["num_directions"], known["num_layers"]
+        self.directions, self.layers = known["num_directions"], known["num_layers"]
         self.units, self.state = known["num_units"], known["state_size"]
         self.layout = desc.params_layout()
         self.cell = self.layout.cell
@@ -173,7 +173,7 @@ class _Builder:
 
     # places
 
-    def _packed(self, *sizes: int) -> TensorDesc:
+    def _packed_desc(self, *sizes: int) -> TensorDesc:
         return TensorDesc(data_type=self.type, sizes=sizes)
 
     def _strides(self, name: str) -> tuple[int, int, int]:
@@ -186,10 +186,10 @@ class _Builder:
         sizes, strides = (1, self.steps, self.batch, self.inputs), (0, *self._strides(name))
         return Place(name, 0, TensorDesc(data_type=self.type, sizes=sizes, strides=strides))
 
-    def walked(self, name: str) -> Place:
+    def by_direction(self, name: str) -> Place:
         """The caller's [T, B, D S] as [T, D, B, S]."""
         time, batch, last = self._strides(name)
-        sizes, strides = (self.steps, self.walks, self.batch, self.state), (time, self.state * last, batch, last)
+        sizes, strides = (self.steps, self.directions, self.batch, self.state), (time, self.state * last, batch, last)
         return Place(name, 0, TensorDesc(data_type=self.type, sizes=sizes, strides=strides))
 
     def states_of(self, layer: int, fields: Mapping[str, str]) -> dict[str, Place]:
@@ -203,25 +203,25 @@ class _Builder:
         for name, field in fields.items():
             if self.has(name):
                 (stacked, batch, last), width = self._strides(name), self.described[name].sizes[-1]
-                tensor = TensorDesc(data_type=self.type, sizes=(1, self.walks, self.batch, width), strides=(0, stacked, batch, last))
-                places[field] = Place(name, layer * self.walks * stacked, tensor)
+                tensor = TensorDesc(data_type=self.type, sizes=(1, self.directions, self.batch, width), strides=(0, stacked, batch, last))
+                places[field] = Place(name, layer * self.directions * stacked, tensor)
         return places
 
     def between_times(self, memory: str, offset: int) -> Place:
         """A packed array between layers, [1, T, B, D S]."""
-        return Place(memory, offset, self._packed(1, self.steps, self.batch, self.walks * self.state))
+        return Place(memory, offset, self._packed_desc(1, self.steps, self.batch, self.directions * self.state))
 
-    def between_walked(self, memory: str, offset: int) -> Place:
+    def between_by_direction(self, memory: str, offset: int) -> Place:
         """A packed array between layers, viewed as [T, D, B, S]."""
-        sizes = (self.steps, self.walks, self.batch, self.state)
-        row = self.walks * self.state
+        sizes = (self.steps, self.directions, self.batch, self.state)
+        row = self.directions * self.state
         strides = (self.batch * row, self.state, row, 1)
         return Place(memory, offset, TensorDesc(data_type=self.type, sizes=sizes, strides=strides))
 
     def turn(self, layer: int) -> tuple[str, int]:
         """The scratch between a layer and the one below. Two arrays alternate, so that a layer never reads what it writes."""
         name = f"between_{layer % 2}"
-        self.scratch[name] = self._packed(1, self.steps, self.batch, self.walks * self.state)
+        self.scratch[name] = self._packed_desc(1, self.steps, self.batch, self.directions * self.state)
         return name, 0
 
     def lengths(self) -> dict[str, Place]:
@@ -238,10 +238,10 @@ class _Builder:
         tensor = TensorDesc(data_type=DataType.FLOAT32, sizes=(1, 1, 1, elements))
         return Place("reserve_space", RESERVE_HEADER + layer * aligned(elements), tensor)
 
-    def kept_input(self, layer: int) -> tuple[str, int]:
+    def saved_input(self, layer: int) -> tuple[str, int]:
         """The place in the reserve of a layer's input, for all layers but the first: after the layers' reserves."""
         begin = self.reserve_of(self.layers).offset
-        return "reserve_space", begin + (layer - 1) * aligned(self.steps * self.batch * self.walks * self.state)
+        return "reserve_space", begin + (layer - 1) * aligned(self.steps * self.batch * self.directions * self.state)
 
     # params
 
@@ -249,13 +249,13 @@ class _Builder:
         """A layer's matrices, biases or projections of both directions, in place in `params` or its gradient."""
         kind = _BLOCKS[name]
         first = self.blocks[layer, 0, kind]
-        apart = self.blocks[layer, 1, kind].offset - first.offset if self.walks == 2 else 0
+        apart = self.blocks[layer, 1, kind].offset - first.offset if self.directions == 2 else 0
         (element,) = self.described[memory].element_strides
         if name == "bias":
-            sizes, strides = (1, 1, self.walks, 2 * first.size), (0, 0, apart, 1)
+            sizes, strides = (1, 1, self.directions, 2 * first.size), (0, 0, apart, 1)
         else:
             rows, columns = first.shape
-            sizes, strides = (1, self.walks, rows, columns), (0, apart, columns, 1)
+            sizes, strides = (1, self.directions, rows, columns), (0, apart, columns, 1)
         tensor = TensorDesc(data_type=self.type, sizes=sizes, strides=[element * stride for stride in strides])
         return Place(memory, element * first.offset, tensor)
 
@@ -265,7 +265,7 @@ class _Builder:
         _, apart, row, column = place.tensor.element_strides
         if name == "bias":  # all directions' halves follow each other at one distance
             rows = self.gates * self.units
-            sizes, strides = (2 * self.walks, self.gates, self.units, 1), (rows * column, self.units * column, column, 0)
+            sizes, strides = (2 * self.directions, self.gates, self.units, 1), (rows * column, self.units * column, column, 0)
         else:
             sizes, strides = (directions, self.gates, self.units, columns), (apart, self.units * row, row, column)
         return Place(place.memory, place.offset, TensorDesc(data_type=self.type, sizes=sizes, strides=strides))
@@ -303,7 +303,7 @@ class _Builder:
             if field not in fields:  # a gradient needs no bias
                 continue
             if self.reordered(name):
-                own[field] = Place(name, 0, self._packed(*block.tensor.sizes))
+                own[field] = Place(name, 0, self._packed_desc(*block.tensor.sizes))
                 scratch[name] = own[field].tensor
                 order = self.order(GateOrder.CUDNN, GateOrder.DIRECTML)
                 loads.append(GateMove(self.by_gate(name, block), self.by_gate(name, own[field]), order))
@@ -311,7 +311,7 @@ class _Builder:
                 own[field] = block
         identity = None
         if number == 0 and self.skips:
-            scratch["weight"] = self._packed(1, self.walks, self.gates * self.units, self.inputs)
+            scratch["weight"] = self._packed_desc(1, self.directions, self.gates * self.units, self.inputs)
             identity = own["weight_tensor"] = Place("weight", 0, scratch["weight"])
         members: dict[str, Any] = {field: place.tensor for field, place in own.items()}
         desc = kind(**members, **self.attributes())
@@ -319,8 +319,8 @@ class _Builder:
 
     def attributes(self) -> dict[str, Any]:
         """The attributes that describe the cell, without its tensors."""
-        direction = RecurrentDirection.BIDIRECTIONAL if self.walks == 2 else RecurrentDirection.FORWARD
-        attributes: dict[str, Any] = {"direction": direction, "activation_descs": _ACTIVATIONS[self.desc.rnn_mode] * self.walks}
+        direction = RecurrentDirection.BIDIRECTIONAL if self.directions == 2 else RecurrentDirection.FORWARD
+        attributes: dict[str, Any] = {"direction": direction, "activation_descs": _ACTIVATIONS[self.desc.rnn_mode] * self.directions}
         return attributes | {"linear_before_reset": True} if self.cell == "GRU" else attributes
 
 
@@ -337,21 +337,21 @@ class _Network(_Builder):
             own = dict(places)
             own["input_tensor"] = self.between_times(*self._input(number)) if number else self.times("input")
             if not last:
-                own["output_sequence_tensor"] = self.between_walked(*self._input(number + 1))
+                own["output_sequence_tensor"] = self.between_by_direction(*self._input(number + 1))
             elif self.has("output"):
-                own["output_sequence_tensor"] = self.walked("output")
+                own["output_sequence_tensor"] = self.by_direction("output")
             own |= self.states_of(number, {"input_h": "hidden_init_tensor", "input_c": "cell_mem_init_tensor"})
             own |= self.states_of(number, {"output_h": "output_single_tensor", "output_c": "output_cell_single_tensor"})
             if self.has("reserve_space"):
                 own["reserve_tensor"] = self.reserve_of(number)
             mask = Mask(self.between_times(*self._input(number + 1)), number) if self.drops and not last else None
             layers.append(self.layer(number, _TRAINING[self.cell], own, {}, mask))
-        reserve = [*map(self.reserve_of, range(self.layers)), *(self.between_times(*self.kept_input(at)) for at in range(1, self.layers))]
+        reserve = [*map(self.reserve_of, range(self.layers)), *(self.between_times(*self.saved_input(at)) for at in range(1, self.layers))]
         return Stack(tuple(layers), self.scratch, tuple(reserve) if self.has("reserve_space") else ())
 
     def _input(self, layer: int) -> tuple[str, int]:
         """The array between a layer and the one below, kept in the reserve or in scratch."""
-        return self.kept_input(layer) if self.has("reserve_space") else self.turn(layer)
+        return self.saved_input(layer) if self.has("reserve_space") else self.turn(layer)
 
 
 class _Gradient(_Builder):
@@ -362,12 +362,12 @@ class _Gradient(_Builder):
         layers = []
         for number in reversed(range(self.layers)):
             own = dict(places)
-            own["input_tensor"] = self.between_times(*self.kept_input(number)) if number else self.times("input")
+            own["input_tensor"] = self.between_times(*self.saved_input(number)) if number else self.times("input")
             own["reserve_tensor"] = self.reserve_of(number)
             if number < self.layers - 1:
-                own["output_sequence_gradient_tensor"] = self.between_walked(*self.turn(number + 1))
+                own["output_sequence_gradient_tensor"] = self.between_by_direction(*self.turn(number + 1))
             elif self.has("output_backprop"):
-                own["output_sequence_gradient_tensor"] = self.walked("output_backprop")
+                own["output_sequence_gradient_tensor"] = self.by_direction("output_backprop")
             upstream = {"output_h_backprop": "output_single_gradient_tensor", "output_c_backprop": "output_cell_single_gradient_tensor"}
             results = {"input_h_backprop": "hidden_init_gradient_tensor", "input_c_backprop": "cell_mem_init_gradient_tensor"}
             own |= self.states_of(number, upstream | results)
@@ -389,7 +389,7 @@ class _Gradient(_Builder):
             if not self.reordered(name):
                 own[f"{name}_gradient_tensor"] = home
                 continue
-            place = own[f"{name}_gradient_tensor"] = Place(f"{name}_gradient", 0, self._packed(*home.tensor.sizes))
+            place = own[f"{name}_gradient_tensor"] = Place(f"{name}_gradient", 0, self._packed_desc(*home.tensor.sizes))
             order = self.order(GateOrder.DIRECTML, GateOrder.CUDNN)
             stores[name] = GateMove(self.by_gate(name, place), self.by_gate(name, home), order)
         return stores

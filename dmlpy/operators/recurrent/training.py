@@ -50,12 +50,12 @@ class RecurrentTrainingDesc(ReserveDesc):
             remedy = "with_outputs('reserve_tensor', ...)"
             raise DescError(self.c_name, [Problem("reserve.missing", "reserve_tensor", "missing", "a reserve", remedy=remedy)])
         members: dict[str, Any] = {name: getattr(self, name) for name in kind.model_fields if name in type(self).model_fields}
-        gradients = {f"{name.removesuffix('_tensor')}_gradient_tensor": _packed(tensor) for name, tensor in described.items()}
+        gradients = {f"{name.removesuffix('_tensor')}_gradient_tensor": _pack_desc(tensor) for name, tensor in described.items()}
         members |= {field.name: gradients[field.name] for field in kind.inputs() if field.name in gradients}
         return kind(**members).with_outputs(*(names or (field.name for field in kind.outputs() if field.name in gradients)))
 
 
-def _packed(tensor: TensorDesc) -> TensorDesc:
+def _pack_desc(tensor: TensorDesc) -> TensorDesc:
     return TensorDesc(data_type=tensor.data_type, sizes=tensor.sizes)
 
 

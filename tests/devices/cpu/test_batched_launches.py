@@ -59,10 +59,10 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(module, "available_threads", lambda: request.param)
         monkeypatch.setattr(module, "_WORK_OF_A_THREAD", 1)
     compiler._compile.cache_clear()  # operators that are kept have other threads
-    compiler._planned.cache_clear()
+    compiler._compile_operator.cache_clear()
     yield int(request.param)
     compiler._compile.cache_clear()
-    compiler._planned.cache_clear()
+    compiler._compile_operator.cache_clear()
 
 
 def bound(graph: Graph, given: dict[str, Array], outputs: dict[str, Array]) -> Any:

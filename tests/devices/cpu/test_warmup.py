@@ -24,7 +24,7 @@ def new_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def forget() -> None:
         monkeypatch.setattr(jit, "_functions", {})
-        for cached in (compiler._compile, compiler._planned):
+        for cached in (compiler._compile, compiler._compile_operator):
             cached.cache_clear()
 
     forget()

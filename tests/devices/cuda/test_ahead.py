@@ -32,7 +32,7 @@ from tests.support.tools import require
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of kernels."""
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path / "kernels"))
-    for cached in (compiler._compile, compiler._planned):
+    for cached in (compiler._compile, compiler._compile_operator):
         cached.cache_clear()
     return tmp_path / "kernels"
 
@@ -96,7 +96,7 @@ def test_what_is_there_is_not_compiled_again(store: Path) -> None:
     require("nvrtc")
     arguments = ("--device", "cuda", "--for", "sm_75", "elements")
     assert "element-wise operators compiled 1 " in run(*arguments)[1]
-    for cached in (compiler._compile, compiler._planned):
+    for cached in (compiler._compile, compiler._compile_operator):
         cached.cache_clear()
     assert "element-wise operators found 1 on disk " in run(*arguments)[1]
     assert len(list(store.iterdir())) == 1

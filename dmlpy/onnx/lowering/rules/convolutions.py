@@ -40,7 +40,7 @@ def transposed(node: Node) -> Expression:
     rank = len(spatial)
     slid = compute_windows(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])
     extra = node.attribute("output_padding") or [0] * rank
-    full = [(window.size - 1) * window.stride + window.reach + extra[axis] for axis, window in enumerate(slid.windows[slid.added :])]
+    full = [(window.size - 1) * window.stride + window.extent + extra[axis] for axis, window in enumerate(slid.windows[slid.added :])]
     start, end = slid.start[slid.added :], slid.end[slid.added :]
     mode = node.attribute("auto_pad", "NOTSET")
     shape = node.attribute("output_shape")

@@ -141,7 +141,7 @@ def _rounded_up(window: Window) -> Window:
     positions = window.rounded_up_within
     if positions == window.positions:
         return window
-    return replace(window, end=(positions - 1) * window.stride + window.reach - window.size - window.start)
+    return replace(window, end=(positions - 1) * window.stride + window.extent - window.size - window.start)
 
 
 def _members(slid: Windows) -> dict[str, Any]:
