@@ -103,12 +103,12 @@ class Trees:
         return holds | (np.isnan(values) & self.tracks[nodes])
 
 
-def _described(node: Node) -> Sequence[OutputType]:
+def _describe_ensemble(node: Node) -> Sequence[OutputType]:
     x = node.value(0)
     return [(x.element, None if x.sizes is None else (x.sizes[0], int(node.attribute("n_targets", 1))))]
 
 
-@register_host_operator("TreeEnsemble", _described, domain=LEARNING)
+@register_host_operator("TreeEnsemble", _describe_ensemble, domain=LEARNING)
 def tree_ensemble(node: Node) -> Sequence[Array]:
     """The weights of the leaves that a row comes to, put together by target: [rows, n_targets]. Sums are in FLOAT64."""
     x, targets = node.array(0), int(node.attribute("n_targets", 1))
@@ -126,10 +126,10 @@ def tree_ensemble(node: Node) -> Sequence[Array]:
     put.at(total, (rows, places[leaves]), weights[leaves])
     total = np.where(np.isinf(total), 0.0, total) if how in (_MIN, _MAX) else total
     total = total / len(trees.roots) if how == _AVERAGE else total
-    return [_transformed(node, total).astype(x.dtype)]
+    return [_transform(node, total).astype(x.dtype)]
 
 
-def _transformed(node: Node, scores: Array) -> Array:
+def _transform(node: Node, scores: Array) -> Array:
     """The scores by the node's post_transform."""
     name = int(node.attribute("post_transform", 0))
     if name == 0:
