@@ -113,7 +113,7 @@ class HostProgram:
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
         try:
-            own = [Cast, Compress, *INTEGER_REDUCTIONS]
+            own: list[type[OpRun]] = [Cast, Compress, *INTEGER_REDUCTIONS]
             self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=own)
         except MemoryError:
             raise

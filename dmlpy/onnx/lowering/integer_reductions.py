@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
 from onnx.reference.ops.op_reduce_log_sum import ReduceLogSum_18
 from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
@@ -47,8 +48,9 @@ class ReduceL2(ReduceL2_18):  # type: ignore[misc, unused-ignore]
 
     def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
         if data.dtype.kind not in "iu":
-            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, unused-ignore]
-        return _reduce(_root_of_squares, data, self.handle_axes(axes, noop_with_empty_axes), keepdims)
+            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
+        return _reduce(_root_of_squares, data, along, keepdims)
 
 
 class ReduceLogSum(ReduceLogSum_18):  # type: ignore[misc, unused-ignore]
@@ -56,8 +58,9 @@ class ReduceLogSum(ReduceLogSum_18):  # type: ignore[misc, unused-ignore]
 
     def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
         if data.dtype.kind not in "iu":
-            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, unused-ignore]
-        return _reduce(_log_of_sum, data, self.handle_axes(axes, noop_with_empty_axes), keepdims)
+            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
+        return _reduce(_log_of_sum, data, along, keepdims)
 
 
 class ReduceLogSumExp(ReduceLogSumExp_18):  # type: ignore[misc, unused-ignore]
@@ -65,8 +68,9 @@ class ReduceLogSumExp(ReduceLogSumExp_18):  # type: ignore[misc, unused-ignore]
 
     def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
         if data.dtype.kind not in "iu":
-            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, unused-ignore]
-        return _reduce(_log_of_exponentials, data, self.handle_axes(axes, noop_with_empty_axes), keepdims)
+            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
+        return _reduce(_log_of_exponentials, data, along, keepdims)
 
 
-INTEGER_REDUCTIONS = (ReduceL2, ReduceLogSum, ReduceLogSumExp)
+INTEGER_REDUCTIONS: tuple[type[OpRun], ...] = (ReduceL2, ReduceLogSum, ReduceLogSumExp)
