@@ -95,11 +95,11 @@ def list_cases(options: CommandOptions) -> list[Table]:
     return [*found, *([report.listing(operators)] if operators else []), peers]
 
 
-def shown(record: Record) -> list[tuple[Table, list[str]]]:
+def format_tables(record: Record) -> list[tuple[Table, list[str]]]:
     """A record as tables with their notes: of layers, and of single operators."""
     operators, layers = report.parts(record)
     found = [(tables.table(layers), tables.reasons(layers))] if layers.runs or not operators.runs else []
-    return [*found, *([report.shown(operators)] if operators.runs else [])]
+    return [*found, *([report.format_table(operators)] if operators.runs else [])]
 
 
 def cases(options: CommandOptions, place: Place) -> list[Case]:
@@ -112,7 +112,7 @@ def cases(options: CommandOptions, place: Place) -> list[Case]:
     found = list(cases_of(shapes, _types(options), _select_known(options.passes, ("forward", "training"))))
     if not found:
         raise DmlError("none of these shapes is measured in that type and pass: dmlpy bench --list shows what is")
-    return worth.ordered(found) if place.memory_kind == "cuda" else found
+    return worth.order_by_worth(found) if place.memory_kind == "cuda" else found
 
 
 def run(options: CommandOptions, save: Path | None, inform: Callable[[str], None]) -> Record:

@@ -161,10 +161,10 @@ def _calls(product: Product) -> int:
 def copies_of(case: Case) -> list[int]:
     """The sizes of copies whose rates determine a case's floor on the processor: a large one, and one that fits the caches."""
     large = COPIED_BYTES["cpu"]
-    return [large] if _copied(case) >= large else [large, _copied(case)]
+    return [large] if _measure_copy(case) >= large else [large, _measure_copy(case)]
 
 
-def _copied(case: Case) -> int:
+def _measure_copy(case: Case) -> int:
     """The size of a copy that moves as many bytes as a case, rounded up to a power of two."""
     return max(1 << 12, 1 << (case.shape.bytes(case.which, case.dtype) // 2 - 1).bit_length())
 
@@ -244,7 +244,7 @@ def floor_us(case: Case, machine: Machine) -> float | None:
     """
     if machine.copy_gb_s is None:
         return None
-    memory = case.shape.memory_us(case.which, case.dtype, machine.cached_copy_gb_s.get(str(_copied(case)), machine.copy_gb_s))
+    memory = case.shape.memory_us(case.which, case.dtype, machine.cached_copy_gb_s.get(str(_measure_copy(case)), machine.copy_gb_s))
     if not isinstance(case.shape, Recurrent):
         rate = machine.gemm_gflops.get(product_key(OPERATORS_PRODUCT))
         return max(memory, case.shape.flops(case.which) / rate / 1e3) if rate else memory

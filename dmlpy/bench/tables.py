@@ -175,7 +175,7 @@ def markdown(record: Record) -> str:
     """The table and the lines below it."""
     head, body, below = _cells(record)
     lines = [markdown_line(head), markdown_line(["---"] * len(head)), *map(markdown_line, body)]
-    return "\n".join([*lines, *([""] if below else []), *(f"- {_escaped(line)}" for line in below)])
+    return "\n".join([*lines, *([""] if below else []), *(f"- {_escape(line)}" for line in below)])
 
 
 def memory_markdown(record: Record) -> str:
@@ -257,8 +257,8 @@ def listing(shapes: Sequence[Shape]) -> Table:
 
 def markdown_line(cells: list[str]) -> str:
     """A row of a Markdown table."""
-    return f"| {' | '.join(map(_escaped, cells))} |"
+    return f"| {' | '.join(map(_escape, cells))} |"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())

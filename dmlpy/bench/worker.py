@@ -73,7 +73,7 @@ class Session:
                 found[mode] = {"absent": str(error)}
             except Exception as error:  # one mode's failure is told, and the other is measured all the same
                 traceback.print_exc()
-                found[mode] = {"failed": told(error)}
+                found[mode] = {"failed": describe_error(error)}
         return found
 
     def release(self) -> None:
@@ -129,7 +129,7 @@ class Session:
         return launches(device)
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Formats an error's kind and the first line of its text."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
@@ -146,7 +146,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
             answer = {"not installed" if isinstance(error, NotInstalledError) else "absent": str(error)}
         except Exception as error:  # whatever a library raises is an answer; the traceback is on standard error
             traceback.print_exc()
-            answer = {"failed": told(error)}
+            answer = {"failed": describe_error(error)}
         print(json.dumps(answer), file=answers, flush=True)
 
 

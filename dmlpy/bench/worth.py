@@ -31,7 +31,7 @@ FIRST_AT_ONCE = 6
 """So many of them come before the first operators."""
 
 
-def ordered(cases: Iterable[Case]) -> list[Case]:
+def order_by_worth(cases: Iterable[Case]) -> list[Case]:
     """The cases in the order of worth: the first layers, the operators in FLOAT16, other layers, the operators in FLOAT32, all else."""
     given = list(cases)
     first = [case for name in FIRST_LAYERS for case in given if case.name == name]

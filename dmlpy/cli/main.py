@@ -497,7 +497,7 @@ def bench(
                 show(listed)
             return
         record = command.run(chosen, save, inform=warn)
-        for found, reasons in command.shown(record):
+        for found, reasons in command.format_tables(record):
             show(found)
             for reason in reasons:
                 typer.echo(reason)

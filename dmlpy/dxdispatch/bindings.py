@@ -276,7 +276,7 @@ def _tensor_problems(path: str, tensor: TensorDesc | None, place: Range | None, 
         expected = "a resource in the dispatchable's bindings" if owned else "a resource in the dispatch command's bindings"
         why = (f"the tensor {'is' if owned else 'is not'} flagged OWNED_BY_DML",)
         return [Problem("bind.owned", path, "bound in the wrong list", expected, why)]
-    needed = _needed(tensor)
+    needed = _needed_bytes(tensor)
     if place is not None and place.resource.size - place.offset < needed:
         found = f"{place.resource.size - place.offset} bytes of {place.resource.name!r}"
         reasons = [f"the tensor is {tensor.summary()}"]
@@ -286,7 +286,7 @@ def _tensor_problems(path: str, tensor: TensorDesc | None, place: Range | None, 
     return []
 
 
-def _needed(tensor: TensorDesc) -> int:
+def _needed_bytes(tensor: TensorDesc) -> int:
     """The bytes that DirectML requires of the buffer behind a tensor."""
     return -(-tensor.size_in_bytes // 4) * 4
 
@@ -297,7 +297,7 @@ def _unbound(name: str, point: BindPoint, *, initialisation: bool) -> Iterator[P
             "bind.missing",
             f"bind point {point.name}{slot.place.removeprefix(point.member)} of dispatchable {name!r}",
             "not bound",
-            f"a resource of at least {_needed(slot.tensor)} bytes",
+            f"a resource of at least {_needed_bytes(slot.tensor)} bytes",
             (f"the tensor is {slot.tensor.summary()}",),
         )
         for slot in point.slots

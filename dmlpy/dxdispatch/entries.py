@@ -182,9 +182,9 @@ def unknown_members(kind: type[ModelEntry], data: dict[str, Any]) -> list[Proble
     """A problem for each meaningless member."""
     names = kind.spellings()
     unknown = (key for key in data if key not in names and not key.startswith(("$", "_")))
-    return list(truncate(ignored(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown))
+    return list(truncate(ignored_problem(key, f"one of {', '.join(names)}", did_you_mean(key, names)) for key in unknown))
 
 
-def ignored(key: str, expected: str, remedy: str | None = None) -> Problem:
+def ignored_problem(key: str, expected: str, remedy: str | None = None) -> Problem:
     """The problem of a member that has no meaning in its place."""
     return Problem("member.ignored", key, "without meaning here", expected, remedy=remedy)

@@ -22,7 +22,7 @@ from dmlpy.dxdispatch.entries import (
     PrintEntry,
     SerializedGraphEntry,
     WriteFileEntry,
-    ignored,
+    ignored_problem,
 )
 from dmlpy.dxdispatch.files import SOURCE, Folders
 from dmlpy.dxdispatch.onnx_dispatchables import OnnxDispatchable, OnnxOptions, resolve_onnx
@@ -138,7 +138,7 @@ class _Loader(ProblemCollector):
     def end(self) -> None:
         """Reports it if the file was not read to its end, and what of the command line had no use."""
         expected = "a name that an ONNX model of the file has"
-        self.warn(Place(), [ignored(name, expected) for name in sorted(self.unused)])
+        self.warn(Place(), [ignored_problem(name, expected) for name in sorted(self.unused)])
         if self.full:
             remedy = "fix these first: the rest of the file was not read"
             self.report(Place(), [Problem("file.problems", "file", "a model with very many problems", "none", remedy=remedy)])
@@ -216,7 +216,7 @@ class _Loader(ProblemCollector):
             known = {*beside, "desc", "Desc"}
             surplus = (key for key in data if key not in known and not key.startswith(("$", "_")))
             expected = "only type, bindings, executionFlags and dmlCompileType beside desc"
-            self.warn(place, list(truncate(ignored(key, expected, "move the struct's members into desc") for key in surplus)))
+            self.warn(place, list(truncate(ignored_problem(key, expected, "move the struct's members into desc") for key in surplus)))
         if entry is None or examined.kind is None:
             return None
         flags = self._execution_flags(place, entry)
@@ -230,7 +230,7 @@ class _Loader(ProblemCollector):
         if entry is None:
             return None
         given = [key for key in OnnxEntry.FOR_ONNX_RUNTIME if key in data]
-        self.warn(place, [ignored(key, "nothing", "leave it out: it configures ONNX Runtime") for key in given])
+        self.warn(place, [ignored_problem(key, "nothing", "leave it out: it configures ONNX Runtime") for key in given])
         try:
             path = self.folders.source(entry.source_path, "")
         except DescError as error:
@@ -245,7 +245,7 @@ class _Loader(ProblemCollector):
                 ("freeDimensionDenotationOverrides", denotations, {denotation for _, denotation in dimensions if denotation}),
             ):
                 expected = f"one of {', '.join(sorted(known))}" if known else "nothing: no open dimension has one"
-                unknown = (ignored(f"{member}.{key}", expected, self.did_you_mean(key, known)) for key in own if key not in known)
+                unknown = (ignored_problem(f"{member}.{key}", expected, self.did_you_mean(key, known)) for key in own if key not in known)
                 self.warn(place, list(truncate(unknown)))
         return found
 
@@ -323,7 +323,7 @@ class _Loader(ProblemCollector):
         action: Action | None = None
         if isinstance(entry, DispatchEntry):
             if "threadGroupCount" in data:
-                self.warn(place, [ignored("threadGroupCount", "nothing", "leave it out: it is for shaders")])
+                self.warn(place, [ignored_problem("threadGroupCount", "nothing", "leave it out: it is for shaders")])
             action = self._dispatch(place, entry, resources, dispatchables)
         elif isinstance(entry, PrintEntry | WriteFileEntry):
             resource = self._named(place, "resource", entry.resource, resources)

@@ -109,7 +109,7 @@ def read_header(path: Path, member: str) -> Header:
     members = _members(text)
     if members is None or {"descr", "fortran_order", "shape"} != members.keys():
         damaged(f"its header is {brief(text)}", "headers have descr, fortran_order and shape")
-    return _verified(members, offset, size, path, member)
+    return _verify(members, offset, size, path, member)
 
 
 def _members(text: str) -> dict[str, re.Match[str]] | None:
@@ -125,7 +125,7 @@ def _members(text: str) -> dict[str, re.Match[str]] | None:
     return found if not text[place:-1].strip() and len(found) <= 3 else None
 
 
-def _verified(members: dict[str, re.Match[str]], offset: int, size: int, path: Path, member: str) -> Header:
+def _verify(members: dict[str, re.Match[str]], offset: int, size: int, path: Path, member: str) -> Header:
     descr, shape, flag = members["descr"], members["shape"]["shape"], members["fortran_order"]["flag"]
     given = descr["descr"]
     if shape is None or flag is None or descr["flag"] or descr["shape"] is not None:

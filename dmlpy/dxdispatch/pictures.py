@@ -62,7 +62,7 @@ class Picture:
             DescError: the picture is damaged.
         """
         _, channels, height, width = self.sizes
-        with _decoded(self.path) as opened:
+        with _decode(self.path) as opened:
             picture = opened.convert({1: "L", 3: "RGB"}.get(channels, "RGBA"))
         if picture.size != (width, height):
             picture = picture.resize((width, height), _pillow(SOURCE, self.path.name).Resampling.BICUBIC)
@@ -86,14 +86,14 @@ def find(path: Path, data_type: DataType, resample: tuple[int, int, int, int] | 
     """
     if data_type not in IMAGE_TYPES:
         raise refuse("image.type", "initialValuesDataType", str(data_type), "FLOAT32 or FLOAT16 for a picture")
-    with _decoded(path) as opened:
+    with _decode(path) as opened:
         width, height = opened.size
         channels = 3 if opened.mode == "RGB" else 4
     return Picture(path, resample or (1, channels, height, width))
 
 
 @contextmanager
-def _decoded(path: Path) -> Iterator[Image]:
+def _decode(path: Path) -> Iterator[Image]:
     """The decoded picture of a file. Raises DescError if it is not a picture, or has too many pixels."""
     pillow = _pillow(SOURCE, path.name)
     try:

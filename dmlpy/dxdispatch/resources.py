@@ -162,18 +162,18 @@ def _contents(entry: ResourceEntry, folders: Folders, available: int) -> Content
     if isinstance(values, dict) and "sourcePath" in values:
         return _from_file(entry, values, folders, available)
     if isinstance(values, list) and values and data_type is DataType.UNKNOWN and isinstance(values[0], dict):
-        return _made(None, len(values), _struct(values))
+        return _make_contents(None, len(values), _struct(values))
     if not isinstance(values, list | dict) or not values:
         expected = "a list of values, an object with valueCount or sourcePath, or 'deferred'; not empty"
         raise refuse("field.form", "initialValues", brief(values), expected)
     if data_type is DataType.UNKNOWN:
         raise refuse("field.missing", "initialValuesDataType", "missing", "the type of the values")
     if isinstance(values, list):
-        return _made(data_type, len(values), _stored(typed(values, data_type, "initialValues"), data_type))
-    return _generated(values, data_type, available)
+        return _make_contents(data_type, len(values), _pack_elements(parse_values(values, data_type, "initialValues"), data_type))
+    return _generate(values, data_type, available)
 
 
-def _made(data_type: DataType | None, count: int, data: Array) -> Contents:
+def _make_contents(data_type: DataType | None, count: int, data: Array) -> Contents:
     """Parses contents that the file spells out."""
     return Contents(data_type, count, data.nbytes, lambda: data)
 
@@ -183,7 +183,7 @@ def _nbytes(count: int, data_type: DataType) -> int:
     return -(-count * data_type.bits // 8)
 
 
-def typed(values: Sequence[Any], data_type: DataType, path: str) -> Array:
+def parse_values(values: Sequence[Any], data_type: DataType, path: str) -> Array:
     """Converts JSON values to elements of a type; 4-bit elements take a byte each.
 
     Raises:
@@ -196,7 +196,7 @@ def typed(values: Sequence[Any], data_type: DataType, path: str) -> Array:
         numbers = _numbers(values, data_type.unpacked if exact else np.dtype(np.float64)) if _between(least, values, most) else None
         if numbers is not None and (exact or bool(np.isfinite(numbers).all())):
             return numbers.astype(data_type.unpacked)
-    return _typed_one_by_one(values, data_type, path, exact=exact)
+    return _parse_one_by_one(values, data_type, path, exact=exact)
 
 
 def _between(least: float, values: Sequence[Any], most: float) -> bool:
@@ -211,7 +211,7 @@ def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> Array | None:
         return None
 
 
-def _typed_one_by_one(values: Sequence[Any], data_type: DataType, path: str, *, exact: bool) -> Array:
+def _parse_one_by_one(values: Sequence[Any], data_type: DataType, path: str, *, exact: bool) -> Array:
     problems: list[Problem] = []
     least, most = _range(data_type)
     expected = f"an integer from {least} to {most}" if exact else f"a number that {data_type} holds, or 'inf', '-inf', 'nan'"
@@ -250,7 +250,7 @@ def _range(data_type: DataType) -> tuple[float, float]:
     return data_type.limits  # Python's integers compare exactly with each other, however large
 
 
-def _generated(values: dict[str, Any], data_type: DataType, available: int) -> Contents:
+def _generate(values: dict[str, Any], data_type: DataType, available: int) -> Contents:
     """Generates a constant, or a sequence accumulated in its type, with that type's rounding and wrap-around."""
     forms = [name for name in ("value", "valueStart", "sourcePath") if name in values]
     if len(forms) != 1:
@@ -267,17 +267,17 @@ def _generated(values: dict[str, Any], data_type: DataType, available: int) -> C
     # Elements of 4 bits take a byte each until they are packed, and so do their halves.
     _afford(count * data_type.unpacked.itemsize * (4 if data_type.bits == 4 else 1), available, "initialValues.valueCount")
     if forms == ["value"]:
-        value = typed([values["value"]], data_type, "initialValues.value")[0]
+        value = parse_values([values["value"]], data_type, "initialValues.value")[0]
         return Contents(data_type, count, _nbytes(count, data_type), lambda: _constant(value, count, data_type))
     if "valueDelta" not in values:
         raise refuse("field.missing", "initialValues.valueDelta", "missing", "the step from one value to the next")
-    start = typed([values["valueStart"]], data_type, "initialValues.valueStart")[0]
-    delta = typed([values["valueDelta"]], data_type, "initialValues.valueDelta")[0]
+    start = parse_values([values["valueStart"]], data_type, "initialValues.valueStart")[0]
+    delta = parse_values([values["valueDelta"]], data_type, "initialValues.valueDelta")[0]
     return Contents(data_type, count, _nbytes(count, data_type), lambda: _sequence(start, delta, count, data_type))
 
 
 def _constant(value: Any, count: int, data_type: DataType) -> Array:
-    return _stored(np.full(count, value, data_type.unpacked), data_type)
+    return _pack_elements(np.full(count, value, data_type.unpacked), data_type)
 
 
 def _sequence(start: Any, delta: Any, count: int, data_type: DataType) -> Array:
@@ -290,10 +290,10 @@ def _sequence(start: Any, delta: Any, count: int, data_type: DataType) -> Array:
         accumulated &= 15
     elif data_type is DataType.INT4:
         accumulated = ((accumulated + 8) & 15) - 8
-    return _stored(accumulated, data_type)
+    return _pack_elements(accumulated, data_type)
 
 
-def _stored(elements: Array, data_type: DataType) -> Array:
+def _pack_elements(elements: Array, data_type: DataType) -> Array:
     """The elements as the bytes of a buffer."""
     return pack_int4(elements) if data_type.bits == 4 else np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
 
@@ -318,7 +318,7 @@ def _struct(values: list[Any]) -> Array:
             problems.append(Problem("field.form", f"{path}.type", str(data_type), "a type of at least 8 bits other than FLOAT16"))
             continue
         try:
-            parts.append(_stored(typed([value["value"]], data_type, f"{path}.value"), data_type))
+            parts.append(_pack_elements(parse_values([value["value"]], data_type, f"{path}.value"), data_type))
         except DescError as error:
             problems += error.problems
     if problems:
@@ -343,7 +343,7 @@ def _from_file(entry: ResourceEntry, values: dict[str, Any], folders: Folders, a
         picture = pictures.find(path, data_type, _resample_size(entry, data_type, available))
         nbytes = _nbytes(picture.count, data_type)
         _afford(nbytes, available, SOURCE)
-        return Contents(data_type, picture.count, nbytes, lambda: _stored(picture.read(data_type), data_type))
+        return Contents(data_type, picture.count, nbytes, lambda: _pack_elements(picture.read(data_type), data_type))
     return _raw(path, data_type)
 
 
@@ -355,7 +355,9 @@ def _from_npy(path: Path, data_type: DataType) -> Contents:
         raise refuse("npy.type", "initialValuesDataType", str(data_type), f"{header.data_type}, the type in {path.name}")
     # The header is read again with the values: the file may be another one by then.
     stored = header.data_type
-    return Contents(stored, header.count, header.nbytes, lambda: _stored(npy.read_array(path, npy.read_header(path, SOURCE)), stored))
+    return Contents(
+        stored, header.count, header.nbytes, lambda: _pack_elements(npy.read_array(path, npy.read_header(path, SOURCE)), stored)
+    )
 
 
 def _resample_size(entry: ResourceEntry, data_type: DataType, available: int) -> tuple[int, int, int, int] | None:

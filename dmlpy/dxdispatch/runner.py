@@ -120,8 +120,8 @@ class _ModelRun:
         self.device = device
         self.options = options
         self.level = feature_level
-        self.inform = _escaped(inform)
-        self.warn = _escaped(warn)
+        self.inform = _escape(inform)
+        self.warn = _escape(warn)
         self.stream = device.current_stream()
         self.memory: dict[str, Memory] = {}
         self.resources = dict(model.resources)
@@ -329,7 +329,7 @@ class _ModelRun:
         self.inform(f"Resource '{resource.name}' written to '{target}'")
 
 
-def _escaped(take: Callable[[str], None]) -> Callable[[str], None]:
+def _escape(take: Callable[[str], None]) -> Callable[[str], None]:
     return lambda text: take(output.printable(text))
 
 

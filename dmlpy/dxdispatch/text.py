@@ -75,13 +75,13 @@ def read_bytes(path: Path) -> bytes:
     try:
         if not path.is_file():
             found = "a directory" if path.is_dir() else "not a regular file" if path.exists() else "missing"
-            raise _refused(path, "file.unreadable", found, "a file")
+            raise _refuse(path, "file.unreadable", found, "a file")
         if (size := path.stat().st_size) > MAX_BYTES:
             remedy = "put large data into separate files (sourcePath)"
-            raise _refused(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
+            raise _refuse(path, "file.size", f"{size} bytes", f"at most {MAX_BYTES}", remedy=remedy)
         return path.read_bytes()
     except OSError as error:
-        raise _refused(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
+        raise _refuse(path, "file.unreadable", f"unreadable: {error.strerror or error}", "a file") from None
 
 
 def read(path: Path) -> Document:
@@ -107,7 +107,7 @@ def decode(data: bytes, path: Path) -> Document:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         why = ("it begins like UTF-16, which some Windows programs write",) if data[:2] in (b"\xff\xfe", b"\xfe\xff") else ()
-        raise _refused(path, "json.encoding", f"not UTF-8 at byte {error.start}", "UTF-8 text", *why) from None
+        raise _refuse(path, "json.encoding", f"not UTF-8 at byte {error.start}", "UTF-8 text", *why) from None
     return parse(text, path)
 
 
@@ -129,7 +129,7 @@ def parse(text: str, path: Path | str = "text") -> Document:
 
     try:
         if _has_more_parts(text, MAX_PARTS):
-            raise _refused(path, "json.parts", f"more than {MAX_PARTS} objects and arrays", f"at most {MAX_PARTS}")
+            raise _refuse(path, "json.parts", f"more than {MAX_PARTS} objects and arrays", f"at most {MAX_PARTS}")
         try:
             data = decoded(text)
         except json.JSONDecodeError:
@@ -139,7 +139,7 @@ def parse(text: str, path: Path | str = "text") -> Document:
     except RecursionError:
         raise _too_deep(path) from None
     except MemoryError:
-        raise _refused(path, "file.size", "too large for the memory that is left", "a smaller file") from None
+        raise _refuse(path, "file.size", "too large for the memory that is left", "a smaller file") from None
     except json.JSONDecodeError as error:
         raise _syntax_error(text, path, error) from None
     except ValueError:
@@ -148,13 +148,13 @@ def parse(text: str, path: Path | str = "text") -> Document:
         number = re.search(rf"(?<!\d)\d{{{most + 1},}}+", text)
         found = "a number of too many digits" if number is None else f"a number of {len(number[0])} digits"
         position = None if number is None else Positions(text).at(number.start())
-        raise _refused(path, "json.number", found, f"at most {most}", position=position) from None
+        raise _refuse(path, "json.number", found, f"at most {most}", position=position) from None
     if not isinstance(data, dict):
-        raise _refused(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }", position=Position(1, 1))
+        raise _refuse(path, "json.root", f"a JSON {_NAMES[type(data)]}", "an object: { ... }", position=Position(1, 1))
     if nesting(data, MAX_NESTING) > MAX_NESTING:
         raise _too_deep(path)
     if longest > MAX_KEY:
-        raise _refused(path, "json.key", f"a key of {longest} characters", f"at most {MAX_KEY}")
+        raise _refuse(path, "json.key", f"a key of {longest} characters", f"at most {MAX_KEY}")
     return Document(Path(path), text, data, repeats)
 
 
@@ -169,20 +169,20 @@ def _has_more_parts(text: str, most: int) -> bool:
 def _syntax_error(text: str, path: Path | str, error: json.JSONDecodeError) -> ModelError:
     position = Positions(text).at(error.pos)
     if not text.strip():
-        return _refused(path, "json.syntax", "empty", "a JSON object", position=position)
+        return _refuse(path, "json.syntax", "empty", "a JSON object", position=position)
     reason = error.msg[:1].lower() + error.msg[1:].removesuffix(" at").removesuffix(" starting")
     if not text[error.pos :].strip():
         reason = f"the text ends, {reason}"
     where = f"character {error.pos}, in {text[max(0, error.pos - 20) : error.pos + 20]!r}"
     expected = "JSON, with comments and trailing commas if need be"
-    return _refused(path, "json.syntax", f"not JSON ({reason})", expected, where, position=position)
+    return _refuse(path, "json.syntax", f"not JSON ({reason})", expected, where, position=position)
 
 
 def _too_deep(path: Path | str) -> ModelError:
-    return _refused(path, "json.depth", "nested too deeply", f"at most {MAX_NESTING} objects and arrays within one another")
+    return _refuse(path, "json.depth", "nested too deeply", f"at most {MAX_NESTING} objects and arrays within one another")
 
 
-def _refused(
+def _refuse(
     path: Path | str, code: str, found: str, expected: str, *why: str, remedy: str | None = None, position: Position | None = None
 ) -> ModelError:
     positions = () if position is None else (position,)

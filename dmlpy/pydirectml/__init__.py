@@ -22,7 +22,7 @@ from dmlpy.description.enums import (
     TensorFlags,
 )
 from dmlpy.pydirectml.device import Binding, Device, GraphBuilder, Model
-from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions, RecurrentNetworkDirection, TensorDataType, exported
+from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions, RecurrentNetworkDirection, TensorDataType, export_enumerations
 from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs
 from dmlpy.pydirectml.functions import (
     FusedActivation,
@@ -57,7 +57,7 @@ from dmlpy.pydirectml.functions import (
 from dmlpy.pydirectml.tensors import TensorData, TensorDesc
 from dmlpy.x.policies import TensorPolicy
 
-globals().update(exported())
+globals().update(export_enumerations())
 
 if TYPE_CHECKING:
 

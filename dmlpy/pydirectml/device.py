@@ -71,7 +71,7 @@ class GraphBuilder:
             DescError: an output that is an input, or an input under another desc: DirectMLX throws E_INVALIDARG.
         """
         wanted = [output for output in outputs if exists(output)]
-        if problems := [_copied(index, output) for index, output in enumerate(outputs) if exists(output) and _is_input(output)]:
+        if problems := [_copy(index, output) for index, output in enumerate(outputs) if exists(output) and _is_input(output)]:
             raise DescError(f"build {caller_location()}", problems)
         inputs = [self._inputs[index] for index in sorted(self._inputs)]
         return Model(compile_graph(graph(wanted, inputs=inputs), self.device.device, flags=flags or ExecutionFlags.NONE), wanted)
@@ -164,7 +164,7 @@ def _is_input(output: Expression) -> bool:
     return isinstance(output._ref.producer, InputProducer)
 
 
-def _copied(index: int, output: Expression) -> Problem:
+def _copy(index: int, output: Expression) -> Problem:
     """The problem of such an output."""
     why = ("DirectMLX throws E_INVALIDARG: an edge of a graph begins or ends at a node",)
     found = f"{output._ref.producer.name} itself, or reinterpreted"

@@ -57,6 +57,6 @@ _EXPORTED: tuple[Any, ...] = (
 )
 
 
-def exported() -> dict[str, Enum | DmlEnum | DmlFlags]:
+def export_enumerations() -> dict[str, Enum | DmlEnum | DmlFlags]:
     """The members that are names of the module."""
     return {name: member for kind in _EXPORTED for name, member in kind.__members__.items()}

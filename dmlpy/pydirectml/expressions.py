@@ -67,10 +67,10 @@ def exists(expression: Expression | None) -> bool:
 
 def one(operator: str, /, **members: Any) -> Expression:
     """The first output of an operator; empty expressions among the members count as None."""
-    return made(operator, **members)[0]
+    return make_expressions(operator, **members)[0]
 
 
-def made(operator: str, /, **members: Any) -> tuple[Expression, ...]:
+def make_expressions(operator: str, /, **members: Any) -> tuple[Expression, ...]:
     """The outputs of an operator, empty where it has none with these members."""
     given = {name: None if isinstance(value, Expression) and not exists(value) else value for name, value in members.items()}
     return tuple(Expression(end) for end in calls.call(operator, **given))

@@ -22,7 +22,7 @@ from dmlpy.description.tensors import TensorDesc as Desc
 from dmlpy.description.value_structs import Size2D as _Size2D
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.pydirectml.enumerations import OperatorType, OutputOptions
-from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, made, one
+from dmlpy.pydirectml.expressions import Expression, GRUOutputs, MaxPoolingOutputs, make_expressions, one
 from dmlpy.x.source_locations import caller_location
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ def convolution(
     output_sizes: Ints = (),
 ) -> Expression:
     """CONVOLUTION. Empty lists stand for ones (strides, dilations), zeros (paddings), and sizes that are inferred."""
-    windows = _filled(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
+    windows = _fill(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
     members: dict[str, Any] = {"mode": mode, "direction": direction, "group_count": group_count, "output_sizes": output_sizes or None}
     tensors = {"input_tensor": input, "filter_tensor": filter, "bias_tensor": bias}
     fused = {"fused_activation": fused_activation.desc()}
-    return one("CONVOLUTION", **tensors, **members, **windows, **_filled(output_padding=output_padding), **fused)
+    return one("CONVOLUTION", **tensors, **members, **windows, **_fill(output_padding=output_padding), **fused)
 
 
 def up_sample_2d(input: Expression, scale_size: Size2D, interpolation_mode: InterpolationMode) -> Expression:
@@ -232,7 +232,7 @@ def average_pooling(
 ) -> Expression:
     """AVERAGE_POOLING. The strides come first."""
     members: dict[str, Any] = {"strides": strides, "window_size": window_sizes, "include_padding": bool(include_padding)}
-    return one("AVERAGE_POOLING", input_tensor=input, **members, **_filled(start_padding=start_padding, end_padding=end_padding))
+    return one("AVERAGE_POOLING", input_tensor=input, **members, **_fill(start_padding=start_padding, end_padding=end_padding))
 
 
 def max_pooling(
@@ -245,8 +245,8 @@ def max_pooling(
     output_indices: bool = False,
 ) -> MaxPoolingOutputs:
     """MAX_POOLING2. Empty lists stand for ones (strides, dilations) and zeros (paddings)."""
-    windows = _filled(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
-    values, indices = made("MAX_POOLING2", input_tensor=input, window_size=window_sizes, **windows)
+    windows = _fill(strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding)
+    values, indices = make_expressions("MAX_POOLING2", input_tensor=input, window_size=window_sizes, **windows)
     return MaxPoolingOutputs(values, indices if output_indices else Expression())
 
 
@@ -287,7 +287,7 @@ def gru(
     tensors = {"input_tensor": input, "weight_tensor": weight, "recurrence_tensor": recurrence, "bias_tensor": bias}
     tensors |= {"hidden_init_tensor": hidden_init, "sequence_lengths_tensor": sequence_lengths}
     members: dict[str, Any] = {"direction": direction, "linear_before_reset": bool(linear_before_reset)}
-    sequence, single = made("GRU", **tensors, **members, activation_descs=[item.desc() for item in activation_descs])
+    sequence, single = make_expressions("GRU", **tensors, **members, activation_descs=[item.desc() for item in activation_descs])
     wanted = OutputOptions(output_options)
     return GRUOutputs(
         sequence if wanted != OutputOptions.Single else Expression(), single if wanted != OutputOptions.Sequence else Expression()
@@ -299,6 +299,6 @@ def gather(input: Expression, indices: Expression, axis: int, index_dimensions: 
     return one("GATHER", input_tensor=input, indices_tensor=indices, axis=axis, index_dimensions=index_dimensions)
 
 
-def _filled(**arrays: Ints) -> dict[str, Ints]:
+def _fill(**arrays: Ints) -> dict[str, Ints]:
     """The lists that are not empty; the others have defaults."""
     return {name: array for name, array in arrays.items() if len(array)}

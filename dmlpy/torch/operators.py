@@ -101,7 +101,7 @@ def _run_network(
         training: whether there is a reserve.
     """
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
-    named = _named(input, input_h, input_c, params, sequence_lengths, tail)
+    named = _name_tensors(input, input_h, input_c, params, sequence_lengths, tail)
     if dropout_offset is not None:
         named["dropout_offset"] = dropout_offset.view(torch.uint64)
     if _is_empty(input, input_h, input_c):
@@ -138,7 +138,7 @@ def _run_gradient(
         pairs = zip(tensors, wanted, strict=True)
         return tuple(torch.zeros_like(tensor) if asked and tensor is not None else input.new_empty(0) for tensor, asked in pairs)
     network = Network(rnn_mode, input_mode, direction, dropout, num_proj)
-    named = _named(input, input_h, input_c, params, sequence_lengths, tail)
+    named = _name_tensors(input, input_h, input_c, params, sequence_lengths, tail)
     for name, gradient in zip(RESULTS, (output_backprop, output_h_backprop, output_c_backprop), strict=True):
         if gradient is not None:
             named[f"{name}_backprop"] = gradient.detach()
@@ -225,7 +225,7 @@ def _gradient_sizes(
     )
 
 
-def _mapped(operator: Any) -> Any:
+def _map(operator: Any) -> Any:
     """The rule of torch.vmap: the operator runs for each entry, since one of its calls has one set of parameters and one reserve."""
 
     def rule(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
@@ -243,8 +243,8 @@ def _mapped(operator: Any) -> Any:
     return rule
 
 
-torch.library.register_vmap("dmlpy::cudnn_rnn", _mapped(network_op), lib=_library)
-torch.library.register_vmap("dmlpy::cudnn_rnn_backprop", _mapped(gradient_op), lib=_library)
+torch.library.register_vmap("dmlpy::cudnn_rnn", _map(network_op), lib=_library)
+torch.library.register_vmap("dmlpy::cudnn_rnn_backprop", _map(gradient_op), lib=_library)
 
 
 # The compiled operators
@@ -267,7 +267,7 @@ def _of_one_sample(named: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]
     return found
 
 
-def _named(
+def _name_tensors(
     input: torch.Tensor,
     input_h: torch.Tensor,
     input_c: torch.Tensor | None,

@@ -210,7 +210,7 @@ def test_rows_run_to_the_end(pairs: list[tuple[str, Any]], null: CudaDevice, tmp
     require("torch")
     lines: list[str] = []
     options = Options(own=gpu_suite.own(), peers=[gpu_suite.TORCH], rounds=1, threads=1)
-    every = worth.ordered(case_of(*pair) for pair in pairs)
+    every = worth.order_by_worth(case_of(*pair) for pair in pairs)
     record = Benchmark(null, options, lines.append).run(every, tmp_path / "record.json")
     assert Record.load(tmp_path / "record.json") == record
     assert record.left_out == []
@@ -372,7 +372,7 @@ def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
 
 
 def test_what_tells_most_comes_first() -> None:
-    found = worth.ordered(command.cases(command.CommandOptions(), command.Place("cuda", "cuda:0")))
+    found = worth.order_by_worth(command.cases(command.CommandOptions(), command.Place("cuda", "cuda:0")))
     names = [case.name for case in found]
     assert len(names) == len(set(names))
     assert [case.name for case in found[:6]] == list(worth.FIRST_LAYERS[:6])

@@ -278,10 +278,10 @@ def test_the_table_has_least_times_and_ratios(record: Record) -> None:
         "- [1] dmlpy: y is off",
         "- [2] PyTorch: no kernel",
     ]
-    table, notes = report.shown(record)
+    table, notes = report.format_table(record)
     assert table.marked == {2}
     assert notes[-1] == report.goal_text(record)
-    assert command.shown(record) == [(table, notes)]
+    assert command.format_tables(record) == [(table, notes)]
 
 
 def test_modes_have_columns_of_their_own(record: Record) -> None:
@@ -340,7 +340,7 @@ def test_a_page_shows_a_gpu_s_layers_and_operators(record: Record, tmp_path: Pat
     assert tables.markdown(layers) in block
     assert report.markdown(operators) in block
     assert block.endswith("\n\nLeft out: FOLD FLOAT16 forward.\n")
-    assert [table for table, _ in command.shown(made)] == [tables.table(layers), report.shown(operators)[0]]
+    assert [table for table, _ in command.format_tables(made)] == [tables.table(layers), report.format_table(operators)[0]]
 
 
 def test_what_a_library_is_told_to_use_stands_beside_the_same_mode(record: Record) -> None:

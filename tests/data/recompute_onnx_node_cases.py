@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import onnx_attention_rows  # type: ignore[import-not-found, unused-ignore]
 import onnx_contrib_rows  # type: ignore[import-not-found, unused-ignore]
+import onnx_host_rows  # type: ignore[import-not-found, unused-ignore]
 import onnx_node_rows  # type: ignore[import-not-found, unused-ignore]
 
 
 def main() -> None:
-    for module in (onnx_node_rows, onnx_attention_rows, onnx_contrib_rows):
+    for module in (onnx_node_rows, onnx_attention_rows, onnx_contrib_rows, onnx_host_rows):
         for rows in module.ROWS:
             rows()
     onnx_node_rows.CASES.main(__doc__)

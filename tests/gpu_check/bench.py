@@ -32,7 +32,7 @@ def layer_cases(names: Sequence[str] = ()) -> list[Case]:
 
 def operator_cases(names: Sequence[str] = ()) -> list[Case]:
     """Those of the operators of these names, or all, in the order of worth. Raises ValueError where there is none of a name."""
-    return worth.ordered(cases_of(select(names, (), "cuda"), (), ()))
+    return worth.order_by_worth(cases_of(select(names, (), "cuda"), (), ()))
 
 
 def usable(file: Path | None, cases: Sequence[Case]) -> References | None:

@@ -72,13 +72,13 @@ def test_no_result_of_any_case_depends_on_when_sizes_are_known(way: str) -> None
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A list that gets an entry whenever nodes are compiled."""
     made: list[str] = []
-    compiled = deferred_nodes.DeferredNodes._compiled
+    compiled = deferred_nodes.DeferredNodes._compile
 
     def noted(self: Any, *given: Any) -> Any:
         made.append(self._name)
         return compiled(self, *given)
 
-    monkeypatch.setattr(deferred_nodes.DeferredNodes, "_compiled", noted)
+    monkeypatch.setattr(deferred_nodes.DeferredNodes, "_compile", noted)
     return made
 
 

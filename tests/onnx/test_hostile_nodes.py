@@ -342,7 +342,7 @@ def test_a_loop_that_fails_while_it_runs_names_its_node(untrusted_models: None, 
         [make_node("Loop", ["m", "", "x"], ["y"], name="the node", body=LOOP)], {"m": [], "x": [2]}, ["y"], types={"m": TensorProto.INT64}
     )
     compiled = onnx.load(built).compile("numpy")
-    monkeypatch.setattr("dmlpy.onnx.runtime.loops.LoopRun._looped", failing(IndexError("list index out of range")))
+    monkeypatch.setattr("dmlpy.onnx.runtime.loops.LoopRun._run_loop", failing(IndexError("list index out of range")))
     with pytest.raises(dml.DeviceError, match="the node is attributes or inputs that Loop does not allow: IndexError"):
         compiled({"m": np.asarray(2, np.int64), "x": np.ones(2, np.float32)})
 

@@ -336,7 +336,7 @@ def test_kept_items_go_in_the_order_of_their_last_use() -> None:
 def test_memory_of_copied_tensors_counts_among_the_bytes_kept(steps: int, copied: int) -> None:
     """x and y of each step and h; of a thousand steps y is too large to be copied."""
     compiled = onnx.load(recurrent("LSTM", 4).proto).compile("numpy")
-    (run,) = compiled._specialized({"x": (steps, 2, 3)})._runs
+    (run,) = compiled._compile_for_sizes({"x": (steps, 2, 3)})._runs
     assert isinstance(run, GraphRun)
     properties = run.compiled.binding_properties
     assert run.held_bytes == properties.temporary_resource_size + properties.persistent_resource_size + copied

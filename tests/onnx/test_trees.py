@@ -1,4 +1,4 @@
-"""TreeEnsemble of ai.onnx.ml, which the host runs: against a walk through each tree by itself."""
+"""Trees of ai.onnx.ml, which the host runs: TreeEnsemble against a loop through each tree, and what a regressor refuses."""
 
 from __future__ import annotations
 
@@ -122,3 +122,73 @@ def test_nodes_that_lead_in_a_circle_are_refused() -> None:
     circle |= {"nodes_trueleafs": np.zeros(TREES * 7, int), "nodes_falseleafs": np.zeros(TREES * 7, int)}
     with pytest.raises(dml.CompileError, match="in a circle"):
         run(attributes | circle, np.zeros((2, FEATURES), np.float32))
+
+
+STUMP: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0, 7],
+    "nodes_nodeids": [0, 4, 9, 0],
+    "nodes_modes": ["BRANCH_LT", "LEAF", "LEAF", "LEAF"],
+    "nodes_featureids": [1, 0, 0, 0],
+    "nodes_values": [0.5, 0.0, 0.0, 0.0],
+    "nodes_truenodeids": [9, 0, 0, 0],
+    "nodes_falsenodeids": [4, 0, 0, 0],
+    "target_treeids": [0, 0, 7],
+    "target_nodeids": [4, 9, 0],
+    "target_ids": [0, 0, 0],
+    "target_weights": [2.0, 3.0, 10.0],
+}
+"""Attributes of a tree of one comparison, and of one that is a leaf."""
+
+
+def regress(attributes: dict[str, Any], x: Array) -> Array:
+    given = {name: value for name, value in attributes.items() if value is not None}
+    node = make_node("TreeEnsembleRegressor", ["x"], ["y"], name="trees", domain="ai.onnx.ml", **given)
+    element = helper.np_dtype_to_tensor_dtype(x.dtype)
+    built = model([node], {"x": x.shape}, ["y"], types={"x": element}, domains={"ai.onnx.ml": 3})
+    found = onnx.load(built)
+    assert [(record.where, record.outputs[0].summary()) for record in found.interpretation().records] == [
+        ("host", f"float32 [{len(x)}, 1]")
+    ]
+    return np.asarray(found.compile("numpy")({"x": x})["y"])
+
+
+def test_a_tree_may_be_one_leaf_and_numbers_may_have_gaps() -> None:
+    x = np.array([[9, 0.25], [9, 0.5]], np.float32)
+    np.testing.assert_array_equal(regress(STUMP, x), [[13], [12]])
+
+
+def test_numbers_may_be_tensors_of_doubles() -> None:
+    """A threshold that no FLOAT32 is: between two neighbours of the input's."""
+    own = STUMP | {"nodes_values": None, "nodes_values_as_tensor": numpy_helper.from_array(np.array([0.5 + 2**-40, 0, 0, 0]))}
+    np.testing.assert_array_equal(regress(own, np.array([[0, 0.5 + 2**-41], [0, 0.5 + 2**-40]])), [[13], [12]])
+
+
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"nodes_modes": ["BRANCH_LT", "LEAF", "LEAF", "TWIG"]}, "nodes_modes"),
+        ({"nodes_modes": ["BRANCH_LT", "LEAF"]}, "nodes_modes"),
+        ({"nodes_nodeids": [0, 4, 4, 0]}, "nodes_nodeids"),
+        ({"nodes_truenodeids": [5, 0, 0, 0]}, "nodes_truenodeids"),
+        ({"nodes_truenodeids": [4, 0, 0, 0]}, "nodes_truenodeids"),
+        ({"nodes_truenodeids": [0, 0, 0, 0]}, "nodes_truenodeids"),
+        ({"nodes_featureids": [2, 0, 0, 0]}, "input 0 'X'"),
+        ({"nodes_values": None}, "nodes_values"),
+        ({"target_ids": [0, 0, 1]}, "target_ids"),
+        ({"target_nodeids": [4, 9, 1]}, "target_nodeids"),
+        ({"target_weights": [1.0]}, "target_ids"),
+        ({"base_values": [1.0, 2.0]}, "base_values"),
+        ({"aggregate_function": "MEDIAN"}, "aggregate_function"),
+        ({"post_transform": "PROBIT"}, "post_transform"),
+        ({"n_targets": 2**40}, "trees"),
+    ],
+)
+def test_a_regressor_that_contradicts_itself_is_refused(changed: dict[str, Any], path: str) -> None:
+    own = STUMP | changed
+    node = make_node(
+        "TreeEnsembleRegressor", ["x"], ["y"], name="trees", domain="ai.onnx.ml", **{k: v for k, v in own.items() if v is not None}
+    )
+    built = model([node], {"x": [2, 2]}, ["y"], domains={"ai.onnx.ml": 3})
+    with pytest.raises(dml.DmlError, match="trees") as refusal:
+        onnx.load(built).compile("numpy")({"x": np.zeros((2, 2), np.float32)})
+    assert path in str(refusal.value)

@@ -51,9 +51,8 @@ class StoredNode:
         types |= {f"y{index}": helper.np_dtype_to_tensor_dtype(array.dtype) for index, array in self.outputs.items()}
         inputs = {name: array.shape for name, array in arrays.items() if int(name[1:]) not in self.known}
         constants = {name: arrays[name] for name in arrays if name not in inputs}
-        built = model(
-            [node], inputs, list(filter(None, results)), opset=self.opset, types=types, constants=constants, domains={"com.microsoft": 1}
-        )
+        domains = {"com.microsoft": 1, "ai.onnx.ml": 1}
+        built = model([node], inputs, list(filter(None, results)), opset=self.opset, types=types, constants=constants, domains=domains)
         return onnx.load(built)
 
     def given(self) -> dict[str, Array]:

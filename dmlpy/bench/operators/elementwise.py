@@ -183,7 +183,7 @@ def _shift(direction: str) -> Torch:
     return lambda t, x: getattr(t, f"bitwise_{direction.lower()}_shift")(x.a_tensor, x.b_tensor)
 
 
-def _quantized() -> Iterator[OperatorCase]:
+def _quantize() -> Iterator[OperatorCase]:
     # A power of two, so that what is half way between two integers is so whatever the order of the operations.
     scale, point = broadcast(constant(0.03125, 1, 1, 1, 1)), broadcast(constant(128, 1, 1, 1, 1, dtype=_U8))
     parameters = {"scale": scalar("scale_tensor"), "point": scalar("zero_point_tensor")}
@@ -239,5 +239,5 @@ def _quantized() -> Iterator[OperatorCase]:
 
 def cases() -> Iterator[OperatorCase]:
     """The cases of the family."""
-    for part in (_functions, _limits, _arithmetic, _logic, _quantized):
+    for part in (_functions, _limits, _arithmetic, _logic, _quantize):
         yield from part()

@@ -112,7 +112,7 @@ class LargeTorchRunner(TorchRunner):
         return {field: array.reshape(sizes[field]) for field, array in super().results().items()}
 
 
-def placed(library: Torch, work: LargeWork) -> list[Any]:
+def place_inputs(library: Torch, work: LargeWork) -> list[Any]:
     """The inputs of each set by field, in PyTorch's memory."""
     own = work.operator_case.inputs
     first = {field: library.torch.from_numpy(own[field].in_memory(array)).to(library.place) for field, array in work.arrays().items()}

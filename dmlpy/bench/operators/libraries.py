@@ -155,7 +155,7 @@ class TorchOperators(_OperatorLibrary, pytorch.Torch):
             self.allow_tf32(work.operator_case.half_precision)
             self.torch.backends.cudnn.benchmark = True  # of several ways to convolve it takes the fastest
             if self._placed is None or self._placed[0] is not work:
-                self._placed = work, large_runners.placed(self, work)
+                self._placed = work, large_runners.place_inputs(self, work)
             return large_runners.LargeTorchRunner(self, work, mode, self._placed[1])
         self.allow_tf32(False)
         if not isinstance(work, OperatorWork):

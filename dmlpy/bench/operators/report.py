@@ -113,7 +113,7 @@ def goal_text(record: Record) -> str:
     return told + (f"; more take {', '.join(f'{name} ({_times(ratios[name])})' for name in slow)}." if slow else ".")
 
 
-def shown(record: Record) -> tuple[Table, list[str]]:
+def format_table(record: Record) -> tuple[Table, list[str]]:
     """The table for a terminal with the lines below it; operators that dmlpy computed wrongly, or not at all, are marked."""
     head, body, notes = _cells(record)
     broken = {

@@ -145,7 +145,7 @@ def select(names: Sequence[str], dtypes: Sequence[DataType], memory_kind: str = 
         ValueError: a name is no operator's.
     """
     tables: list[Mapping[str, OperatorCase | LargeCase]] = [suite.CASES, CASES] if memory_kind == "cuda" else [CASES]
-    chosen = dict.fromkeys([known for name in names for known in _known(name, tables)] or tables[0])
+    chosen = dict.fromkeys([known for name in names for known in _find_cases(name, tables)] or tables[0])
     return [large_shape(name, dtypes) if name in suite.CASES else _shape(name, dtypes) for name in chosen]
 
 
@@ -161,7 +161,7 @@ def _shape(name: str, dtypes: Sequence[DataType]) -> OperatorShape:
     return OperatorShape(title="operator", suite="operators", dtypes=types, passes=("forward",), operator=name)
 
 
-def _known(name: str, tables: Sequence[Mapping[str, OperatorCase | LargeCase]]) -> list[str]:
+def _find_cases(name: str, tables: Sequence[Mapping[str, OperatorCase | LargeCase]]) -> list[str]:
     """The cases of a name in the first table that has some."""
     spelled = name.upper().removeprefix("DML_OPERATOR_")
     for table in tables:

@@ -44,7 +44,7 @@ def _axes(node: Node) -> tuple[int, int]:
     return gathered, quantized
 
 
-def _described(node: Node) -> Sequence[OutputType]:
+def _describe_outputs(node: Node) -> Sequence[OutputType]:
     data, indices, element = node.value(_DATA), node.value(_INDICES), node.value(_SCALES).element
     if not data.is_static or indices.sizes is None:
         return [(element, None)]
@@ -54,7 +54,7 @@ def _described(node: Node) -> Sequence[OutputType]:
     return [(element, (*sizes[:axis], *indices.sizes, *sizes[axis + 1 :]))]
 
 
-@register_host_operator("GatherBlockQuantized", _described)
+@register_host_operator("GatherBlockQuantized", _describe_outputs)
 def gather_blocks(node: Node) -> Sequence[Array]:
     """The rows at the indices, less their zero points, times the scales of their blocks; an index out of range gives zeros."""
     axis, quantized = _axes(node)
@@ -67,7 +67,7 @@ def gather_blocks(node: Node) -> Sequence[Array]:
         found: Array = np.take(table, places if table.shape[axis] == count else np.zeros_like(places), axis)
         return found
 
-    numbers = _unpacked(rows(data), bits).astype(np.float32)
+    numbers = _unpack(rows(data), bits).astype(np.float32)
     place = quantized if quantized < axis else quantized - 1 + indices.ndim
     size = numbers.shape[place]
     block = int(node.attribute("block_size", 128)) or size
@@ -81,7 +81,7 @@ def gather_blocks(node: Node) -> Sequence[Array]:
         return found
 
     if node.has(_ZEROS):
-        numbers -= spread(_unpacked(rows(node.array(_ZEROS)), bits))
+        numbers -= spread(_unpack(rows(node.array(_ZEROS)), bits))
     elif node.value(_DATA).element == TensorProto.UINT8:
         numbers -= np.float32(1 << (bits - 1))
     found = (numbers * spread(rows(scales))).astype(scales.dtype)
@@ -91,7 +91,7 @@ def gather_blocks(node: Node) -> Sequence[Array]:
     return [found]
 
 
-def _unpacked(table: Array, bits: int) -> Array:
+def _unpack(table: Array, bits: int) -> Array:
     """The numbers that bytes hold along the last axis, those of the low bits first."""
     if bits == _BYTE:
         return table

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _IMAGES, _BOXES, _PLACES, _SIZE = range(4)
 
 
-def _described(node: Node) -> Sequence[OutputType]:
+def _describe_outputs(node: Node) -> Sequence[OutputType]:
     images, boxes, size = node.value(_IMAGES), node.value(_BOXES), node.value(_SIZE).array
     if images.sizes is None or boxes.sizes is None:
         return [(images.element, None)]
@@ -26,7 +26,7 @@ def _described(node: Node) -> Sequence[OutputType]:
     return [(images.element, (boxes.sizes[0], images.sizes[1], *last))]
 
 
-@register_host_operator("CropAndResize", _described)
+@register_host_operator("CropAndResize", _describe_outputs)
 def crop_and_resize(node: Node) -> Sequence[Array]:
     """The crops [boxes, C, height, width]; corners of a box lie on corners of its crop, and what lies outside an image is filled."""
     mode = node.attribute("mode", "bilinear")
@@ -57,7 +57,7 @@ def _crop(image: Array, rows: Array, columns: Array, fill: np.float32, *, neares
     inside = ((rows >= 0) & (rows <= image.shape[1] - 1))[:, None] & ((columns >= 0) & (columns <= image.shape[2] - 1))
     rows, columns = np.clip(rows, 0, image.shape[1] - 1), np.clip(columns, 0, image.shape[2] - 1)
     if nearest:
-        found = image[:, _rounded(rows)[:, None], _rounded(columns)]
+        found = image[:, _round(rows)[:, None], _round(columns)]
     else:
         top, left = np.floor(rows).astype(int), np.floor(columns).astype(int)
         bottom, right = np.ceil(rows).astype(int), np.ceil(columns).astype(int)
@@ -68,7 +68,7 @@ def _crop(image: Array, rows: Array, columns: Array, fill: np.float32, *, neares
     return np.where(inside, found, fill).astype(image.dtype)
 
 
-def _rounded(positions: Array) -> Array:
+def _round(positions: Array) -> Array:
     """The nearest element; of two, the one further from 0."""
     found: Array = np.floor(positions + np.float32(0.5)).astype(int)
     return found

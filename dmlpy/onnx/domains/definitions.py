@@ -142,7 +142,7 @@ def _pool(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodeProto]
     """MaxPool with the channels last."""
     pool = helper.make_node("MaxPool", ["planes"], ["maxima"])
     pool.attribute.extend(node.proto.attribute)
-    return ("x",), ("y",), [*_transposed(node, 0, "x", "planes"), pool, *_transposed(node, 0, "maxima", "y", back=True)]
+    return ("x",), ("y",), [*_transpose(node, 0, "x", "planes"), pool, *_transpose(node, 0, "maxima", "y", back=True)]
 
 
 @_defines("QLinearConv")
@@ -154,10 +154,10 @@ def _convolution(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[Nod
     inner.attribute.extend(item for item in node.proto.attribute if item.name != "channels_last")
     if not last:
         return inputs, ("y",), [inner]
-    return inputs, ("y",), [*_transposed(node, 0, "x", "planes"), inner, *_transposed(node, 0, "found", "y", back=True)]
+    return inputs, ("y",), [*_transpose(node, 0, "x", "planes"), inner, *_transpose(node, 0, "found", "y", back=True)]
 
 
-def _transposed(node: Node, index: int, given: str, name: str, *, back: bool = False) -> list[NodeProto]:
+def _transpose(node: Node, index: int, given: str, name: str, *, back: bool = False) -> list[NodeProto]:
     """The channels moved from the last dimension to the second, or back."""
     rank = len(node.value(index).sizes or ()) or 4
     order = [0, *range(2, rank), 1] if back else [0, rank - 1, *range(1, rank - 1)]
@@ -170,9 +170,9 @@ def _average(node: Node) -> tuple[Sequence[str], Sequence[str], Sequence[NodePro
     last = bool(node.attribute("channels_last", 0))
     pool = helper.make_node("AveragePool", ["planes" if last else "numbers"], ["means" if last else "found"])
     own = {name: value for name, value in node.attributes.items() if name not in ("channels_last", *_COUNTED)}
-    own |= _counted(node) if node.attribute("count_include_pad", 0) and node.attribute("ceil_mode", 0) else _attributes(node, _COUNTED)
+    own |= _count(node) if node.attribute("count_include_pad", 0) and node.attribute("ceil_mode", 0) else _attributes(node, _COUNTED)
     pool.attribute.extend(helper.make_attribute(name, value) for name, value in own.items())
-    inner = [*_transposed(node, 0, "numbers", "planes"), pool, *_transposed(node, 0, "means", "found", back=True)] if last else [pool]
+    inner = [*_transpose(node, 0, "numbers", "planes"), pool, *_transpose(node, 0, "means", "found", back=True)] if last else [pool]
     inputs = ("x", "x_scale", "x_zero", "y_scale", "y_zero")
     scalars = [_scalar(node, index, inputs[index]) for index in range(1, len(inputs))]
     names = [name for name, _ in scalars]
@@ -188,12 +188,12 @@ def _attributes(node: Node, names: Sequence[str]) -> dict[str, Any]:
     return {name: node.attributes[name] for name in names if name in node.attributes}
 
 
-def _counted(node: Node) -> dict[str, Any]:
+def _count(node: Node) -> dict[str, Any]:
     """Windows cut off at the end count all their elements, as ONNX Runtime's kernel has it: they lie in a wider padding."""
     sizes = node.sizes(0)
     spatial = sizes[1:-1] if node.attribute("channels_last", 0) else sizes[2:]
     pads: list[int] = []
-    for window in compute_windows(node, spatial, node.attribute("kernel_shape")).windows[-len(spatial) :]:
+    for window in compute_windows(node, spatial, node.attribute("kernel_shape")).axes[-len(spatial) :]:
         places = window.rounded_up_within
         reach = (places - 1) * window.stride + window.extent
         pads.insert(len(pads) // 2, window.start)

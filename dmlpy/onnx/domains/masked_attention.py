@@ -29,7 +29,7 @@ def _heads(node: Node) -> int:
     return heads
 
 
-def _described(node: Node) -> Sequence[OutputType]:
+def _describe_outputs(node: Node) -> Sequence[OutputType]:
     query = node.value(_QUERY)
     element = query.element
     if query.sizes is None or not node.has(_VALUE) or node.value(_VALUE).sizes is None:
@@ -43,7 +43,7 @@ def _product(heads: int | str | None, size: int | str | None) -> int | None:
     return heads * size if isinstance(heads, int) and isinstance(size, int) else None
 
 
-@register_host_operator("DecoderMaskedMultiHeadAttention", _described)
+@register_host_operator("DecoderMaskedMultiHeadAttention", _describe_outputs)
 def masked_attention(node: Node) -> Sequence[Array | None]:
     """The output, the caches and the scores; sums are in FLOAT32."""
     queries, keys, values = _parts(node)

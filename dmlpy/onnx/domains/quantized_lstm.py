@@ -140,7 +140,7 @@ class _Direction:
         return _Summed(none, none, none, none, none, peepholes, projection=None, x_dropout=None, h_dropout=None)
 
 
-def _described(node: Node) -> Sequence[OutputType]:
+def _describe_outputs(node: Node) -> Sequence[OutputType]:
     """As LSTM has them: Y [T, D, B, H], Y_h and Y_c [D, B, H]."""
     x, r = node.value(_X).sizes, node.value(_R).sizes
     if x is None or r is None:
@@ -149,7 +149,7 @@ def _described(node: Node) -> Sequence[OutputType]:
     return [(TensorProto.FLOAT, (x[0], r[0], x[1], r[1])), last, last]
 
 
-@register_host_operator("DynamicQuantizeLSTM", _described)
+@register_host_operator("DynamicQuantizeLSTM", _describe_outputs)
 def quantized_lstm(node: Node) -> Sequence[Array]:
     """The LSTM; the bytes of its input have one scale for all steps, those of a state one for the batch."""
     x = node.array(_X)

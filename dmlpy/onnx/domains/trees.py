@@ -32,6 +32,8 @@ _COMPARISONS: Mapping[int, Callable[[Array, Array], Array]] = {
 """By the number of a node's mode."""
 _MEMBER = 6
 _AVERAGE, _SUM, _MIN, _MAX = range(4)
+TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
+"""What scores go through in the end, by number."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +62,16 @@ class Trees:
 
     @classmethod
     def of(cls, node: Node) -> Trees:
-        features = _integers(node, "nodes_featureids")
+        features = required_integers(node, "nodes_featureids")
         count = len(features)
         modes = _tensor(node, "nodes_modes", np.zeros(count, np.uint8))
-        numbers = [_integers(node, f"nodes_{way}{what}") for what in ("nodeids", "leafs") for way in ("false", "true")]
-        tracks = _integers(node, "nodes_missing_value_tracks_true", [0] * count).astype(bool)
-        splits, roots = _tensor(node, "nodes_splits"), _integers(node, "tree_roots")
+        numbers = [required_integers(node, f"nodes_{way}{what}") for what in ("nodeids", "leafs") for way in ("false", "true")]
+        tracks = required_integers(node, "nodes_missing_value_tracks_true", [0] * count).astype(bool)
+        splits, roots = _tensor(node, "nodes_splits"), required_integers(node, "tree_roots")
         if any(len(given) != count for given in (modes, splits, tracks, *numbers)):
             raise node.refusal("onnx.invalid", "nodes_featureids", f"{count} numbers", "as many as the other attributes of nodes have")
         ways, ends = np.stack(numbers[:2]), np.stack(numbers[2:]).astype(bool)
-        leaves = len(_integers(node, "leaf_targetids"))
+        leaves = len(required_integers(node, "leaf_targetids"))
         wrong = (ways < 0) | (ways >= np.where(ends, leaves, count))
         if wrong.any() or roots.min(initial=0) < 0 or roots.max(initial=0) >= count:
             raise node.refusal("onnx.invalid", "nodes_truenodeids", "an index past the end", f"one of {count} nodes or {leaves} leaves")
@@ -103,12 +105,12 @@ class Trees:
         return holds | (np.isnan(values) & self.tracks[nodes])
 
 
-def _described(node: Node) -> Sequence[OutputType]:
+def _describe_ensemble(node: Node) -> Sequence[OutputType]:
     x = node.value(0)
     return [(x.element, None if x.sizes is None else (x.sizes[0], int(node.attribute("n_targets", 1))))]
 
 
-@register_host_operator("TreeEnsemble", _described, domain=LEARNING)
+@register_host_operator("TreeEnsemble", _describe_ensemble, domain=LEARNING)
 def tree_ensemble(node: Node) -> Sequence[Array]:
     """The weights of the leaves that a row comes to, put together by target: [rows, n_targets]. Sums are in FLOAT64."""
     x, targets = node.array(0), int(node.attribute("n_targets", 1))
@@ -116,7 +118,7 @@ def tree_ensemble(node: Node) -> Sequence[Array]:
     if x.ndim != 2 or trees.features.min(initial=0) < 0 or trees.features.max(initial=0) >= x.shape[1]:
         expected = f"2 dimensions, the last of more than {trees.features.max(initial=0)}"
         raise node.refusal("onnx.invalid", "input 0 'X'", listed(x.shape), expected)
-    places, weights = _integers(node, "leaf_targetids"), _tensor(node, "leaf_weights").astype(np.float64)
+    places, weights = required_integers(node, "leaf_targetids"), _tensor(node, "leaf_weights").astype(np.float64)
     leaves = trees.leaves(x)
     how = int(node.attribute("aggregate_function", _SUM))
     first = {_MIN: np.inf, _MAX: -np.inf}.get(how, 0.0)
@@ -126,21 +128,21 @@ def tree_ensemble(node: Node) -> Sequence[Array]:
     put.at(total, (rows, places[leaves]), weights[leaves])
     total = np.where(np.isinf(total), 0.0, total) if how in (_MIN, _MAX) else total
     total = total / len(trees.roots) if how == _AVERAGE else total
-    return [_transformed(node, total).astype(x.dtype)]
+    transform = int(node.attribute("post_transform", 0))
+    if not 0 <= transform < len(TRANSFORMS):
+        raise node.unsupported("post_transform", *range(len(TRANSFORMS)))
+    return [transform_scores(total, TRANSFORMS[transform]).astype(x.dtype)]
 
 
-def _transformed(node: Node, scores: Array) -> Array:
-    """The scores by the node's post_transform."""
-    name = int(node.attribute("post_transform", 0))
-    if name == 0:
+def transform_scores(scores: Array, transform: str) -> Array:
+    """The scores by a post_transform, one of `TRANSFORMS`."""
+    if transform == "NONE":
         return scores
-    if name == 1:
+    if transform == "LOGISTIC":
         return np.asarray(1 / (1 + np.exp(-scores)))
-    if name in (2, 3):
-        kept = np.ones_like(scores, bool) if name == 2 else scores != 0
-        shares = np.where(kept, np.exp(scores - scores.max(-1, keepdims=True)), 0)
-        return np.asarray(shares / np.maximum(shares.sum(-1, keepdims=True), np.finfo(float).tiny))
-    raise node.unsupported("post_transform", 0, 1, 2, 3)
+    kept = np.ones_like(scores, bool) if transform == "SOFTMAX" else scores != 0
+    shares = np.where(kept, np.exp(scores - scores.max(-1, keepdims=True)), 0)
+    return np.asarray(shares / np.maximum(shares.sum(-1, keepdims=True), np.finfo(float).tiny))
 
 
 def _members(node: Node, modes: Array) -> dict[int, Array]:
@@ -156,7 +158,8 @@ def _members(node: Node, modes: Array) -> dict[int, Array]:
     return {int(place): values[start:end] for place, start, end in zip(places, starts, ends, strict=False)}
 
 
-def _integers(node: Node, name: str, default: Sequence[int] | None = None) -> Array:
+def required_integers(node: Node, name: str, default: Sequence[int] | None = None) -> Array:
+    """An attribute of integers that a node has to have if there is no default."""
     given = node.attribute(name, default)
     if given is None:
         raise node.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")

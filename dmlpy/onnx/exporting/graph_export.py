@@ -13,9 +13,9 @@ from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import CompileError, Problem
 from dmlpy.onnx.exporting.nodes import Node
 from dmlpy.onnx.exporting.rules import BEYOND, UNSAID, rules
-from dmlpy.onnx.exporting.rules.activations import activated
+from dmlpy.onnx.exporting.rules.activations import export_activation
 from dmlpy.onnx.exporting.values import OPSET, Refusal, Value, Writer
-from dmlpy.onnx.exporting.views import once, viewed, viewed_constant
+from dmlpy.onnx.exporting.views import apply_constant_view, apply_view, once
 from dmlpy.onnx.loading.elements import dtype_of, element_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class _Export:
             self.values[source], self.written[source] = Value(self.writer, name, element), desc
             if name not in self.constants:
                 inputs.append(helper.make_tensor_value_info(name, element, desc.sizes))
-            elif (array := self._stored(name, desc)) is not None:
+            elif (array := self._store_constants(name, desc)) is not None:
                 self.written[source] = desc.replace(sizes=array.shape)
                 self.writer.constants[name] = array.astype(dtype_of(element), copy=False)
         for index in self.wiring.order():
@@ -85,7 +85,7 @@ class _Export:
         bound = self.wiring.bound_outputs
         outputs = [helper.make_tensor_value_info(name, element_of(bound[name].data_type), bound[name].sizes) for name in named]
         self._name_outputs(named)
-        nodes = self.writer.pruned([*named])
+        nodes = self.writer.prune([*named])
         held = [numpy_helper.from_array(array, name) for name, array in self.writer.constants.items()]
         made = helper.make_graph(nodes, self.wiring.graph.name or "graph", inputs, outputs, held)
         opsets = [helper.make_opsetid("", OPSET)]
@@ -100,12 +100,12 @@ class _Export:
                 problem = Problem("onnx.export", f"constants[{name!r}]", "no input of the graph", f"one of {', '.join(known)}")
                 self.problems.append(replace(problem, remedy=did_you_mean(name, known)))
 
-    def _stored(self, name: str, desc: TensorDesc) -> np.ndarray[Any, Any] | None:
+    def _store_constants(self, name: str, desc: TensorDesc) -> np.ndarray[Any, Any] | None:
         """The elements of an input that is stored in the model, with size 1 along the dimensions that its strides repeat."""
         given = self.constants[name]
         if isinstance(given, bytes):
             if len(given) >= desc.extent_in_bytes:
-                return viewed_constant(given, desc)
+                return apply_constant_view(given, desc)
             found, expected = f"{len(given)} bytes", f"at least {desc.extent_in_bytes}"
         else:
             array = np.asarray(given)
@@ -146,7 +146,7 @@ class _Export:
 
         def known(use: str) -> np.ndarray[Any, Any] | None:
             constant = self.wiring.constant(self.wiring.reads[index, use])
-            return None if constant is None else viewed_constant(constant.data, node.tensor(use))
+            return None if constant is None else apply_constant_view(constant.data, node.tensor(use))
 
         node = Node(desc, self.writer, read, known, wide=rule.wide)
         try:
@@ -161,7 +161,7 @@ class _Export:
         described = [(at, slot.place, slot.tensor) for at, slot in enumerate(desc.output_slots()) if slot.tensor is not None]
         by_place = {described[0][1]: results} if isinstance(results, Value) else dict(results)
         if (fused := getattr(desc, "fused_activation", None)) is not None:
-            by_place["output_tensor"] = activated(fused, by_place["output_tensor"], len(node.sizes("output_tensor")))
+            by_place["output_tensor"] = export_activation(fused, by_place["output_tensor"], len(node.sizes("output_tensor")))
         for at, place, tensor in described:
             self.values[index, at], self.written[index, at] = by_place[place].cast(tensor.data_type), tensor
 
@@ -170,10 +170,10 @@ class _Export:
 
     def _once(self, source: Source, seen: TensorDesc, use: str) -> Value:
         if source not in self.values and (node := self.wiring.constant(source)) is not None:
-            array = viewed_constant(node.data, seen)
+            array = apply_constant_view(node.data, seen)
             return self.writer.constant(array.astype(dtype_of(element_of(seen.data_type)), copy=False))
         try:
-            return viewed(self.values[source], self.written[source], seen)
+            return apply_view(self.values[source], self.written[source], seen)
         except Refusal as refusal:
             raise Refusal(replace(refusal.problem, path=use)) from None
 

@@ -148,7 +148,7 @@ class Value:
         """The same elements in other sizes. A constant is stored so, and what was reshaped before is read as it was."""
         if (array := self.writer.constants.get(self.name)) is not None:
             return self.writer.constant(array.reshape(sizes))
-        return self.writer.reshaped(self, sizes)
+        return self.writer.reshape(self, sizes)
 
     def expand(self, sizes: Sequence[int]) -> Value:
         """The elements repeated along dimensions of size 1."""
@@ -228,7 +228,7 @@ class Writer:
         chosen: dict[str, tuple[int, int]] = {}
         for given, formal in zip(inputs, formals, strict=False):
             if given is not None and formal in variables and formal not in chosen:
-                chosen[formal] = (given.element, self._taken_by(op_type, given.element, variables[formal]))
+                chosen[formal] = (given.element, self._is_used_by(op_type, given.element, variables[formal]))
         names = []
         for given, formal in zip(inputs, formals, strict=False):
             names.append("" if given is None else given.cast(chosen[formal][1]).name if formal in chosen else given.name)
@@ -248,14 +248,14 @@ class Writer:
                 found.append(Value(self, output, _ELEMENTS[told]))
         return found
 
-    def reshaped(self, value: Value, sizes: Sequence[int]) -> Value:
+    def reshape(self, value: Value, sizes: Sequence[int]) -> Value:
         """Writes a Reshape, of the value before it where the value is one."""
         source = self._sources.get(value.name, value)
         found = self.add("Reshape", source, self.integers(sizes))
         self._sources[found.name] = source
         return found
 
-    def pruned(self, outputs: Sequence[str]) -> list[NodeProto]:
+    def prune(self, outputs: Sequence[str]) -> list[NodeProto]:
         """The nodes that outputs need, and drops the constants that none of these reads."""
         needed, kept = set(outputs), []
         for node in reversed(self.nodes):
@@ -287,7 +287,7 @@ class Writer:
         self._taken.add(name)
         return name
 
-    def _taken_by(self, op_type: str, element: int, allowed: frozenset[str]) -> int:
+    def _is_used_by(self, op_type: str, element: int, allowed: frozenset[str]) -> int:
         for own in (element, *_WIDER.get(element, ())):
             if _type_string(own) in allowed:
                 return own

@@ -21,7 +21,7 @@ Axis = tuple[int, int, int]
 """A dimension of several elements: stride, size, and its place."""
 
 
-def viewed(value: Value, own: TensorDesc, seen: TensorDesc) -> Value:
+def apply_view(value: Value, own: TensorDesc, seen: TensorDesc) -> Value:
     """A value as a reader's desc sees its memory, with size 1 along the dimensions that its strides repeat.
 
     Args:
@@ -45,7 +45,7 @@ def viewed(value: Value, own: TensorDesc, seen: TensorDesc) -> Value:
     elif own.is_packed and prod(kept) == own.element_count and _is_packed(kept, strides):
         value = value if tuple(kept) == own.sizes else value.reshape(kept)
     else:
-        value = _strided(value, own, kept, strides)
+        value = _apply_strides(value, own, kept, strides)
     return value.cast(seen.data_type)
 
 
@@ -54,7 +54,7 @@ def once(desc: TensorDesc) -> list[int]:
     return [1 if stride == 0 else size for size, stride in zip(desc.sizes, desc.element_strides, strict=True)]
 
 
-def viewed_constant(data: bytes, seen: TensorDesc) -> np.ndarray[Any, Any]:
+def apply_constant_view(data: bytes, seen: TensorDesc) -> np.ndarray[Any, Any]:
     """The elements of a constant as a reader sees them, with size 1 along the dimensions that its strides repeat."""
     if seen.data_type.bits == 4:
         unpacked = unpack_tensor(np.frombuffer(data, np.uint8), seen)
@@ -84,11 +84,11 @@ def _axes(sizes: Sequence[int], strides: Sequence[int]) -> list[Axis]:
     return sorted(found, key=lambda axis: -axis[0])
 
 
-def _strided(value: Value, own: TensorDesc, kept: list[int], strides: list[int]) -> Value:
+def _apply_strides(value: Value, own: TensorDesc, kept: list[int], strides: list[int]) -> Value:
     lying, read = _axes(own.sizes, own.element_strides), _axes(kept, strides)
     parts = _parts(lying, read)
     if parts is None:
-        return _gathered(value, own, kept, strides)
+        return _gather(value, own, kept, strides)
     order = [axis for _, _, axis in lying]
     if order != sorted(order):
         value = value.transpose([*(axis for axis in range(len(own.sizes)) if axis not in order), *order])
@@ -133,7 +133,7 @@ def _parts(lying: list[Axis], read: list[Axis]) -> list[tuple[int, int]] | None:
     return None if left else found
 
 
-def _gathered(value: Value, own: TensorDesc, kept: list[int], strides: list[int]) -> Value:
+def _gather(value: Value, own: TensorDesc, kept: list[int], strides: list[int]) -> Value:
     """The elements by their places in memory."""
     numbers = np.full(own.span, -1, np.int64)
     numbers[_offsets(own.sizes, own.element_strides)] = np.arange(own.element_count).reshape(own.sizes)

@@ -129,7 +129,7 @@ def _function_problems(
         if key not in sizes:
             open_.add(key)
             nodes, taken = 0, functions[key].ByteSize()
-            for own in _called(functions[key].node, 0):
+            for own in _called_functions(functions[key].node, 0):
                 below = size(own, depth + 1) if own in functions else (0, 0)
                 nodes, taken = nodes + 1 + below[0], taken + below[1]
             sizes[key] = nodes, taken
@@ -153,7 +153,7 @@ def _function_problems(
             )
             return
     try:
-        called = [sizes.get(key, (0, 0)) for key in _called(model.graph.node, 0)]
+        called = [sizes.get(key, (0, 0)) for key in _called_functions(model.graph.node, 0)]
     except RecursionError:
         return  # too deep: told with the graph
     total = len(called) + sum(nodes for nodes, _ in called)
@@ -164,7 +164,7 @@ def _function_problems(
         yield limit_problem("bytes", "functions", f"{held} bytes in all places where they are called", allowed, "bytes of functions")
 
 
-def _called(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
+def _called_functions(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
     """The operators of nodes, those of their bodies included."""
     if depth > MAX_DEPTH:
         raise RecursionError
@@ -172,7 +172,7 @@ def _called(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]
         yield _domain(node.domain), node.op_type
         for attribute in node.attribute:
             for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _called(body.node, depth + 1)
+                yield from _called_functions(body.node, depth + 1)
 
 
 class _Graphs:

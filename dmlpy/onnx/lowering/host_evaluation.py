@@ -19,6 +19,7 @@ from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DeviceError, Problem
 from dmlpy.onnx.domains.host_operators import find_host_operator
 from dmlpy.onnx.loading.schemas import schema_of
+from dmlpy.onnx.lowering.integer_reductions import INTEGER_REDUCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,7 +113,8 @@ class HostProgram:
         )
         imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
         try:
-            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=[Cast, Compress])
+            own: list[type[OpRun]] = [Cast, Compress, *INTEGER_REDUCTIONS]
+            self._evaluator = ReferenceEvaluator(helper.make_model(graph, opset_imports=imports), new_ops=own)
         except MemoryError:
             raise
         except Exception as error:  # of many classes, as when it runs

@@ -260,7 +260,7 @@ class Lowering:
         while len(self._changes) > mark.changed:
             index, lengths = self._changes.pop()
             if lengths is not None:
-                self.stages[index].cut(lengths)
+                self.stages[index].truncate(lengths)
             else:
                 del self.stages[index]
 

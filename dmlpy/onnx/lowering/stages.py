@@ -75,11 +75,11 @@ class GraphStage:
         """How much it holds, for `cut`."""
         return tuple(len(held) for held in (self.expressions, self.reads, self.owned, self.results))
 
-    def cut(self, lengths: Sequence[int]) -> None:
+    def truncate(self, lengths: Sequence[int]) -> None:
         """Forgets what came since it held so much."""
         held: tuple[dict[str, Any], ...] = (self.expressions, self.reads, self.owned, self.results)
         for one, length in zip(held, lengths, strict=True):
-            _cut(one, length)
+            _truncate(one, length)
 
     def graph(self, name: str, outputs: Iterable[str]) -> Graph:
         """The graph that computes values of this stage; nodes that they do not need are left out."""
@@ -121,10 +121,10 @@ class HostStage:
         """How much it holds, for `cut`."""
         return len(self.nodes), len(self.results)
 
-    def cut(self, lengths: Sequence[int]) -> None:
+    def truncate(self, lengths: Sequence[int]) -> None:
         """Forgets what came since it held so much."""
         del self.nodes[lengths[0] :]
-        _cut(self.results, lengths[1])
+        _truncate(self.results, lengths[1])
 
     def add(self, proto: NodeProto, opsets: Mapping[str, int], reads: Iterable[Value], results: Iterable[Value]) -> None:
         """Adds a node behind the others."""
@@ -136,7 +136,7 @@ class HostStage:
 Stage = GraphStage | HostStage
 
 
-def _cut(held: dict[str, Any], length: int) -> None:
+def _truncate(held: dict[str, Any], length: int) -> None:
     while len(held) > length:
         held.popitem()
 

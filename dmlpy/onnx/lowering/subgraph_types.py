@@ -20,13 +20,13 @@ def infer_from_subgraphs(node: Node) -> list[Value | None]:
     return [*given, *[None] * (len(node.proto.output) - len(given))]
 
 
-def _declared(body: GraphProto) -> list[Value]:
+def _declared_outputs(body: GraphProto) -> list[Value]:
     return [value_from_proto(item.name, item.type) for item in body.output]
 
 
 def _infer_if(node: Node) -> list[Value | None]:
     """What both branches declare alike."""
-    branches = [_declared(node.attribute(name)) for name in ("then_branch", "else_branch")]
+    branches = [_declared_outputs(node.attribute(name)) for name in ("then_branch", "else_branch")]
     return [_merge_types(name, *pair) for name, *pair in zip(node.proto.output, *branches, strict=False)]
 
 
@@ -45,7 +45,7 @@ def _infer_loop(node: Node) -> list[Value | None]:
     """The states, whose sizes may change, and rows, of which there may be any number."""
     body: GraphProto = node.attribute("body")
     states = list(node.inputs[2:])
-    rows = _declared(body)[1 + len(states) :]
+    rows = _declared_outputs(body)[1 + len(states) :]
     made: list[Value | None] = [_forget_sizes(value) for value in states]
     return [
         _rename_type(name, value)
@@ -60,7 +60,7 @@ def _infer_scan(node: Node) -> list[Value | None]:
     body: GraphProto = node.attribute("body")
     count = int(node.attribute("num_scan_inputs"))
     states, scanned = node.inputs[: len(node.inputs) - count], node.inputs[len(node.inputs) - count :]
-    rows = _declared(body)[len(states) :]
+    rows = _declared_outputs(body)[len(states) :]
     axes = node.attribute("scan_output_axes") or [0] * len(rows)
     steps = _scan_length(scanned[0], (node.attribute("scan_input_axes") or [0])[0])
     made = [*states, *(_stack_type(row, axis, steps) for row, axis in zip(rows, axes, strict=True))]
@@ -73,7 +73,7 @@ def _scan_length(scanned: Value | None, axis: int) -> int | str | None:
 
 
 def _infer_sequence_map(node: Node) -> list[Value | None]:
-    rows = _declared(node.attribute("body"))
+    rows = _declared_outputs(node.attribute("body"))
     return [Value(name, row.element, None, kind="sequence") for name, row in zip(node.proto.output, rows, strict=False)]
 
 

@@ -79,7 +79,7 @@ def _types(node: Node) -> Iterator[Problem]:
         if not any(allowed.startswith("tensor(") for allowed in formal.types):
             continue
         if spelled not in formal.types:
-            allowed = sorted(_spelled_back(item) for item in formal.types if item.startswith("tensor("))
+            allowed = sorted(_spell_back(item) for item in formal.types if item.startswith("tensor("))
             yield Problem("onnx.invalid", node.input_label(index), value.summary(), f"a tensor of {listed(allowed)}")
         elif formal.is_homogeneous:
             first, other = variables.setdefault(formal.type_str, (value.element, node.input_label(index)))
@@ -97,13 +97,13 @@ def _wrong_kind(node: Node, index: int, value: Value, formal: Any) -> Problem | 
     return Problem("onnx.invalid", node.input_label(index), value.summary(), expected)
 
 
-def _spelled_back(text: str) -> str:
+def _spell_back(text: str) -> str:
     """dmlpy's name of a type of a schema: `float32` for `tensor(float)`."""
     name = text.removeprefix("tensor(").removesuffix(")")
     return next((own for own, theirs in _SPELLED.items() if theirs == name), name)
 
 
-def _sized(node: Node, index: int, wanted: tuple[int, ...], meaning: str) -> Iterator[Problem]:
+def _check_sizes(node: Node, index: int, wanted: tuple[int, ...], meaning: str) -> Iterator[Problem]:
     """An input whose sizes are known, and not those that the others ask for."""
     if node.has(index) and node.value(index).is_static and node.sizes(index) != wanted:
         yield Problem("onnx.invalid", node.input_label(index), listed(node.sizes(index)), f"{listed(wanted)}: {meaning}")
@@ -120,7 +120,7 @@ def _has(node: Node, index: int, sizes: tuple[int, ...]) -> bool:
 
 
 @_rule("RNN", "GRU", "LSTM")
-def _recurrent(node: Node) -> Iterator[Problem]:
+def _check_recurrent(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0, 2) or node.rank(0) != 3 or node.rank(2) != 3:
         return
     units, gates = node.sizes(2)[2], _GATES[node.op_type]
@@ -136,27 +136,27 @@ def _recurrent(node: Node) -> Iterator[Problem]:
     directions = 2 if node.attribute("direction", "forward") == "bidirectional" else 1
     for index, width in ((1, node.sizes(0)[2]), (2, units)):
         meaning = "[num_directions, gates * hidden_size, " + ("input_size]" if index == 1 else "hidden_size]")
-        yield from _sized(node, index, (directions, gates * units, width), meaning)
-    yield from _sized(node, 3, (directions, 2 * gates * units), "[num_directions, 2 * gates * hidden_size]")
+        yield from _check_sizes(node, index, (directions, gates * units, width), meaning)
+    yield from _check_sizes(node, 3, (directions, 2 * gates * units), "[num_directions, 2 * gates * hidden_size]")
     steps, batch = node.sizes(0)[1::-1] if node.attribute("layout", 0) else node.sizes(0)[:2]
     if node.has(4) and (lengths := node.value(4).array) is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
         yield Problem("onnx.invalid", node.input_label(4), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
-    yield from _sized(node, 4, (batch,), "[batch_size]")
+    yield from _check_sizes(node, 4, (batch,), "[batch_size]")
     if node.op_type == "LSTM":
-        yield from _sized(node, 7, (directions, 3 * units), "[num_directions, 3 * hidden_size]")
+        yield from _check_sizes(node, 7, (directions, 3 * units), "[num_directions, 3 * hidden_size]")
 
 
 @_rule("BatchNormalization", "InstanceNormalization")
-def _statistics(node: Node) -> Iterator[Problem]:
+def _check_statistics(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0) or node.rank(0) < 2 or node.attribute("spatial", 1) != 1:
         return
     channels = node.sizes(0)[1]
     for index in range(1, len(node.inputs)):
-        yield from _sized(node, index, (channels,), f"one for each of the channels of {listed(node.sizes(0))}")
+        yield from _check_sizes(node, index, (channels,), f"one for each of the channels of {listed(node.sizes(0))}")
 
 
 @_rule("Gather", "GatherElements", "ScatterElements", "Scatter")
-def _indices(node: Node) -> Iterator[Problem]:
+def _check_indices(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0) or not node.rank(0):
         return
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
@@ -168,7 +168,7 @@ def _indices(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Squeeze")
-def _squeezed(node: Node) -> Iterator[Problem]:
+def _check_squeeze(node: Node) -> Iterator[Problem]:
     known = node.value(1).array is not None if node.has(1) else node.attribute("axes") is not None
     if not known or not _is_known(node, 0):
         return
@@ -179,7 +179,7 @@ def _squeezed(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Split")
-def _parts(node: Node) -> Iterator[Problem]:
+def _check_split(node: Node) -> Iterator[Problem]:
     wanted, given = node.attribute("num_outputs"), len(node.proto.output)
     if wanted is not None and wanted != given:
         yield Problem("onnx.invalid", "num_outputs", str(wanted), f"{given}, the outputs")
@@ -195,7 +195,7 @@ def _parts(node: Node) -> Iterator[Problem]:
 
 
 @_rule("DepthToSpace")
-def _depth(node: Node) -> Iterator[Problem]:
+def _check_depth_to_space(node: Node) -> Iterator[Problem]:
     block = int(node.attribute("blocksize", 1))
     if _is_known(node, 0) and (node.rank(0) != 4 or block < 1 or node.sizes(0)[1] % block**2):
         expected = f"4 dimensions, with a multiple of blocksize² = {block**2} as channels"
@@ -203,7 +203,7 @@ def _depth(node: Node) -> Iterator[Problem]:
 
 
 @_rule("SpaceToDepth")
-def _space(node: Node) -> Iterator[Problem]:
+def _check_space_to_depth(node: Node) -> Iterator[Problem]:
     block = int(node.attribute("blocksize", 1))
     if _is_known(node, 0) and (node.rank(0) != 4 or block < 1 or any(size % block for size in node.sizes(0)[2:])):
         expected = f"4 dimensions, of which the last two are multiples of blocksize {block}"
@@ -211,7 +211,7 @@ def _space(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Pad")
-def _reflected(node: Node) -> Iterator[Problem]:
+def _check_reflection(node: Node) -> Iterator[Problem]:
     known = node.value(1).array is not None if node.has(1) else node.attribute("pads") is not None
     if node.attribute("mode", "constant") != "reflect" or not known or not _is_known(node, 0):
         return
@@ -232,7 +232,7 @@ def _reflected(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Expand")
-def _expanded(node: Node) -> Iterator[Problem]:
+def _check_expand(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0) or not node.has(1) or (wanted := node.value(1).array) is None:
         return
     try:
@@ -243,7 +243,7 @@ def _expanded(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Reshape")
-def _reshaped(node: Node) -> Iterator[Problem]:
+def _check_reshape(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0) or node.attribute("allowzero", 0):
         return
     if node.has(1) and node.value(1).array is None:
@@ -258,14 +258,14 @@ def _reshaped(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Transpose")
-def _permuted(node: Node) -> Iterator[Problem]:
+def _check_permutation(node: Node) -> Iterator[Problem]:
     given = node.attribute("perm")
     if given is not None and _is_known(node, 0) and sorted(given) != list(range(node.rank(0))):
         yield Problem("onnx.invalid", "perm", listed(given), f"each of the axes of {listed(node.sizes(0))} once")
 
 
 @_rule("AveragePool", "MaxPool", "LpPool")
-def _pooled(node: Node) -> Iterator[Problem]:
+def _check_pooling(node: Node) -> Iterator[Problem]:
     window = node.attribute("kernel_shape") or []
     pads = node.attribute("pads") or [0] * 2 * len(window)
     if len(pads) != 2 * len(window):
@@ -273,41 +273,41 @@ def _pooled(node: Node) -> Iterator[Problem]:
     elif any(pad >= size for place, size in enumerate(window) for pad in (pads[place], pads[place + len(window)])):
         yield Problem("onnx.invalid", "pads", listed(pads), f"less than the window, {listed(window)}")
     elif _is_known(node, 0) and node.rank(0) == len(window) + 2:
-        yield from _fitting(node, window)
+        yield from _check_windows(node, window)
 
 
 @_rule("Conv", "ConvInteger", "QLinearConv")
-def _convolved(node: Node) -> Iterator[Problem]:
+def _check_convolution(node: Node) -> Iterator[Problem]:
     """Windows that fit between the pads."""
     weights = 3 if node.op_type == "QLinearConv" else 1
     if _is_known(node, 0, weights) and node.rank(0) == node.rank(weights) > 2:
-        yield from _fitting(node, node.attribute("kernel_shape") or node.sizes(weights)[2:])
+        yield from _check_windows(node, node.attribute("kernel_shape") or node.sizes(weights)[2:])
 
 
-def _fitting(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
+def _check_windows(node: Node, lengths: Sequence[int]) -> Iterator[Problem]:
     """A window that is larger than what it slides over has no place."""
     if node.attribute("auto_pad", "NOTSET").startswith("SAME"):
         return
-    for window in compute_windows(node, node.sizes(0)[2:], lengths).windows:
+    for window in compute_windows(node, node.sizes(0)[2:], lengths).axes:
         if (window.rounded_up if node.attribute("ceil_mode", 0) else window.positions) < 1:
             expected = f"at least {window.extent} with the pads, which the window reaches over"
             yield Problem("onnx.invalid", node.input_label(0), f"{listed(node.sizes(0))}, of which {window.size} are slid over", expected)
 
 
 @_rule("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
-def _whole(node: Node) -> Iterator[Problem]:
+def _check_global_pooling(node: Node) -> Iterator[Problem]:
     if _is_known(node, 0) and node.rank(0) > 2 and node.sizes(0)[0] and 0 in node.sizes(0):
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "images with elements; only the batch may be empty")
 
 
 @_rule("Det")
-def _square(node: Node) -> Iterator[Problem]:
+def _check_square(node: Node) -> Iterator[Problem]:
     if _is_known(node, 0) and (node.rank(0) < 2 or node.sizes(0)[-1] != node.sizes(0)[-2]):
         yield Problem("onnx.invalid", node.input_label(0), listed(node.sizes(0)), "square matrices: the last two sizes are equal")
 
 
 @_rule("NonMaxSuppression")
-def _boxes(node: Node) -> Iterator[Problem]:
+def _check_boxes(node: Node) -> Iterator[Problem]:
     if not _is_known(node, 0, 1):
         return
     boxes, scores = node.sizes(0), node.sizes(1)
@@ -320,31 +320,31 @@ def _boxes(node: Node) -> Iterator[Problem]:
 
 
 @_rule("ReverseSequence")
-def _reversed(node: Node) -> Iterator[Problem]:
+def _check_reversal(node: Node) -> Iterator[Problem]:
     batch, time = (int(node.attribute(name, default)) for name, default in (("batch_axis", 1), ("time_axis", 0)))
     if not _is_known(node, 0) or node.rank(0) < 2 or {batch, time} != {0, 1}:
         return
-    yield from _sized(node, 1, (node.sizes(0)[batch],), f"one for each of axis {batch} of {listed(node.sizes(0))}")
+    yield from _check_sizes(node, 1, (node.sizes(0)[batch],), f"one for each of axis {batch} of {listed(node.sizes(0))}")
     lengths, steps = node.value(1).array, node.sizes(0)[time]
     if lengths is not None and lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
         yield Problem("onnx.invalid", node.input_label(1), listed(lengths.ravel().tolist()), f"lengths of 0 to {steps}, the steps")
 
 
 @_rule("Range")
-def _stepped(node: Node) -> Iterator[Problem]:
+def _check_range(node: Node) -> Iterator[Problem]:
     if node.has(2) and (delta := node.value(2).array) is not None and delta.size and not delta.ravel()[0]:
         yield Problem("onnx.invalid", node.input_label(2), "0", "a step other than 0")
 
 
 @_rule("OneHot")
-def _depths(node: Node) -> Iterator[Problem]:
+def _check_one_hot(node: Node) -> Iterator[Problem]:
     if _is_known(node, 1) and prod(node.sizes(1)) != 1:
         yield Problem("onnx.invalid", node.input_label(1), listed(node.sizes(1)), "one element")
-    yield from _sized(node, 2, (2,), "the values of what is off and of what is on")
+    yield from _check_sizes(node, 2, (2,), "the values of what is off and of what is on")
 
 
 @_rule("TopK")
-def _most(node: Node) -> Iterator[Problem]:
+def _check_top_k(node: Node) -> Iterator[Problem]:
     known = node.value(1).array is not None if node.has(1) else node.attribute("k") is not None
     if not known or not _is_known(node, 0) or not node.rank(0):
         return
@@ -355,7 +355,7 @@ def _most(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Slice")
-def _bounds(node: Node) -> Iterator[Problem]:
+def _check_slice(node: Node) -> Iterator[Problem]:
     """As many ends, axes and steps as there are starts, and no step of 0."""
     names = ("starts", "ends", "axes", "steps")
     if len(node.inputs) > 1:
@@ -372,7 +372,7 @@ def _bounds(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Einsum")
-def _equation(node: Node) -> Iterator[Problem]:
+def _check_equation(node: Node) -> Iterator[Problem]:
     """An equation that its grammar has, and where the sizes are known, one for these inputs. It raises, and yields nothing."""
     indices = range(len(node.inputs))
     _ = letters_of(node) if _is_known(node, *indices) else terms_of(node)
@@ -380,7 +380,7 @@ def _equation(node: Node) -> Iterator[Problem]:
 
 
 @_rule("Scan")
-def _scanned(node: Node) -> Iterator[Problem]:
+def _check_scan(node: Node) -> Iterator[Problem]:
     """Numbers of inputs, and lists with an entry for each of what is scanned."""
     first = 0 if node.opset >= 9 else 1
     most, count = len(node.inputs) - first, int(node.attribute("num_scan_inputs"))
@@ -404,7 +404,7 @@ def _scanned(node: Node) -> Iterator[Problem]:
 
 
 @_rule("TfIdfVectorizer")
-def _vocabulary(node: Node) -> Iterator[Problem]:
+def _check_vocabulary(node: Node) -> Iterator[Problem]:
     counts, indices = node.attribute("ngram_counts") or [], node.attribute("ngram_indexes") or []
     for name, values in (("ngram_counts", counts), ("ngram_indexes", indices)):
         if not values or min(values) < 0:

@@ -19,43 +19,43 @@ class Windows:
     """The windows of a node, one for each spatial dimension of DirectML's tensors: at least two.
 
     Attributes:
-        windows: the windows; those that were added in front have one element.
+        axes: the windows; those that were added in front have one element.
         added: how many were added.
     """
 
-    windows: tuple[Window, ...]
+    axes: tuple[Window, ...]
     added: int
 
     @property
     def strides(self) -> list[int]:
-        return [window.stride for window in self.windows]
+        return [window.stride for window in self.axes]
 
     @property
     def dilations(self) -> list[int]:
-        return [window.dilation for window in self.windows]
+        return [window.dilation for window in self.axes]
 
     @property
     def start(self) -> list[int]:
-        return [window.start for window in self.windows]
+        return [window.start for window in self.axes]
 
     @property
     def end(self) -> list[int]:
-        return [window.end for window in self.windows]
+        return [window.end for window in self.axes]
 
     @property
     def lengths(self) -> list[int]:
-        return [window.length for window in self.windows]
+        return [window.length for window in self.axes]
 
     def members(self, node: Node) -> dict[str, Any]:
         """What every forward convolution says of its windows and groups."""
         windows = {"strides": self.strides, "dilations": self.dilations, "start_padding": self.start, "end_padding": self.end}
         return windows | {"group_count": node.attribute("group", 1)}
 
-    def placed(self, tensor: Expression) -> Expression:
+    def add_dimensions(self, tensor: Expression) -> Expression:
         """A tensor [a, b, *spatial] with the spatial dimensions that were added."""
         return tensor.reshape(*tensor.sizes[:2], *[1] * self.added, *tensor.sizes[2:])
 
-    def restored(self, tensor: Expression) -> Expression:
+    def remove_dimensions(self, tensor: Expression) -> Expression:
         """A tensor [a, b, *spatial] without the spatial dimensions that were added."""
         return tensor.reshape(*tensor.sizes[:2], *tensor.sizes[2 + self.added :])
 

@@ -109,7 +109,7 @@ def judge_node(node: Node) -> Verdict:
     if not found:
         return Verdict(left=(_no_kernel(node),))
     kernel = found[0]
-    left = tuple(_types(node, kernel)) or tuple(_asked(node, kernel))
+    left = tuple(_types(node, kernel)) or tuple(_query_condition(node, kernel))
     if left:
         return Verdict(left=left)
     desc = desc_of(node)
@@ -197,7 +197,7 @@ def _alone(node: Node, kernel: Kernel) -> Iterator[Problem]:
 # Conditions that kernels ask
 
 
-def _asked(node: Node, kernel: Kernel) -> Iterator[Problem]:
+def _query_condition(node: Node, kernel: Kernel) -> Iterator[Problem]:
     if kernel.query is not None and (problem := _QUERIES[kernel.query](node)) is not None:
         yield problem
 

@@ -50,7 +50,7 @@ def _tensor(node: Node, sizes: Sequence[int], strides: Sequence[int] | None = No
     return TensorDesc(data_type=data_type, sizes=sizes, strides=strides)
 
 
-def _repeated(node: Node, own: Sequence[int], sizes: Sequence[int]) -> TensorDesc:
+def _repeat(node: Node, own: Sequence[int], sizes: Sequence[int]) -> TensorDesc:
     """A tensor repeated by strides of 0 to other sizes; its dimensions are the last ones."""
     aligned = (*[1] * (len(sizes) - len(own)), *own)
     packed = [int(np.prod(aligned[axis + 1 :], initial=1)) for axis in range(len(aligned))]
@@ -67,7 +67,7 @@ def _matmul(node: Node) -> OperatorDesc | None:
     except ValueError:
         return None
     batch = (*[1] * (2 - len(batch)), *batch)
-    first, second = (_repeated(node, own, (*batch, *own[-2:])) for own in (a, b))
+    first, second = (_repeat(node, own, (*batch, *own[-2:])) for own in (a, b))
     return GEMMDesc(a_tensor=first, b_tensor=second, output_tensor=_tensor(node, (*batch, a[-2], b[-1])))
 
 
@@ -77,8 +77,8 @@ def _layer_normalization(node: Node) -> OperatorDesc:
     axis = node.axis(node.attribute("axis", -1), len(sizes))
     return MeanVarianceNormalization1Desc(
         input_tensor=_tensor(node, sizes),
-        scale_tensor=_repeated(node, node.sizes(1), sizes),
-        bias_tensor=_repeated(node, node.sizes(2), sizes) if node.has(2) else None,
+        scale_tensor=_repeat(node, node.sizes(1), sizes),
+        bias_tensor=_repeat(node, node.sizes(2), sizes) if node.has(2) else None,
         output_tensor=_tensor(node, sizes),
         axes=list(range(axis, len(sizes))),
         normalize_variance=True,

@@ -29,7 +29,7 @@ class BoundGraph:
         self._prepared, self._device, self._fixed = prepared, device, fixed
         self._dispatch: GraphDispatch | None = None
         self._writes = [name for name in prepared.outputs if name not in fixed]
-        self._own = {name: device.empty(desc, stream) for name, desc in _copied(prepared, device).items() if name not in fixed}
+        self._own = {name: device.empty(desc, stream) for name, desc in _copied_tensors(prepared, device).items() if name not in fixed}
 
     def __call__(self, inputs: Mapping[str, Any], stream: int) -> dict[str, Any]:
         """Runs the graph, and returns the outputs that are not fixed by name; `inputs` has the inputs that are not."""
@@ -55,10 +55,10 @@ class BoundGraph:
 
 def copied_bytes(prepared: PreparedGraph, device: Device) -> int:
     """The most bytes that a bound graph has of its own for inputs and outputs."""
-    return sum(desc.extent_in_bytes for desc in _copied(prepared, device).values())
+    return sum(desc.extent_in_bytes for desc in _copied_tensors(prepared, device).values())
 
 
-def _copied(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:
+def _copied_tensors(prepared: PreparedGraph, device: Device) -> dict[str, TensorDesc]:
     """The inputs and outputs that are copied, by name."""
     if device.memory_kind != "cpu":
         return {}

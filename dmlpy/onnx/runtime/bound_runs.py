@@ -156,9 +156,9 @@ class BoundRunCache:
         if visits > 1 or self._device.is_capturing(stream):
             return form.values(given)
         self._seen.put(key, visits + 1, _SEEN_BYTES)
-        return self._bound(form, given, key, stream)
+        return self._bind_calls(form, given, key, stream)
 
-    def _bound(self, form: CompiledProgram, given: Mapping[str, Any], key: Any, stream: int) -> dict[str, Any]:
+    def _bind_calls(self, form: CompiledProgram, given: Mapping[str, Any], key: Any, stream: int) -> dict[str, Any]:
         """Runs the form, and binds together what ran."""
         # An object for each input tells them apart, also where one array is given for several.
         given = {name: held.view() if isinstance(held, np.ndarray) else held for name, held in given.items()}

@@ -59,11 +59,11 @@ class CompileContext:
             return [self.to_host(item) for item in held]
         return held if isinstance(held, np.ndarray) or held is None else self.device.to_host(held)
 
-    def walking(self, graph: GraphProto, opsets: Mapping[str, int]) -> LowerNodes:
+    def lowering_of(self, graph: GraphProto, opsets: Mapping[str, int]) -> LowerNodes:
         """Gives a subgraph to a lowering."""
         return lambda lowering, scope: lowering.lower_graph(graph, scope, "", opsets)
 
-    def deferred(self, take: LowerNodes, reads: Mapping[str, Value], wanted: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def defer(self, take: LowerNodes, reads: Mapping[str, Value], wanted: Sequence[str]) -> Callable[[dict[str, Any]], dict[str, Any]]:
         """Nodes that are compiled when what they read has come."""
         run = lambda program: self.run_late(program, self)  # noqa: E731
         nodes = DeferredNodes(self.name, self.model, self.level, take, reads, wanted, run, self.cache)

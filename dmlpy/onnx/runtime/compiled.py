@@ -61,7 +61,7 @@ class CompiledModel:
         self._open: OpenSizes | None = None
         self._tensors = {name: value for name, value in model.inputs.items() if value.kind == "tensor"}
         if all(value.is_static for value in self._tensors.values()):
-            self._specialized({name: value.static_sizes for name, value in self._tensors.items()})
+            self._compile_for_sizes({name: value.static_sizes for name, value in self._tensors.items()})
         else:
             self._open = OpenSizes(model, feature_level, self._compile)
 
@@ -95,11 +95,11 @@ class CompiledModel:
             if form is not None:
                 with suppress(BindError, CompileError):  # which the model as a whole tells
                     return form.outputs(self._recurring.values(form, given, sizes), on_device=on_device)
-                found = self._specialized(sizes).run(given, on_device=on_device)
+                found = self._compile_for_sizes(sizes).run(given, on_device=on_device)
                 with self._lock:
                     self._open.give_up()
                 return found
-        return self._specialized(sizes).run(given, on_device=on_device)
+        return self._compile_for_sizes(sizes).run(given, on_device=on_device)
 
     def explain_plan(self, sizes: Mapping[str, Sequence[int]] | None = None) -> ModelPlan:
         """The work and the memory of one run: the reports of the graphs, and the nodes on the host between them.
@@ -126,7 +126,7 @@ class CompiledModel:
             CompileError: the other device does not run an operator.
         """
         given = self._arrays(inputs)
-        return self._specialized({name: given[name].shape for name in self._tensors}).compare(given, device, tolerance)
+        return self._compile_for_sizes({name: given[name].shape for name in self._tensors}).compare(given, device, tolerance)
 
     def _fitting(self, sizes: Mapping[str, Sequence[int]]) -> CompiledProgram:
         problems = []
@@ -140,7 +140,7 @@ class CompiledModel:
                 problems += fit_problems(name, value, None, found[name])
         if problems:
             raise BindError(self.model.name, problems)
-        return self._specialized(found)
+        return self._compile_for_sizes(found)
 
     def _arrays(self, given: Mapping[str, Any]) -> dict[str, Any]:
         problems = []
@@ -171,7 +171,7 @@ class CompiledModel:
             raise BindError(self.model.name, problems)
         return found
 
-    def _specialized(self, shapes: Mapping[str, Sequence[int]]) -> CompiledProgram:
+    def _compile_for_sizes(self, shapes: Mapping[str, Sequence[int]]) -> CompiledProgram:
         """The model compiled as a whole for sizes of its inputs."""
         key = CompiledModel, tuple(tuple(shapes[name]) for name in self._tensors)
         with self._lock:

@@ -141,7 +141,7 @@ class DeferredNodes:
         with self._lock:
             run: Runnable | None = self._cache.get((self, self._key(given, to_host)))
             if run is None:
-                run = self._compiled(given, to_host)
+                run = self._compile(given, to_host)
                 self._cache.put((self, self._key(given, to_host)), run, run.held_bytes)
             if calls is not None and self._asked:
                 calls.is_whole = False  # other elements may want another program
@@ -161,7 +161,7 @@ class DeferredNodes:
                 found.append(to_host(held).tobytes())
         return tuple(found)
 
-    def _compiled(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Runnable:
+    def _compile(self, given: Mapping[str, Any], to_host: Callable[[Any], Any]) -> Runnable:
         values = {name: value_from_array(name, held, self._reads[name]) for name, held in given.items()}
         while True:
             known = {name: Value.known(name, to_host(given[name])) for name in self._asked}

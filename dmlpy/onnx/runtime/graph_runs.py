@@ -92,7 +92,7 @@ class PackedWeights:
         self._model = model
         self._packed: WeakValueDictionary[Hashable, PreparedGraph] = WeakValueDictionary()
 
-    def prepared(self, part: GraphPart, compiled: CompiledGraph) -> tuple[PreparedGraph, bool]:
+    def prepare(self, part: GraphPart, compiled: CompiledGraph) -> tuple[PreparedGraph, bool]:
         """The graph of a part, prepared, and whether it packed the weights itself."""
         key: tuple[Hashable, ...] = tuple((name, self._identity(array)) for name, array in part.owned.items())
         if not compiled.binding_properties.persistent_resource_size or any(self._identity(array) is None for array in part.owned.values()):
@@ -127,7 +127,7 @@ class GraphRun:
     def __init__(self, part: GraphPart, compiled: CompiledGraph, device: Device, weights: PackedWeights | None = None) -> None:
         self.part = part
         self.compiled = compiled
-        self.prepared, packs = (_prepare(part, compiled), True) if weights is None else weights.prepared(part, compiled)
+        self.prepared, packs = (_prepare(part, compiled), True) if weights is None else weights.prepare(part, compiled)
         properties = compiled.binding_properties
         self.held_bytes = properties.temporary_resource_size + copied_bytes(self.prepared, device)
         self.held_bytes += properties.persistent_resource_size if packs else 0
@@ -161,7 +161,7 @@ class GraphRun:
         identity = self._device.stream_identity(stream)
         # A CUDA graph that captures this run uses the scratch whenever it is launched. It keeps it; no other run may have it.
         is_captured = self._device.is_capturing(stream)
-        bound = None if is_captured else self._taken(identity)
+        bound = None if is_captured else self._take_bound(identity)
         if bound is None:
             bound = BoundGraph(self.prepared, self._device, {}, stream)
         outputs = bound(inputs, stream)
@@ -172,7 +172,7 @@ class GraphRun:
             calls.made.append(GraphCall(self, is_late, {name: values[name] for name in self.part.reads}, written))
         values.update(written)
 
-    def _taken(self, stream: int) -> BoundGraph | None:
+    def _take_bound(self, stream: int) -> BoundGraph | None:
         """A bound graph that last ran in this stream, which no other thread has taken."""
         for item in tuple(self._free):
             if item[0] == stream:

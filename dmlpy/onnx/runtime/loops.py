@@ -39,9 +39,9 @@ class LoopRun:
         own = {item.name: value_from_proto(item.name, item.type) for item in self._body.input}
         around = {name: node.reads[name] for name in subgraphs.captured_names(node.proto)}
         graph = self._body
-        take = context.walking(graph, node.opsets)
+        take = context.lowering_of(graph, node.opsets)
         self._around = [name for name, value in around.items() if value.array is None]
-        self._iteration = context.deferred(take, around | own, list(dict.fromkeys(item.name for item in graph.output)))
+        self._iteration = context.defer(take, around | own, list(dict.fromkeys(item.name for item in graph.output)))
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """The node's outputs, as many as its body gives.
@@ -51,9 +51,9 @@ class LoopRun:
         """
         given = [values[name] if name else None for name in self._node.proto.input]
         around = {name: values[name] for name in self._around}
-        return self._looped(given, around) if self._node.proto.op_type == "Loop" else self._scanned(given, around)
+        return self._run_loop(given, around) if self._node.proto.op_type == "Loop" else self._run_batched_scan(given, around)
 
-    def _looped(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
+    def _run_loop(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         most = None if given[0] is None else int(self._scalar(0, given[0]))
         goes_on = len(given) < 2 or given[1] is None or bool(self._scalar(1, given[1]))
         states = list(given[2:])
@@ -68,16 +68,16 @@ class LoopRun:
                 row.append(self._context.to_host(held))
         return [*states, *(_stack_rows(row, item, 0) for row, item in zip(rows, self._body.output[1 + len(states) :], strict=True))]
 
-    def _scanned(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
+    def _run_batched_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         if self._opset >= 9:
-            return self._scanned_once(given, around)
+            return self._run_scan(given, around)
         if given[0] is not None:
             raise self._failure("input 0 'sequence_lens'", "given", "left out: all sequences have the same length")
         batches = [self._context.to_host(held) for held in given[1:]]
-        found = [self._scanned_once([array[entry] for array in batches], around) for entry in range(len(batches[0]))]
+        found = [self._run_scan([array[entry] for array in batches], around) for entry in range(len(batches[0]))]
         return [np.stack([self._context.to_host(held) for held in entries]) for entries in zip(*found, strict=True)]
 
-    def _scanned_once(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
+    def _run_scan(self, given: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
         scanned = int(self._attributes["num_scan_inputs"])
         first = len(given) - scanned
         states = list(given[:first])

@@ -40,7 +40,7 @@ class SharedNodes:
     """
 
     def __init__(self, nodes: Sequence[HostNode], reads: Mapping[str, Value], wanted: Sequence[str], context: CompileContext) -> None:
-        self._own = context.deferred(lower_host_nodes(nodes), reads, wanted)
+        self._own = context.defer(lower_host_nodes(nodes), reads, wanted)
         self._context = context
         self._is_alone = any(True for node in nodes for _ in subgraphs.subgraphs_of(node.proto))
         if self._is_alone:

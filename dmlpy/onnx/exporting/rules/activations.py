@@ -47,7 +47,7 @@ _COMPOSED: Mapping[str, Callable[[Any, Value], Value]] = {
 _GROUPED = {"HARDMAX": "Hardmax", "LOG_SOFTMAX": "LogSoftmax", "SOFTMAX": "Softmax"}
 
 
-def activated(desc: Any, x: Value, rank: int) -> Value:
+def export_activation(desc: Any, x: Value, rank: int) -> Value:
     """An activation, or a fused CLIP, of a value.
 
     Args:
@@ -85,9 +85,9 @@ def activation(node: Node) -> Value:
     """The activation of every element, or along the last axis."""
     x, rank = node.x("input_tensor"), len(node.sizes("input_tensor"))
     if x.is_float or node.name != "ACTIVATION_SHRINK":
-        return activated(node.desc, x, rank)
+        return export_activation(node.desc, x, rank)
     # Integers are computed as numbers, and held in their range.
-    return stored(activated(node.desc, x.cast(TensorProto.DOUBLE), rank), node.tensor("output_tensor").data_type)
+    return stored(export_activation(node.desc, x.cast(TensorProto.DOUBLE), rank), node.tensor("output_tensor").data_type)
 
 
 @exports("ACTIVATION_HARDMAX1", "ACTIVATION_LOG_SOFTMAX1", "ACTIVATION_SOFTMAX1")

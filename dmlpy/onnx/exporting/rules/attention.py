@@ -34,9 +34,9 @@ def attention(node: Node) -> dict[str, Value]:
     *_, batch, length, _ = node.sizes("output_tensor")
     past, new, total = desc.key_lengths
     parts = _parts(node, (heads, groups, groups))
-    query = _headed(node, parts, 0, (batch, length, heads, size))
-    key = _headed(node, parts, 1, (batch, new, groups, size))
-    value = _headed(node, parts, 2, (batch, new, groups, value_size))
+    query = _split_heads(node, parts, 0, (batch, length, heads, size))
+    key = _split_heads(node, parts, 1, (batch, new, groups, size))
+    value = _split_heads(node, parts, 2, (batch, new, groups, value_size))
     assert query is not None
     key = _with_past(node, "past_key_tensor", key, (batch, groups, past, size))
     value = _with_past(node, "past_value_tensor", value, (batch, groups, past, value_size))
@@ -45,7 +45,7 @@ def attention(node: Node) -> dict[str, Value]:
         most = min(past, total - new)
         valid = node.vector("past_sequence_lengths_tensor").cast(TensorProto.INT64).at_most(most).at_least(0)
         key, value = (
-            _compacted(node, x, valid, (batch, groups, past + new, own), past, total) for x, own in ((key, size), (value, value_size))
+            _compact(node, x, valid, (batch, groups, past + new, own), past, total) for x, own in ((key, size), (value, value_size))
         )
         own = node.writer.integers(np.minimum(new, np.arange(length) + 1)).reshape([1, 1, length, 1])
         absent = node.writer.integers(np.arange(total)) >= valid.reshape([batch, 1, 1, 1]) + own
@@ -54,7 +54,7 @@ def attention(node: Node) -> dict[str, Value]:
     scores = (grouped.apply("MatMul", turned) * desc.scale).reshape([batch, heads, length, total])
     if node.has("relative_position_bias_tensor"):
         scores = scores + _last_four(node, "relative_position_bias_tensor")
-    weights = _weights(node, scores, _filtered(node, batch, total), absent).reshape([batch, groups, heads // groups, length, total])
+    weights = _weights(node, scores, _filter(node, batch, total), absent).reshape([batch, groups, heads // groups, length, total])
     found = weights.apply("MatMul", value.reshape([batch, groups, 1, total, value_size]))
     output = found.reshape([batch, heads, length, value_size]).transpose([0, 2, 1, 3])
     results = {"output_tensor": output, "output_present_key_tensor": key, "output_present_value_tensor": value}
@@ -76,7 +76,7 @@ def _parts(node: Node, heads: Sequence[int]) -> dict[int, Value]:
     return found
 
 
-def _headed(node: Node, parts: dict[int, Value], part: int, sizes: Sequence[int]) -> Value | None:
+def _split_heads(node: Node, parts: dict[int, Value], part: int, sizes: Sequence[int]) -> Value | None:
     """A part with its bias, [batch, heads, length, size]."""
     if part not in parts:
         return None
@@ -100,7 +100,7 @@ def _with_past(node: Node, name: str, new: Value | None, sizes: Sequence[int]) -
     return earlier if new is None else node.add("Concat", earlier, new, axis=2)
 
 
-def _compacted(node: Node, joined: Value, valid: Value, sizes: Sequence[int], past: int, total: int) -> Value:
+def _compact(node: Node, joined: Value, valid: Value, sizes: Sequence[int], past: int, total: int) -> Value:
     """Keys or values of which the new ones follow the valid ones of the past, and then zeros."""
     batch, heads, length, size = sizes
     at, first = node.writer.integers(np.arange(total)), valid.reshape([batch, 1])
@@ -114,7 +114,7 @@ def _last_four(node: Node, name: str) -> Value:
     return node.x(name) if len(sizes) == 4 else node.x(name).reshape(sizes[-4:])
 
 
-def _filtered(node: Node, batch: int, keys: int) -> Value | None:
+def _filter(node: Node, batch: int, keys: int) -> Value | None:
     """The scores that the mask filters out; it broadcasts to [batch, heads, queries, keys]."""
     if not node.has("mask_tensor"):
         return None

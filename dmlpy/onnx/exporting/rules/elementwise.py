@@ -78,7 +78,7 @@ def _plain_name(node: Node) -> str:
     return node.name.removeprefix("ELEMENT_WISE_")
 
 
-def scaled(node: Node) -> Value:
+def apply_scale(node: Node) -> Value:
     """The input, times the scale plus the bias: integers in DOUBLE, FLOAT16 in FLOAT32."""
     x, change = node.x("input_tensor"), getattr(node.desc, "scale_bias", None)
     if change is None:
@@ -102,13 +102,13 @@ def stored(value: Value, data_type: DataType) -> Value:
 @exports(*named(_UNARY))
 def unary(node: Node) -> Value:
     """ONNX's function of the input, scaled."""
-    return stored(scaled(node).apply(_UNARY[_plain_name(node)]), node.tensor("output_tensor").data_type)
+    return stored(apply_scale(node).apply(_UNARY[_plain_name(node)]), node.tensor("output_tensor").data_type)
 
 
 @exports("ELEMENT_WISE_SIGN")
 def sign(node: Node) -> Value:
     """Sign; of NaN, which ONNX's keeps, 0."""
-    x = scaled(node)
+    x = apply_scale(node)
     known = x.apply("IsNaN").where(x.like(0), x) if x.is_float else x
     return stored(known.apply("Sign"), node.tensor("output_tensor").data_type)
 
@@ -153,7 +153,7 @@ def is_infinity(node: Node) -> Value:
 def constant_power(node: Node) -> Value:
     """Pow with a constant exponent."""
     data_type = node.tensor("output_tensor").data_type
-    x, change = scaled(node), node.desc.scale_bias
+    x, change = apply_scale(node), node.desc.scale_bias
     if change is not None and not node.x("input_tensor").is_float and change.is_whole:
         x = stored(x, node.tensor("input_tensor").data_type)
     return stored(x.apply("Pow", x.like(node.desc.exponent)), data_type)
@@ -164,7 +164,7 @@ def power(node: Node) -> Value:
     """Pow."""
     whole = not node.x("input_tensor").is_float
     exponent = node.x("exponent_tensor")
-    x = scaled(node)
+    x = apply_scale(node)
     if whole and exponent.is_float:
         x, exponent = x.cast(TensorProto.DOUBLE), exponent.cast(TensorProto.DOUBLE)
     return stored(x.apply("Pow", exponent), node.tensor("output_tensor").data_type)
@@ -185,7 +185,7 @@ def difference_square(node: Node) -> Value:
     return difference * difference
 
 
-def _divided(node: Node) -> list[Value]:
+def _divide(node: Node) -> list[Value]:
     """Two tensors of which one divides the other; of integers, 0 divided by 1 where ONNX would leave open what a division by 0 gives."""
     a, b = node.together("a_tensor", "b_tensor")
     known = node.known("b_tensor")
@@ -198,19 +198,19 @@ def _divided(node: Node) -> list[Value]:
 @exports("ELEMENT_WISE_DIVIDE")
 def divide(node: Node) -> Value:
     """Div."""
-    return node.add("Div", *_divided(node))
+    return node.add("Div", *_divide(node))
 
 
 @exports("ELEMENT_WISE_MODULUS_TRUNCATE")
 def modulus_truncate(node: Node) -> Value:
     """Mod with the sign of the dividend."""
-    return node.add("Mod", *_divided(node), fmod=1)
+    return node.add("Mod", *_divide(node), fmod=1)
 
 
 @exports("ELEMENT_WISE_MODULUS_FLOOR")
 def modulus_floor(node: Node) -> Value:
     """Mod with the sign of the divisor, which ONNX has for integers only: floats are moved there."""
-    a, b = _divided(node)
+    a, b = _divide(node)
     if not a.is_float:
         return node.add("Mod", a, b)
     rest = node.add("Mod", a, b, fmod=1)
@@ -269,7 +269,7 @@ def bit_count(node: Node) -> Value:
     """The bits of each byte, looked up."""
     x, data_type = node.x("input_tensor"), node.tensor("input_tensor").data_type
     if x.is_float:
-        raise node.unsaid("input_tensor.data_type", data_type, "integers: ONNX does not read the bits of floats")
+        raise node.refuse("input_tensor.data_type", data_type, "integers: ONNX does not read the bits of floats")
     whole = x.cast(_UNSIGNED.get(x.element, x.element)).cast(TensorProto.UINT64)
     table = node.writer.constant(np.bitwise_count(np.arange(256)).astype(np.int64))
     total: Value | None = None

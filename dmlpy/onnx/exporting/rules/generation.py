@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.onnx.exporting.values import Value
 
 
-def _filled(node: Node, number: np.ndarray[Any, Any], data_type: DataType, sizes: Sequence[int]) -> Value:
+def _fill(node: Node, number: np.ndarray[Any, Any], data_type: DataType, sizes: Sequence[int]) -> Value:
     """A number in all elements of a tensor."""
     element = element_of(data_type)
     value = helper.make_tensor("value", element, [1], [number.item()])
@@ -31,7 +31,7 @@ def _filled(node: Node, number: np.ndarray[Any, Any], data_type: DataType, sizes
 def fill(node: Node) -> Value:
     """ConstantOfShape."""
     data_type = node.desc.value_data_type
-    return _filled(node, of_scalar(node.desc.value, data_type), data_type, node.sizes("output_tensor"))
+    return _fill(node, of_scalar(node.desc.value, data_type), data_type, node.sizes("output_tensor"))
 
 
 @exports("FILL_VALUE_SEQUENCE")
@@ -54,8 +54,8 @@ def diagonal(node: Node) -> Value:
     """Where, by the numbers of the diagonals: ONNX Runtime's EyeLike takes few types."""
     data_type, sizes = node.tensor("output_tensor").data_type, node.sizes("output_tensor")
     mask = _diagonals(node, sizes).equals(node.desc.offset)
-    value = _filled(node, of_float(node.desc.value, data_type), data_type, [1])
-    return _expanded(mask.where(value, _filled(node, np.zeros((), data_type.numpy), data_type, [1])), sizes)
+    value = _fill(node, of_float(node.desc.value, data_type), data_type, [1])
+    return _expand(mask.where(value, _fill(node, np.zeros((), data_type.numpy), data_type, [1])), sizes)
 
 
 @exports("DIAGONAL_MATRIX1")
@@ -65,10 +65,10 @@ def band(node: Node) -> Value:
     number, (first, last) = _diagonals(node, sizes), (desc.diagonal_fill_begin, desc.diagonal_fill_end)
     after, before = number >= number.like(first), number < number.like(last)
     mask = after & before if first <= last else after | before
-    value = _filled(node, of_scalar(desc.value, desc.value_data_type), desc.value_data_type, [1])
+    value = _fill(node, of_scalar(desc.value, desc.value_data_type), desc.value_data_type, [1])
     if node.has("input_tensor"):
         return mask.where(value, node.x("input_tensor"))
-    return _expanded(mask.where(value, _filled(node, np.zeros((), data_type.numpy), data_type, [1])), sizes)
+    return _expand(mask.where(value, _fill(node, np.zeros((), data_type.numpy), data_type, [1])), sizes)
 
 
 def _diagonals(node: Node, sizes: Sequence[int]) -> Value:
@@ -80,7 +80,7 @@ def _diagonals(node: Node, sizes: Sequence[int]) -> Value:
     return count(sizes[-1]) - count(sizes[-2]).reshape([sizes[-2], 1])
 
 
-def _expanded(matrix: Value, sizes: Sequence[int]) -> Value:
+def _expand(matrix: Value, sizes: Sequence[int]) -> Value:
     return matrix.expand(sizes) if len(sizes) > 2 else matrix
 
 

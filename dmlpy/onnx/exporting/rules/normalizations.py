@@ -26,15 +26,15 @@ def batch(node: Node) -> Value:
         parameters = [node.vector(name) for name in names]
         return node.x("input_tensor").apply("BatchNormalization", *parameters, epsilon=node.desc.epsilon)
     scale, bias, mean, variance = (node.x(name) for name in names)
-    return scale * normalized(node.x("input_tensor"), mean, variance, node.desc.epsilon) + bias
+    return scale * normalize(node.x("input_tensor"), mean, variance, node.desc.epsilon) + bias
 
 
-def normalized(x: Value, mean: Value, variance: Value, epsilon: float) -> Value:
+def normalize(x: Value, mean: Value, variance: Value, epsilon: float) -> Value:
     """A value less its mean, in units of its standard deviation."""
     return (x - mean) / (variance + epsilon).apply("Sqrt")
 
 
-def repeated(sizes: Sequence[int]) -> list[int]:
+def repeat(sizes: Sequence[int]) -> list[int]:
     """The dimensions along which a statistic of these sizes repeats."""
     return [axis for axis, size in enumerate(sizes) if size == 1]
 
@@ -43,11 +43,11 @@ def repeated(sizes: Sequence[int]) -> list[int]:
 def batch_training(node: Node) -> dict[str, Value]:
     """The statistics by ReduceMean, and the arithmetic of the normalization."""
     x, scale = node.x("input_tensor"), node.x("scale_tensor")
-    axes = repeated(node.sizes("scale_tensor"))
+    axes = repeat(node.sizes("scale_tensor"))
     mean = x.reduce("ReduceMean", axes)
     centred = x - mean
     variance = (centred * centred).reduce("ReduceMean", axes)
-    found = scale * normalized(x, mean, variance, node.desc.epsilon) + node.x("bias_tensor")
+    found = scale * normalize(x, mean, variance, node.desc.epsilon) + node.x("bias_tensor")
     if node.has("fused_add_tensor"):
         found = found + node.x("fused_add_tensor")
     return {"output_tensor": found, "output_mean_tensor": mean, "output_variance_tensor": variance}
@@ -57,7 +57,7 @@ def batch_training(node: Node) -> dict[str, Value]:
 def batch_gradient(node: Node) -> dict[str, Value]:
     """The gradients by their formulas."""
     x, gradient, mean, variance, scale = (node.x(f"{name}_tensor") for name in ("input", "input_gradient", "mean", "variance", "scale"))
-    epsilon, axes = node.desc.epsilon, repeated(node.sizes("mean_tensor"))
+    epsilon, axes = node.desc.epsilon, repeat(node.sizes("mean_tensor"))
     deviation = (variance + epsilon).apply("Sqrt")
     inner = gradient
     if node.name == "BATCH_NORMALIZATION_TRAINING_GRAD":
@@ -66,7 +66,7 @@ def batch_gradient(node: Node) -> dict[str, Value]:
         inner = gradient - gradient.reduce("ReduceMean", axes) - centred * through_variance
     return {
         "output_gradient_tensor": scale / deviation * inner,
-        "output_scale_gradient_tensor": (gradient * normalized(x, mean, variance, epsilon)).reduce("ReduceSum", axes),
+        "output_scale_gradient_tensor": (gradient * normalize(x, mean, variance, epsilon)).reduce("ReduceSum", axes),
         "output_bias_gradient_tensor": gradient.reduce("ReduceSum", axes),
     }
 

@@ -9,9 +9,9 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlpy.onnx.exporting.rules import exports
-from dmlpy.onnx.exporting.rules.convolutions import trimmed
+from dmlpy.onnx.exporting.rules.convolutions import trim
 from dmlpy.onnx.exporting.rules.pooling import mean_of_windows
-from dmlpy.onnx.exporting.rules.windows import Slid
+from dmlpy.onnx.exporting.rules.windows import Windows
 from dmlpy.onnx.exporting.views import once
 from dmlpy.onnx.loading.elements import dtype_of, element_of
 from dmlpy.operators.quantized.linear import QuantizationDesc
@@ -192,12 +192,12 @@ def _stored(node: Node, x: Value, sizes: Sequence[int]) -> Value:
 def _sums(node: Node) -> Value:
     """ConvInteger. Zero points of single filters, which ONNX Runtime does not take, are taken off as multiples of the inputs' sums."""
     groups, sizes = node.desc.group_count, node.sizes("output_tensor")
-    slid = Slid.of(node.desc, node.sizes("input_tensor")[2:], node.sizes("filter_tensor")[2:], sizes[2:])
+    windows = Windows.of(node.desc, node.sizes("input_tensor")[2:], node.sizes("filter_tensor")[2:], sizes[2:])
     x, filters, point = node.x("input_tensor"), node.x("filter_tensor"), _point(node, "input", [])
 
     def convolved(by: Value, zero_point: Value | None) -> Value:
-        found = node.add("ConvInteger", x, by, point, zero_point, group=groups, **slid.attributes)
-        return trimmed(found, slid)
+        found = node.add("ConvInteger", x, by, point, zero_point, group=groups, **windows.attributes)
+        return trim(found, windows)
 
     if not node.has("filter_zero_point_tensor") or prod(node.sizes("filter_zero_point_tensor")) == 1:
         return convolved(filters, _point(node, "filter", []))
@@ -229,8 +229,8 @@ def quantized_average(node: Node) -> Value:
     sizes, ones = node.sizes("input_tensor"), [1] * len(node.desc.window_size)
     x, point = node.x("input_tensor").cast(TensorProto.INT32), _point(node, "input", [-1, *ones])
     x = (x if point is None else x - point.cast(TensorProto.INT32)).cast(TensorProto.FLOAT)
-    slid = Slid.of(node.desc, sizes[2:], node.desc.window_size, node.sizes("output_tensor")[2:])
-    means = mean_of_windows(node, x, slid, sizes[1], include_padding=node.desc.include_padding).cast(TensorProto.DOUBLE)
+    windows = Windows.of(node.desc, sizes[2:], node.desc.window_size, node.sizes("output_tensor")[2:])
+    means = mean_of_windows(node, x, windows, sizes[1], include_padding=node.desc.include_padding).cast(TensorProto.DOUBLE)
     return _stored(node, means * _scale(node, "input", [-1, *ones]), [-1, *ones])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.description.enums import RoundingMode
 from dmlpy.onnx.exporting.rules import exports
-from dmlpy.onnx.exporting.rules.elementwise import scaled, stored
+from dmlpy.onnx.exporting.rules.elementwise import apply_scale, stored
 from dmlpy.onnx.loading.elements import dtype_of
 from dmlpy.reference.integers import holding
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 @exports("ELEMENT_WISE_CLIP", "ELEMENT_WISE_CLIP1")
 def clip(node: Node) -> Value:
     """Clip; where the least is above the most Max and Min, in the operator's order. A limit that is NaN limits nothing."""
-    return limited(_held(node), node.desc.min, node.desc.max, least_first=node.name == "ELEMENT_WISE_CLIP")
+    return limited(_clamp(node), node.desc.min, node.desc.max, least_first=node.name == "ELEMENT_WISE_CLIP")
 
 
 @exports("ELEMENT_WISE_THRESHOLD")
 def threshold(node: Node) -> Value:
     """Max with a constant."""
-    return _at_least(_held(node), node.desc.min)
+    return _at_least(_clamp(node), node.desc.min)
 
 
 def limited(x: Value, least: float, most: float, *, least_first: bool) -> Value:
@@ -38,8 +38,8 @@ def limited(x: Value, least: float, most: float, *, least_first: bool) -> Value:
     return _at_most(_at_least(x, least), most) if least_first else _at_least(_at_most(x, most), least)
 
 
-def _held(node: Node) -> Value:
-    return stored(scaled(node), node.tensor("output_tensor").data_type)
+def _clamp(node: Node) -> Value:
+    return stored(apply_scale(node), node.tensor("output_tensor").data_type)
 
 
 def _at_least(x: Value, least: float) -> Value:

@@ -38,14 +38,14 @@ def roi_align(node: Node) -> Value:
         ("align_regions_to_corners", aligned, fixed or not aligned, "False where the regions tell the number of samples"),
     ):  # fmt: skip
         if not holds:
-            raise node.unsaid(field, given, expected)
+            raise node.refuse(field, given, expected)
     samples = max(fewest, 1) if fixed else 0
     *_, count, _ = node.sizes("roi_tensor")
     regions = node.x("roi_tensor").reshape([count, 4])
     scales = np.array([desc.spatial_scale_x, desc.spatial_scale_y] * 2, dtype_of(regions.element))
     regions = regions * node.writer.constant(scales)
     if (before, after, aligned) != (0.5, -0.5, False):
-        regions = _moved(node, regions, [size * max(samples, 1) for size in outputs], before, after, aligned=aligned)
+        regions = _move(node, regions, [size * max(samples, 1) for size in outputs], before, after, aligned=aligned)
     batches = node.vector("batch_indices_tensor").cast(TensorProto.INT64).at_most(node.sizes("input_tensor")[0] - 1)
 
     def aligned_to(x: Value) -> Value:
@@ -71,7 +71,7 @@ def roi_align(node: Node) -> Value:
     return found + (1.0 - inside) * outside
 
 
-def _moved(node: Node, regions: Value, samples: list[int], before: float, after: float, *, aligned: bool) -> Value:
+def _move(node: Node, regions: Value, samples: list[int], before: float, after: float, *, aligned: bool) -> Value:
     """Regions of which samples at half pixels lie where the desc's offsets place those of the given ones.
 
     Sample s of n lies at (s - shift) * extent / divisor + start - before, and in RoiAlign at (s + 0.5) * extent / n + start - 0.5.

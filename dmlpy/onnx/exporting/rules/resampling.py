@@ -104,7 +104,7 @@ def resample(node: Node) -> Value:
         if sampling.nearest:
             found = _chosen(found, taps.inputs, axis, size)
         else:
-            found = _weighed(found, _weights(taps, own, size), axis, [*wanted[:axis], *sizes[axis:]])
+            found = _weigh(found, _weights(taps, own, size), axis, [*wanted[:axis], *sizes[axis:]])
     return found if found.element == x.element else found.apply("Round").cast(x.element)
 
 
@@ -118,7 +118,7 @@ def _weights(taps: Taps, rows: int, columns: int) -> np.ndarray[Any, Any]:
     return found
 
 
-def _weighed(x: Value, weights: np.ndarray[Any, Any], axis: int, sizes: Sequence[int]) -> Value:
+def _weigh(x: Value, weights: np.ndarray[Any, Any], axis: int, sizes: Sequence[int]) -> Value:
     """The product with weights [output, input] along an axis of a value of these sizes."""
     if weights.shape[0] == weights.shape[1] and np.array_equal(weights, np.eye(len(weights))):
         return x
@@ -135,7 +135,7 @@ def resample_gradient(node: Node) -> Value:
     sampling = Sampling.of(node.desc, len(sizes))
     for axis, (size, own) in enumerate(zip(sizes, wanted, strict=True)):
         weights = _weights(sampling.taps(axis, own, size), size, own)
-        gradient = _weighed(gradient, weights.T, axis, [*wanted[:axis], *sizes[axis:]])
+        gradient = _weigh(gradient, weights.T, axis, [*wanted[:axis], *sizes[axis:]])
     return gradient
 
 

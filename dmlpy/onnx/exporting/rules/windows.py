@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Slid:
+class Windows:
     """Windows along each spatial dimension.
 
     Attributes:
@@ -34,7 +34,7 @@ class Slid:
     end: tuple[int, ...]
 
     @classmethod
-    def of(cls, desc: Any, spatial: Sequence[int], lengths: Sequence[int], positions: Sequence[int]) -> Slid:
+    def of(cls, desc: Any, spatial: Sequence[int], lengths: Sequence[int], positions: Sequence[int]) -> Windows:
         """The windows of a desc."""
         count = len(spatial)
         dilations = getattr(desc, "dilations", (1,) * count)

@@ -11,16 +11,16 @@ from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.elements import data_type_of, element_name
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.heads import (
+    apply_softcap,
     both,
-    counted,
-    joined,
-    looked_up,
+    count_positions,
+    join_heads,
+    look_up,
     merge_heads,
     products,
-    rotated,
-    softcapped,
+    rotate,
     split_heads,
-    weighted,
+    weigh_values,
 )
 
 if TYPE_CHECKING:
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 def attention(node: Node) -> tuple[Expression | None, ...]:
     """GEMM, ACTIVATION_SOFTMAX1, GEMM for all heads at once; masks choose scores by ELEMENT_WISE_IF, past states are joined."""
     queries, keys, values = (_by_head(node, index) for index in range(3))
-    keys = joined(node.x(4) if node.has(4) else None, keys)
-    values = joined(node.x(5) if node.has(5) else None, values)
+    keys = join_heads(node.x(4) if node.has(4) else None, keys)
+    values = join_heads(node.x(5) if node.has(5) else None, values)
     if queries.sizes[1] % keys.sizes[1]:
         found = f"{queries.sizes[1]} heads of queries, {keys.sizes[1]} of keys"
         raise node.refusal("onnx.invalid", "q_num_heads", found, "a multiple of the heads of keys")
     scale = node.attribute("scale")
     raw = products(queries, keys, 1 / sqrt(queries.sizes[3]) if scale is None else scale)
-    capped = softcapped(raw, node.attribute("softcap", 0.0))
-    biased, guard = _masked(node, capped, keys.sizes[2])
+    capped = apply_softcap(raw, node.attribute("softcap", 0.0))
+    biased, guard = _apply_mask(node, capped, keys.sizes[2])
     precision = _precision(node, biased.data_type)
     weights = x.activation_softmax1(biased if precision is biased.data_type else x.cast(biased, output_data_type=precision), axes=[3])
     if precision is not queries.data_type:
         weights = x.cast(weights, output_data_type=queries.data_type)
     if guard is not None:
         weights = x.if_(guard, weights, 0.0)
-    result = weighted(weights, values)
+    result = weigh_values(weights, values)
     shown = (raw, capped, biased, weights)[node.attribute("qk_matmul_output_mode", 0)]
     return merge_heads(result) if node.rank(0) == 3 else result, keys, values, shown
 
@@ -61,11 +61,11 @@ def rotary(node: Node) -> Expression:
     tensor = node.x(0) if four else split_heads(node.x(0), int(node.attribute("num_heads", 0)) or 1)
     caches = [node.x(1), node.x(2)]
     if node.has(3):
-        caches = [looked_up(cache, node.x(3)) for cache in caches]
+        caches = [look_up(cache, node.x(3)) for cache in caches]
     dimension = int(node.attribute("rotary_embedding_dim", 0)) or tensor.sizes[3]
     if caches[0].sizes[-1] != dimension // 2:
         raise node.refusal("onnx.sizes", node.input_label(1), listed(node.sizes(1)), f"{dimension // 2} angles for each position")
-    result = rotated(tensor, caches[0], caches[1], interleaved=bool(node.attribute("interleaved", 0)))
+    result = rotate(tensor, caches[0], caches[1], interleaved=bool(node.attribute("interleaved", 0)))
     return result if four else merge_heads(result)
 
 
@@ -100,7 +100,7 @@ def _by_head(node: Node, index: int) -> Expression:
     return split_heads(node.x(index), count)
 
 
-def _masked(node: Node, scores: Expression, length: int) -> tuple[Expression, Expression | None]:
+def _apply_mask(node: Node, scores: Expression, length: int) -> tuple[Expression, Expression | None]:
     """The scores with masks, and which queries see a key at all; None if all of them do."""
     mask = _mask(node, length)
     conditions = [*_conditions(node, scores.sizes[2], length)]
@@ -136,18 +136,18 @@ def _conditions(node: Node, count: int, length: int) -> Iterator[Expression]:
     if node.attribute("is_causal", 0):
         right = 0
     if left >= 0 or right >= 0:
-        places = counted(count, 2)
+        places = count_positions(count, 2)
         if lengths is not None and not node.has(4):
             places = places + (lengths - count)
         elif node.has(4):
             places = places + node.sizes(4)[2]
-        keys = counted(length, 3)
+        keys = count_positions(length, 3)
         if right >= 0:
             yield keys <= places + right if right else keys <= places
         if left >= 0:
             yield keys >= places - left
     if lengths is not None:
-        yield counted(length, 3) < lengths
+        yield count_positions(length, 3) < lengths
 
 
 def _windows(node: Node) -> tuple[int, int]:

@@ -17,7 +17,7 @@ MAX_STEPS = 1000
 """The most steps: each becomes operators of its own."""
 
 
-def unrolled(
+def unroll_cells(
     node: Node, tensors: dict[str, Expression], backwards: Sequence[bool], activations: Sequence[ActivationDesc]
 ) -> list[Expression]:
     """The sequence and the last states of an RNN or GRU.
@@ -45,10 +45,10 @@ def unrolled(
         _direction(node, tensors, index, activations[index * each :][:each], backwards=backward) for index, backward in enumerate(backwards)
     ]
     sequences, states = zip(*found, strict=True)
-    return [_joined(sequences), _joined(states)]
+    return [_join(sequences), _join(states)]
 
 
-def _joined(tensors: Sequence[Expression]) -> Expression:
+def _join(tensors: Sequence[Expression]) -> Expression:
     return tensors[0] if len(tensors) == 1 else x.join(tensors, axis=1)
 
 
@@ -87,7 +87,7 @@ def _rnn(
     node: Node, recurrence: Expression, bias: Expression | None, activations: Sequence[ActivationDesc]
 ) -> Callable[[Expression, Expression], Expression]:
     """A step: f(clip(x W + h R + b))."""
-    return lambda entering, state: _activated(node, entering + x.gemm(state, recurrence, bias, trans_b="TRANSPOSE"), activations[0])
+    return lambda entering, state: _activate(node, entering + x.gemm(state, recurrence, bias, trans_b="TRANSPOSE"), activations[0])
 
 
 def _gru(
@@ -102,20 +102,20 @@ def _gru(
 
     def step(entering: Expression, state: Expression) -> Expression:
         both = x.gemm(state, recurrence[:, :, : 2 * hidden], part(bias, 0, 2), trans_b="TRANSPOSE")
-        opened = _activated(node, entering[..., : 2 * hidden] + both, activations[0])
+        opened = _activate(node, entering[..., : 2 * hidden] + both, activations[0])
         update, reset = opened[..., :hidden], opened[..., hidden:]
         own = recurrence[:, :, 2 * hidden :]
         if after:
             inner = reset * x.gemm(state, own, part(bias, 2, 3), trans_b="TRANSPOSE")
         else:
             inner = x.gemm(reset * state, own, part(bias, 2, 3), trans_b="TRANSPOSE")
-        candidate = _activated(node, entering[..., 2 * hidden :] + inner, activations[1])
+        candidate = _activate(node, entering[..., 2 * hidden :] + inner, activations[1])
         return (1.0 - update) * candidate + update * state
 
     return step
 
 
-def _activated(node: Node, tensor: Expression, activation: ActivationDesc) -> Expression:
+def _activate(node: Node, tensor: Expression, activation: ActivationDesc) -> Expression:
     """An activation of what is clipped."""
     clip = float(node.attribute("clip"))
     kind = type(activation)

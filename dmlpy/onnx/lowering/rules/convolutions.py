@@ -17,35 +17,35 @@ if TYPE_CHECKING:
 @lowers("Conv")
 def convolution(node: Node) -> Expression:
     """CONVOLUTION; of a width alone with a height of 1."""
-    return convolved(node)
+    return lower_convolution(node)
 
 
-def convolved(node: Node, fused_activation: FusableDesc | None = None) -> Expression:
+def lower_convolution(node: Node, fused_activation: FusableDesc | None = None) -> Expression:
     """The convolution of a node, with an activation if one is fused; the result of a width alone has a height of 1."""
     lengths = node.attribute("kernel_shape") or node.sizes(1)[2:]
-    slid = compute_windows(node, node.sizes(0)[2:], lengths)
+    windows = compute_windows(node, node.sizes(0)[2:], lengths)
     return x.convolution(
-        slid.placed(node.x(0)),
-        slid.placed(node.x(1)),
-        _bias(node, slid),
-        **slid.members(node),
+        windows.add_dimensions(node.x(0)),
+        windows.add_dimensions(node.x(1)),
+        _bias(node, windows),
+        **windows.members(node),
         fused_activation=fused_activation,
     )
 
 
 @lowers("ConvTranspose")
-def transposed(node: Node) -> Expression:
+def lower_transposed_convolution(node: Node) -> Expression:
     """CONVOLUTION with direction BACKWARD. What `output_shape` asks for beyond the windows' reach is padding of the output."""
     spatial = node.sizes(0)[2:]
     rank = len(spatial)
-    slid = compute_windows(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])
+    windows = compute_windows(node, spatial, node.attribute("kernel_shape") or node.sizes(1)[2:])
     extra = node.attribute("output_padding") or [0] * rank
-    full = [(window.size - 1) * window.stride + window.extent + extra[axis] for axis, window in enumerate(slid.windows[slid.added :])]
-    start, end = slid.start[slid.added :], slid.end[slid.added :]
+    full = [(window.size - 1) * window.stride + window.extent + extra[axis] for axis, window in enumerate(windows.axes[windows.added :])]
+    start, end = windows.start[windows.added :], windows.end[windows.added :]
     mode = node.attribute("auto_pad", "NOTSET")
     shape = node.attribute("output_shape")
     if shape or mode.startswith("SAME"):
-        wanted = (shape or [size * window.stride for size, window in zip(spatial, slid.windows[slid.added :], strict=True)])[-rank:]
+        wanted = (shape or [size * window.stride for size, window in zip(spatial, windows.axes[windows.added :], strict=True)])[-rank:]
         cut = [most - size for most, size in zip(full, wanted, strict=True)]
         extra = [more + max(0, -less) for more, less in zip(extra, cut, strict=True)]
         halves = [(max(0, less) // 2, max(0, less) - max(0, less) // 2) for less in cut]
@@ -53,21 +53,21 @@ def transposed(node: Node) -> Expression:
         full = [size + max(0, less) for size, less in zip(wanted, cut, strict=True)]
     sizes = [most - before - behind for most, before, behind in zip(full, start, end, strict=True)]
     group = node.attribute("group", 1)
-    zeros = [0] * slid.added
+    zeros = [0] * windows.added
     return x.convolution(
-        slid.placed(node.x(0)),
-        slid.placed(node.x(1)),
-        _bias(node, slid),
+        windows.add_dimensions(node.x(0)),
+        windows.add_dimensions(node.x(1)),
+        _bias(node, windows),
         direction="BACKWARD",
-        strides=slid.strides,
-        dilations=slid.dilations,
+        strides=windows.strides,
+        dilations=windows.dilations,
         start_padding=[*zeros, *start],
         end_padding=[*zeros, *end],
         output_padding=[*zeros, *extra],
         group_count=group,
-        output_sizes=[node.sizes(0)[0], node.sizes(1)[1] * group, *[1] * slid.added, *sizes],
+        output_sizes=[node.sizes(0)[0], node.sizes(1)[1] * group, *[1] * windows.added, *sizes],
     )
 
 
-def _bias(node: Node, slid: Windows) -> Expression | None:
-    return node.x(2).reshape(1, -1, *[1] * len(slid.windows)) if node.has(2) else None
+def _bias(node: Node, windows: Windows) -> Expression | None:
+    return node.x(2).reshape(1, -1, *[1] * len(windows.axes)) if node.has(2) else None

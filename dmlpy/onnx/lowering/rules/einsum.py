@@ -25,8 +25,8 @@ def einsum(node: Node) -> Expression:
     found, letters = parts[0]
     for index, (other, own) in enumerate(parts[1:], 1):
         later = {letter for term in terms[index + 1 :] for letter in term} | set(result)
-        found, letters = _product(_summed(found, letters, {*own, *later}), _summed(other, own, {*letters, *later}), later)
-    found, letters = _summed(found, letters, set(result))
+        found, letters = _product(_sum_letters(found, letters, {*own, *later}), _sum_letters(other, own, {*letters, *later}), later)
+    found, letters = _sum_letters(found, letters, set(result))
     return found.transpose(*(letters.index(letter) for letter in result)) if result else found
 
 
@@ -46,7 +46,7 @@ def _diagonal(tensor: Expression, term: str) -> tuple[Expression, str]:
     return packed.viewed(view), letters
 
 
-def _summed(tensor: Expression, letters: str, kept: set[str]) -> tuple[Expression, str]:
+def _sum_letters(tensor: Expression, letters: str, kept: set[str]) -> tuple[Expression, str]:
     """The tensor summed over the letters that nobody needs."""
     axes = [axis for axis, letter in enumerate(letters) if letter not in kept]
     if not axes:
@@ -69,8 +69,8 @@ def _product(one: tuple[Expression, str], other: tuple[Expression, str], later: 
     inner = [letter for letter in shared if letter not in later]
     batch = [letter for letter in shared if letter in later]
     rows, columns = [letter for letter in first if letter not in shared], [letter for letter in second if letter not in shared]
-    left = _ordered(a, first, [*batch, *rows, *inner], sizes)
-    right = _ordered(b, second, [*batch, *inner, *columns], sizes)
+    left = _order_letters(a, first, [*batch, *rows, *inner], sizes)
+    right = _order_letters(b, second, [*batch, *inner, *columns], sizes)
 
     def count(letters: Iterable[str]) -> int:
         return prod(sizes[letter] for letter in letters)
@@ -83,7 +83,7 @@ def _product(one: tuple[Expression, str], other: tuple[Expression, str], later: 
     return found.reshape(*(sizes[letter] for letter in names)) if names else found, names
 
 
-def _ordered(tensor: Expression, letters: str, wanted: list[str], sizes: dict[str, int]) -> Expression:
+def _order_letters(tensor: Expression, letters: str, wanted: list[str], sizes: dict[str, int]) -> Expression:
     """The tensor with its dimensions in an order, repeated where it has one element and the other has more."""
     if not letters:
         return tensor

@@ -22,13 +22,13 @@ _MOST = 1 << 24
 @lowers("DFT", since=17)
 def transform_by_attribute(node: Node) -> Expression:
     """GEMM with a matrix; the axis is an attribute."""
-    return _transformed(node, node.attribute("axis", 1))
+    return _transform(node, node.attribute("axis", 1))
 
 
 @lowers("DFT", since=20)
 def transform(node: Node) -> Expression:
     """GEMM with a matrix; the axis is an input that has to be known."""
-    return _transformed(node, int(np.ravel(node.array(2))[0]) if node.has(2) else -2)
+    return _transform(node, int(np.ravel(node.array(2))[0]) if node.has(2) else -2)
 
 
 @lowers("STFT")
@@ -60,7 +60,7 @@ def frames(node: Node) -> Expression:
     return found.reshape(batch, 2 * bins, found.sizes[-1]).transpose(0, 2, 1)
 
 
-def _transformed(node: Node, given: int) -> Expression:
+def _transform(node: Node, given: int) -> Expression:
     sizes = node.sizes(0)
     axis, components = node.axis(given, len(sizes)), sizes[-1]
     inverse, onesided = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
@@ -78,7 +78,7 @@ def _transformed(node: Node, given: int) -> Expression:
     else:
         matrix = _forward(node, used, length, length // 2 + 1 if onesided else length, components)
         if inverse:
-            matrix = _conjugated(matrix) / length
+            matrix = _conjugate(matrix) / length
     data = node.x(0).slice([0] * len(sizes), [used if place == axis else size for place, size in enumerate(sizes)])
     order = [*(place for place in range(len(sizes) - 1) if place != axis), axis, len(sizes) - 1]
     rows = prod(data.sizes) // (used * components)
@@ -95,7 +95,7 @@ def _forward(node: Node, used: int, length: int, bins: int, components: int) -> 
     return np.stack(parts[:components])
 
 
-def _conjugated(matrix: Array) -> Array:
+def _conjugate(matrix: Array) -> Array:
     """The same with sines of the other sign."""
     signs = np.array([[1, -1], [-1, 1]], np.float64)[: len(matrix)]
     return np.asarray(matrix * signs[:, None, None, :])

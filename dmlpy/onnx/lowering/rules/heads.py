@@ -29,18 +29,18 @@ def merge_heads(tensor: Expression) -> Expression:
 def products(queries: Expression, keys: Expression, scale: float) -> Expression:
     """The scaled products of queries and keys, `[batch, heads, queries, keys]`; a head of keys may serve several of queries."""
     batch, heads, count, _ = queries.sizes
-    grouped = [*_grouped(queries, keys)]
+    grouped = [*_group(queries, keys)]
     found = x.gemm(*grouped, trans_b=MatrixTransform.TRANSPOSE, alpha=scale)
     return found.reshape(batch, heads, count, keys.sizes[2])
 
 
-def weighted(weights: Expression, values: Expression) -> Expression:
+def weigh_values(weights: Expression, values: Expression) -> Expression:
     """The values by their weights, `[batch, heads, queries, size]`; a head of values may serve several of weights."""
     batch, heads, count, _ = weights.sizes
-    return x.gemm(*_grouped(weights, values)).reshape(batch, heads, count, values.sizes[3])
+    return x.gemm(*_group(weights, values)).reshape(batch, heads, count, values.sizes[3])
 
 
-def _grouped(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+def _group(left: Expression, right: Expression) -> tuple[Expression, Expression]:
     (batch, heads, rows, columns), (_, own, length, size) = left.sizes, right.sizes
     if heads == own:
         return left, right
@@ -49,12 +49,12 @@ def _grouped(left: Expression, right: Expression) -> tuple[Expression, Expressio
     return left.reshape(batch * own, group, rows, columns), spread
 
 
-def softcapped(scores: Expression, cap: float) -> Expression:
+def apply_softcap(scores: Expression, cap: float) -> Expression:
     """Scores moved into the range from -cap to cap; a cap of 0 leaves them alone."""
     return x.activation_tanh(scores * (1 / cap)) * cap if cap else scores
 
 
-def counted(count: int, axis: int) -> Expression:
+def count_positions(count: int, axis: int) -> Expression:
     """0, 1, ... along one of 4 dimensions, INT32."""
     sizes = [1] * 4
     sizes[axis] = count
@@ -66,18 +66,18 @@ def both(conditions: Sequence[Expression]) -> Expression | None:
     return reduce(x.logical_and, conditions) if conditions else None
 
 
-def joined(past: Expression | None, present: Expression) -> Expression:
+def join_heads(past: Expression | None, present: Expression) -> Expression:
     """The states of earlier steps and those of this one, `[batch, heads, sequence, size]`."""
     return present if past is None else x.join([past, present], axis=2)
 
 
-def looked_up(table: Expression, places: Expression) -> Expression:
+def look_up(table: Expression, places: Expression) -> Expression:
     """The rows of `[count, size]` at places `[batch, sequence]`: `[batch, sequence, size]`."""
     found = x.gather(table.reshape(1, 1, *table.sizes), places.with_leading_ones(4), axis=2, index_dimensions=2)
     return found.reshape(*places.sizes, table.sizes[1])
 
 
-def rotated(tensor: Expression, cosines: Expression, sines: Expression, *, interleaved: bool) -> Expression:
+def rotate(tensor: Expression, cosines: Expression, sines: Expression, *, interleaved: bool) -> Expression:
     """Pairs of elements turned by the angles of their positions.
 
     Args:

@@ -37,7 +37,7 @@ def gather(node: Node) -> Expression:
 def gather_elements(node: Node) -> Expression:
     """GATHER_ELEMENTS; dimensions that the indices do not cover are cut off the data."""
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
-    data, indices = in_four(_covered(node.x(0), node.sizes(1), axis), node.x(1))
+    data, indices = in_four(_is_covered(node.x(0), node.sizes(1), axis), node.x(1))
     return x.gather_elements(data, indices, axis=axis + len(data.sizes) - node.rank(0))
 
 
@@ -129,7 +129,7 @@ def scatter_elements(node: Node) -> Expression:
     """
     reduction = node.attribute("reduction", "none")
     axis = node.axis(node.attribute("axis", 0), node.rank(0))
-    data, covered = node.x(0), _covered(node.x(0), node.sizes(1), axis)
+    data, covered = node.x(0), _is_covered(node.x(0), node.sizes(1), axis)
     indices, updates = node.x(1), node.x(2)
     if reduction == "none":
         parts = in_four(covered, indices, updates)
@@ -139,7 +139,7 @@ def scatter_elements(node: Node) -> Expression:
         back = [order.index(place) for place in range(node.rank(0))]
         moved = [tensor.transpose(*order) for tensor in (covered, indices, updates)]
         rows, length, count = prod(moved[0].sizes[:-1]), covered.sizes[axis], indices.sizes[axis]
-        sums = _combined(
+        sums = _combine(
             node,
             reduction,
             moved[0].reshape(rows, length, 1),
@@ -174,7 +174,7 @@ def scatter_nd(node: Node) -> Expression:
         step = _number(own, prod(sizes[axis + 1 : told]))
         linear = x.multiply(own, step) if linear is None else x.add(linear, x.multiply(own, step))
     assert linear is not None
-    return _combined(
+    return _combine(
         node,
         reduction,
         data.reshape(1, prod(sizes[:told]), block),
@@ -193,7 +193,7 @@ _COMBINED: dict[str, tuple[str, Callable[[Expression, Expression], Expression]]]
 }
 
 
-def _combined(node: Node, reduction: str, data: Expression, indices: Expression, updates: Expression) -> Expression:
+def _combine(node: Node, reduction: str, data: Expression, indices: Expression, updates: Expression) -> Expression:
     """Data [rows, length, block] with the updates [rows, 1, block or 1, count] combined at indices [rows, 1, 1, count] along the length."""
     if reduction not in _COMBINED:
         raise node.unsupported("reduction", "none", *_COMBINED)
@@ -223,7 +223,7 @@ def _number(like: Expression, value: int) -> Expression:
     return x.fill_value_constant(value_data_type=like.data_type, value=value, output_sizes=[1] * len(like.sizes))
 
 
-def _covered(data: Expression, sizes: tuple[int, ...], axis: int) -> Expression:
+def _is_covered(data: Expression, sizes: tuple[int, ...], axis: int) -> Expression:
     """The part of the data that indices of these sizes cover in all dimensions but the axis."""
     wanted = [own if place == axis else min(own, size) for place, (own, size) in enumerate(zip(data.sizes, sizes, strict=True))]
     return data.slice([0] * len(wanted), wanted) if tuple(wanted) != data.sizes else data

@@ -13,8 +13,8 @@ from dmlpy.description.enums import DataType
 from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.heads import counted
-from dmlpy.onnx.lowering.rules.quantized_products import by_column, required, sides
+from dmlpy.onnx.lowering.rules.heads import count_positions
+from dmlpy.onnx.lowering.rules.quantized_products import by_column, require, sides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def quantized_attention(node: Node) -> tuple[Expression | None, ...]:
     batch, length, _ = node.sizes(0)
     whole = node.sizes(1)[1]
     product = sides(node, 0, 1)
-    scale, weight_scale = node.x(3).reshape(1, 1, 1, 1), required(node, 4, by_column(node, 4, whole))
+    scale, weight_scale = node.x(3).reshape(1, 1, 1, 1), require(node, 4, by_column(node, 4, whole))
     zero_point = node.x(6).reshape(1, 1, 1, 1) if node.has(6) else None
     bias = node.x(2).reshape(1, 1, 1, whole).broadcast(*product.folded) if node.has(2) else None
     projected = x.matrix_multiply_integer_to_float(product.a, scale, product.b, weight_scale, zero_point, by_column(node, 7, whole), bias)
@@ -74,7 +74,7 @@ def _self_attention(
     mask = _mask(node, mask_at, (batch, length, total), total - length)
     more = {"relative_position_bias": node.x(bias_at)} if bias_at is not None and node.has(bias_at) else {}
     heads = int(node.attribute("num_heads", 0))
-    found = _attended(node, given, past, mask, heads, first // max(heads, 1), **more)
+    found = _attend(node, given, past, mask, heads, first // max(heads, 1), **more)
     present = None
     if node.wants(1):
         present = x.join([kept.reshape(1, *kept.sizes) for kept in (found.present_key, found.present_value)], axis=0)
@@ -108,11 +108,11 @@ def multihead(node: Node) -> tuple[Expression | None, ...]:
     if node.has(5):
         given["relative_position_bias"] = node.x(5)
     mask = _mask(node, 4, (sizes[0], sizes[1], total), before)
-    found = _attended(node, (), past, mask, heads, size, **given)
+    found = _attend(node, (), past, mask, heads, size, **given)
     return found.output, found.present_key, found.present_value
 
 
-def _attended(
+def _attend(
     node: Node,
     parts: Sequence[Expression],
     past: tuple[Expression | None, Expression | None],
@@ -156,7 +156,7 @@ def _mask(node: Node, index: int, known: tuple[int, int, int], before: int) -> M
         if sizes == (3 * batch + 2,):
             return Mask("KEY_QUERY_SEQUENCE_LENGTH_START_END", node.x(index))
     conditions = []
-    keys = counted(total, 3)
+    keys = count_positions(total, 3)
     if sizes is not None:
         conditions.append(_condition(node, index, keys, known))
     if causal:
@@ -170,7 +170,7 @@ def _mask(node: Node, index: int, known: tuple[int, int, int], before: int) -> M
 def _last_seen(node: Node, length: int, total: int, before: int) -> Expression:
     """The last key that each query sees, INT32 [1, 1, queries, 1]."""
     if length + before == total:
-        return counted(length, 2) + before
+        return count_positions(length, 2) + before
     # Cross attention: ONNX Runtime masks nothing for the last query, whatever the number of keys.
     last = np.minimum(np.arange(length, dtype=np.int32) + before, total - 1)
     last[-1] = total - 1

@@ -14,7 +14,7 @@ from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.activations import PLAIN
-from dmlpy.onnx.lowering.rules.heads import looked_up, merge_heads, rotated, split_heads
+from dmlpy.onnx.lowering.rules.heads import look_up, merge_heads, rotate, split_heads
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
@@ -109,11 +109,11 @@ def skip_normalization(node: Node) -> tuple[Expression | None, ...]:
 def embed(node: Node) -> tuple[Expression | None, ...]:
     """GATHER of each table, sums, and MEAN_VARIANCE_NORMALIZATION1; the words of the mask are counted by REDUCE."""
     batch, length = node.sizes(0)
-    total = looked_up(node.x(2), node.x(0))
+    total = look_up(node.x(2), node.x(0))
     positions = node.x(3)
-    total = total + (looked_up(positions, node.x(8)) if node.has(8) else positions[:length])
+    total = total + (look_up(positions, node.x(8)) if node.has(8) else positions[:length])
     if node.has(1) and node.has(4):
-        total = total + looked_up(node.x(4), node.x(1))
+        total = total + look_up(node.x(4), node.x(1))
     found = x.mean_variance_normalization1(total, axes=[2], epsilon=float(node.attribute("epsilon", 1e-12))) * node.x(5) + node.x(6)
     if node.has(7):
         words = x.reduce(node.x(7), function="SUM", axes=[1]).reshape(batch)
@@ -181,12 +181,12 @@ def _product(a: Expression, b: Expression, alpha: float) -> Expression:
 def nhwc_convolution(node: Node) -> Expression:
     """CONVOLUTION of views with the channels last, the filter's included."""
     data, filters = (node.x(index).transpose(0, 3, 1, 2) for index in (0, 1))
-    slid = compute_windows(node, data.sizes[2:], filters.sizes[2:])
+    windows = compute_windows(node, data.sizes[2:], filters.sizes[2:])
     found = x.convolution(
         data,
         filters,
         node.x(2).reshape(1, -1, 1, 1) if node.has(2) else None,
-        **slid.members(node),
+        **windows.members(node),
     )
     return found.transpose(0, 2, 3, 1)
 
@@ -238,8 +238,8 @@ def rotary(node: Node) -> Expression:
         places = (places + steps).reshape(1, length)
     if places.sizes[1] != length:
         raise node.refusal("onnx.sizes", "input 1 'position_ids'", listed(node.sizes(1)), f"[1] or [{tensor.sizes[0]}, {length}]")
-    cosines, sines = (looked_up(node.x(index), places) for index in (2, 3))
-    found = rotated(tensor, cosines, sines, interleaved=bool(node.attribute("interleaved", 0)))
+    cosines, sines = (look_up(node.x(index), places) for index in (2, 3))
+    found = rotate(tensor, cosines, sines, interleaved=bool(node.attribute("interleaved", 0)))
     found = found if scale == 1 else found * scale
     return found if four else merge_heads(found)
 

@@ -12,7 +12,17 @@ from dmlpy import x
 from dmlpy.description.enums import DataType
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.heads import both, counted, looked_up, merge_heads, products, rotated, softcapped, split_heads, weighted
+from dmlpy.onnx.lowering.rules.heads import (
+    apply_softcap,
+    both,
+    count_positions,
+    look_up,
+    merge_heads,
+    products,
+    rotate,
+    split_heads,
+    weigh_values,
+)
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
@@ -46,20 +56,20 @@ def grouped_attention(node: Node) -> tuple[Expression | None, ...]:
     queries, keys, values = _parts(node, heads, groups)
     step = _step(node, queries.sizes[2])
     if node.attribute("do_rotary", 0):
-        cosines, sines = (looked_up(node.x(index), _places(node, step)) for index in (_COSINES, _COSINES + 1))
+        cosines, sines = (look_up(node.x(index), _places(node, step)) for index in (_COSINES, _COSINES + 1))
         interleaved = bool(node.attribute("rotary_interleaved", 0))
-        queries, keys = (rotated(tensor, cosines, sines, interleaved=interleaved) for tensor in (queries, keys))
+        queries, keys = (rotate(tensor, cosines, sines, interleaved=interleaved) for tensor in (queries, keys))
     keys, values = (_kept(node, index, new, step) for index, new in ((_PAST, keys), (_PAST + 1, values)))
     scale = float(node.attribute("scale", 0.0)) or 1 / sqrt(queries.sizes[3])
     longest = keys.sizes[2]
-    scores = softcapped(products(queries, keys, scale), float(node.attribute("softcap", 0.0)))
+    scores = apply_softcap(products(queries, keys, scale), float(node.attribute("softcap", 0.0)))
     if node.has(_BIAS):
         bias = node.x(_BIAS)
         lacks = longest - bias.sizes[3]
         scores = scores + (x.padding1(bias, start_padding=[0] * 4, end_padding=[0, 0, 0, lacks]) if lacks else bias)
     allowed = _allowed(node, step, longest)
     scores = x.if_(allowed, scores, float("-inf"))
-    return merge_heads(weighted(_weights(node, scores), values)), keys, values
+    return merge_heads(weigh_values(_weights(node, scores), values)), keys, values
 
 
 def _weights(node: Node, scores: Expression) -> Expression:
@@ -107,7 +117,7 @@ def _places(node: Node, step: Step) -> Expression:
     """The positions of the new tokens, `[batch or 1, length]`."""
     if node.has(_PLACES) and step.total != step.length:
         return node.x(_PLACES)
-    places = (counted(step.length, 3) + step.before).reshape(step.before.sizes[0], step.length)
+    places = (count_positions(step.length, 3) + step.before).reshape(step.before.sizes[0], step.length)
     if node.has(_PLACES):
         return places + x.cast(node.x(_PLACES)[:1, :1], output_data_type=DataType.INT32)
     return places
@@ -119,7 +129,7 @@ def _kept(node: Node, index: int, new: Expression, step: Step) -> Expression:
     if step.is_appended:
         return new if past is None else x.join([past, new], axis=2)
     count = max(step.total, past.sizes[2] if past is not None else 0)
-    places = counted(count, 2) - step.before
+    places = count_positions(count, 2) - step.before
     written = x.logical_and(places >= 0, places < step.length)
     sizes = (*new.sizes[:2], count, new.sizes[3])
     source = x.clip(places, min=0, max=step.length - 1).broadcast(*sizes)
@@ -132,7 +142,7 @@ def _kept(node: Node, index: int, new: Expression, step: Step) -> Expression:
 
 def _allowed(node: Node, step: Step, longest: int) -> Expression:
     """Which keys each query sees."""
-    keys, places = counted(longest, 3), counted(step.length, 2) + step.before
+    keys, places = count_positions(longest, 3), count_positions(step.length, 2) + step.before
     if not node.attribute("causal", 1):
         return keys < step.before + step.length
     conditions = [keys <= places]

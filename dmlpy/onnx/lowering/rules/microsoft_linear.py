@@ -9,7 +9,7 @@ from dmlpy import x
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.microsoft_quantized import dequantized, quantized
-from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, required
+from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require
 
 if TYPE_CHECKING:
     from dmlpy.onnx.nodes.node import Node
@@ -30,7 +30,7 @@ def gemm(node: Node) -> Expression:
     total = x.matrix_multiply_integer(left.with_leading_ones(4), right.with_leading_ones(4), *zeros)
     if node.has(6):
         total = total + node.x(6).broadcast(rows, columns).with_leading_ones(4)
-    scale = required(node, 1, by_row(node, 1, rows)) * required(node, 4, by_column(node, 4, columns))
+    scale = require(node, 1, by_row(node, 1, rows)) * require(node, 4, by_column(node, 4, columns))
     alpha = float(node.attribute("alpha", 1.0))
     scale = scale if alpha == 1 else scale * alpha
     found = (x.cast(total, output_data_type=scale.data_type) * scale).reshape(rows, columns)

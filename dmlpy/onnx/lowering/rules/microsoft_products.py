@@ -8,7 +8,7 @@ from dmlpy import x
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.activations import PLAIN
-from dmlpy.onnx.lowering.rules.convolutions import convolved
+from dmlpy.onnx.lowering.rules.convolutions import lower_convolution
 from dmlpy.onnx.lowering.rules.matrices import product
 from dmlpy.operators.activation import (
     ActivationDesc,
@@ -55,14 +55,14 @@ def fused_convolution(node: Node) -> Expression:
         raise node.refusal("onnx.invalid", "activation_params", f"{len(parameters)} numbers", f"{_OF_CONVOLUTIONS[name]}, for {name}")
     members = dict(zip(("alpha", "beta"), parameters[: _OF_CONVOLUTIONS[name]], strict=False))
     if name != "Clip" and not node.has(3):
-        return _sized(node, convolved(node, _FUSED[name](**members)))
-    found = _sized(node, convolved(node))
+        return _require_sizes(node, lower_convolution(node, _FUSED[name](**members)))
+    found = _require_sizes(node, lower_convolution(node))
     if node.has(3):
         found = found + node.x(3)
     return x.clip(found, min=parameters[0], max=parameters[1]) if name == "Clip" else PLAIN[name](found, **members)
 
 
-def _sized(node: Node, found: Expression) -> Expression:
+def _require_sizes(node: Node, found: Expression) -> Expression:
     """The result with as many spatial dimensions as the node's data has."""
     return found.reshape(*found.sizes[:2], *found.sizes[len(found.sizes) - node.rank(0) + 2 :])
 

@@ -16,7 +16,7 @@ from dmlpy.messages.naming import listed
 from dmlpy.onnx.loading.schemas import MICROSOFT
 from dmlpy.onnx.lowering.rules import lowers
 from dmlpy.onnx.lowering.rules.elementwise import quantization
-from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, required, sides
+from dmlpy.onnx.lowering.rules.quantized_products import by_column, by_row, require, sides
 from dmlpy.onnx.nodes.windows import compute_windows
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def add(node: Node) -> Expression:
     """ELEMENT_WISE_QUANTIZED_LINEAR_ADD."""
     a, b = node.x(0), node.x(3)
     rank = max(len(a.sizes), len(b.sizes))
-    scales = [required(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
+    scales = [require(node, index, _one(node, index, rank)) for index in (1, 4, 6)]
     zeros = [_one(node, index, rank) for index in (2, 5, 7)]
     return x.quantized_linear_add(a, scales[0], b, *scales[1:], *zeros, output_data_type=a.data_type)
 
@@ -67,18 +67,18 @@ def average_pool(node: Node) -> Expression:
     whole = node.op_type == "QLinearGlobalAveragePool"
     if node.attribute("ceil_mode", 0):
         raise node.unsupported("ceil_mode", 0)
-    slid = compute_windows(node, spatial, spatial if whole else node.attribute("kernel_shape"))
-    placed = slid.placed(data)
-    scales = [required(node, index, _one(node, index, len(placed.sizes))) for index in (1, 3)]
+    windows = compute_windows(node, spatial, spatial if whole else node.attribute("kernel_shape"))
+    placed = windows.add_dimensions(data)
+    scales = [require(node, index, _one(node, index, len(placed.sizes))) for index in (1, 3)]
     zeros = [_one(node, index, len(placed.sizes)) for index in (2, 4)]
     found = x.quantized_linear_average_pooling(
         placed,
         *scales,
         *zeros,
-        strides=slid.strides,
-        window_size=slid.lengths,
-        start_padding=slid.start,
-        end_padding=slid.end,
+        strides=windows.strides,
+        window_size=windows.lengths,
+        start_padding=windows.start,
+        end_padding=windows.end,
         include_padding=bool(node.attribute("count_include_pad", 0)),
         output_data_type=data.data_type,
     )
@@ -91,7 +91,7 @@ def matmul_to_float(node: Node) -> Expression:
     """MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
     both = sides(node, 0, 1)
     rows, columns = both.a.sizes[2], both.b.sizes[3]
-    scales = required(node, 2, by_row(node, 2, rows)), required(node, 3, by_column(node, 3, columns))
+    scales = require(node, 2, by_row(node, 2, rows)), require(node, 3, by_column(node, 3, columns))
     bias = node.x(6).reshape(1, 1, 1, -1).broadcast(*both.folded) if node.has(6) else None
     zeros = by_row(node, 4, rows), by_column(node, 5, columns)
     return x.matrix_multiply_integer_to_float(both.a, scales[0], both.b, scales[1], *zeros, bias).reshape(*(both.sizes or (1,)))
@@ -102,7 +102,7 @@ def dynamic_matmul(node: Node) -> Expression:
     """DYNAMIC_QUANTIZE_LINEAR of the left side and MATRIX_MULTIPLY_INTEGER_TO_FLOAT."""
     both = sides(node, 0, 1)
     columns = both.b.sizes[3]
-    scale = required(node, 2, by_column(node, 2, columns))
+    scale = require(node, 2, by_column(node, 2, columns))
     left = x.dynamic_quantize_linear(node.x(0), output_data_type=DataType.UINT8)
     one = [tensor.reshape(1, 1, 1, 1) for tensor in (left.scale, left.zero_point)]
     bias = node.x(4).reshape(1, 1, 1, -1).broadcast(*both.folded) if node.has(4) else None
@@ -126,7 +126,7 @@ def matmul_blocks(node: Node) -> Expression:
     if node.attribute("weight_prepacked", 0):
         raise node.unsupported("weight_prepacked", 0)
     count = -(-columns // block)
-    weights = _unpacked(node, 1, rows, count * block, bits)
+    weights = _unpack(node, 1, rows, count * block, bits)
     scales = node.x(2).reshape(rows, count)
     if node.has(4):
         numbers = _in_groups(node, weights[:, :columns], scales, bits)
@@ -172,10 +172,10 @@ def _zero_points(node: Node, rows: int, count: int, bits: int) -> Expression:
     """A zero point for each block; half of the range where none are given."""
     if not node.has(3):
         return x.constant(np.full((1, 1), 1 << (bits - 1), ml_dtypes.uint4 if bits == _NIBBLE else np.uint8))
-    return _unpacked(node, 3, rows, count, bits)
+    return _unpack(node, 3, rows, count, bits)
 
 
-def _unpacked(node: Node, index: int, rows: int, columns: int, bits: int) -> Expression:
+def _unpack(node: Node, index: int, rows: int, columns: int, bits: int) -> Expression:
     """The elements [rows, columns] of an input of bytes, as UINT4 or UINT8: rows begin with a byte of their own."""
     if bits == _NIBBLE:
         return _nibbles(node, index, rows, columns)
@@ -212,11 +212,11 @@ def dequantized(node: Node, index: int) -> Expression:
     """What a quantized input, which its scale and zero point follow, stands for."""
     data = node.x(index)
     rank = len(data.sizes)
-    return x.dequantize_linear(data, required(node, index + 1, _one(node, index + 1, rank)), _one(node, index + 2, rank))
+    return x.dequantize_linear(data, require(node, index + 1, _one(node, index + 1, rank)), _one(node, index + 2, rank))
 
 
 def quantized(node: Node, numbers: Expression, index: int, data_type: DataType) -> Expression:
     """The numbers, quantized by the scale and the zero point that are inputs from `index` on."""
     rank = len(numbers.sizes)
-    scale = required(node, index, _one(node, index, rank))
+    scale = require(node, index, _one(node, index, rank))
     return x.quantize_linear(numbers, scale, _one(node, index + 1, rank), output_data_type=data_type)

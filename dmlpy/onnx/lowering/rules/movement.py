@@ -45,7 +45,7 @@ def split(node: Node) -> tuple[Expression | None, ...]:
 
 
 @lowers("Slice")
-def sliced(node: Node) -> Expression:
+def lower_slice(node: Node) -> Expression:
     """SLICE1; a view where the window begins at the first element."""
     starts, ends = node.integers(1, "starts", ()) or (), node.integers(2, "ends", ()) or ()
     axes = node.integers(3, "axes") or tuple(range(len(starts)))
@@ -58,7 +58,7 @@ def sliced(node: Node) -> Expression:
 
 
 @lowers("Pad")
-def padded(node: Node) -> Expression:
+def lower_pad(node: Node) -> Expression:
     """PADDING, of integers with a value PADDING1; negative pads cut elements off before.
 
     A value that is computed is put in by ELEMENT_WISE_IF.
@@ -150,7 +150,7 @@ def fold(node: Node) -> Expression:
 
 
 @lowers("Range")
-def counted(node: Node) -> Expression:
+def lower_range(node: Node) -> Expression:
     """FILL_VALUE_SEQUENCE of numbers that are known."""
     start, limit, delta = (np.ravel(node.array(index))[0].item() for index in range(3))
     count = max(0, ceil((limit - start) / delta))

@@ -50,7 +50,7 @@ def instance(node: Node) -> Expression:
 @lowers("LayerNormalization")
 def layer(node: Node) -> tuple[Expression | None, ...]:
     """MEAN_VARIANCE_NORMALIZATION1 over the last axes, in the type of `stash_type`; mean and inverse deviation by REDUCE."""
-    data, axes = _stashed(node)
+    data, axes = _to_stash_type(node)
     bias = _like(node, 2, data) if node.has(2) else None
     scale = _like(node, 1, data)
     epsilon = node.attribute("epsilon", 1e-5)
@@ -69,7 +69,7 @@ def layer(node: Node) -> tuple[Expression | None, ...]:
 @lowers("RMSNormalization")
 def root_mean_square(node: Node) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION2 without the mean; below feature level 6_3 of REDUCE, ELEMENT_WISE_SQRT and ELEMENT_WISE_DIVIDE."""
-    data, axes = _stashed(node)
+    data, axes = _to_stash_type(node)
     epsilon = node.attribute("epsilon", 1e-5)
     if node.level >= FeatureLevel.FL_6_3:
         found = x.mean_variance_normalization2(data, axes=axes, use_mean=False, epsilon=epsilon)
@@ -129,7 +129,7 @@ def _of_channels(tensor: Expression, data: Expression) -> Expression:
     return tensor.reshape(1, -1, *[1] * (len(data.sizes) - 2))
 
 
-def _stashed(node: Node) -> tuple[Expression, range]:
+def _to_stash_type(node: Node) -> tuple[Expression, range]:
     """The input in the type that `stash_type` asks for, with four dimensions at least, and the axes from `axis` to the last."""
     wanted = data_type_of(node.attribute("stash_type", 1)) or DataType.FLOAT32
     (data,) = in_four(_cast_like(node.x(0), wanted))

@@ -24,41 +24,43 @@ def average(node: Node) -> Expression:
 
     Windows cut off at the end by `ceil_mode` count no elements there, so that a padding that counts becomes one of PADDING before.
     """
-    slid = _pooling(node)
-    data, counts = slid.placed(node.x(0)), bool(node.attribute("count_include_pad", 0))
-    fitted = _fitted(node, slid)
-    if counts and fitted.end != slid.end:
-        data = x.padding(data, start_padding=[0, 0, *slid.start], end_padding=[0, 0, *slid.end])
-        pairs = zip(slid.windows, fitted.windows, strict=True)
+    windows = _pooling(node)
+    data, counts = windows.add_dimensions(node.x(0)), bool(node.attribute("count_include_pad", 0))
+    fitted = _fit_windows(node, windows)
+    if counts and fitted.end != windows.end:
+        data = x.padding(data, start_padding=[0, 0, *windows.start], end_padding=[0, 0, *windows.end])
+        pairs = zip(windows.axes, fitted.axes, strict=True)
         inside = [replace(window, size=window.padded, start=0, end=whole.end - window.end) for window, whole in pairs]
-        fitted, counts = Windows(tuple(inside), slid.added), False
+        fitted, counts = Windows(tuple(inside), windows.added), False
     if max(fitted.dilations) > 1:
-        return slid.restored(x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts))
-    return slid.restored(x.average_pooling(data, **_members(fitted), include_padding=counts))
+        return windows.remove_dimensions(x.average_pooling1(data, **_members(fitted), dilations=fitted.dilations, include_padding=counts))
+    return windows.remove_dimensions(x.average_pooling(data, **_members(fitted), include_padding=counts))
 
 
 @lowers("LpPool")
 def norm(node: Node) -> Expression:
     """LP_POOLING, with dilations LP_POOLING1."""
-    fitted = _fitted(node, slid := _pooling(node))
+    fitted = _fit_windows(node, windows := _pooling(node))
     p = node.attribute("p", 2)
     if max(fitted.dilations) > 1:
-        return slid.restored(x.lp_pooling1(slid.placed(node.x(0)), **_members(fitted), dilations=fitted.dilations, p=p))
-    return slid.restored(x.lp_pooling(slid.placed(node.x(0)), **_members(fitted), p=p))
+        return windows.remove_dimensions(
+            x.lp_pooling1(windows.add_dimensions(node.x(0)), **_members(fitted), dilations=fitted.dilations, p=p)
+        )
+    return windows.remove_dimensions(x.lp_pooling(windows.add_dimensions(node.x(0)), **_members(fitted), p=p))
 
 
 @lowers("MaxPool")
 def maximum(node: Node) -> tuple[Expression, ...]:
     """MAX_POOLING; with dilations or indices MAX_POOLING2. Indices by column are computed from those by row."""
-    fitted = _fitted(node, slid := _pooling(node))
-    data = slid.placed(node.x(0))
+    fitted = _fit_windows(node, windows := _pooling(node))
+    data = windows.add_dimensions(node.x(0))
     if not node.wants(1) and max(fitted.dilations) == 1:
-        return (slid.restored(x.max_pooling(data, **_members(fitted))),)
+        return (windows.remove_dimensions(x.max_pooling(data, **_members(fitted))),)
     found = x.max_pooling2(data, **_members(fitted), dilations=fitted.dilations, output_indices_data_type="UINT32")
     if not node.wants(1):
-        return (slid.restored(found.values),)
+        return (windows.remove_dimensions(found.values),)
     indices = _by_column(found.indices, data.sizes[2:]) if node.attribute("storage_order", 0) else found.indices
-    return slid.restored(found.values), slid.restored(indices)
+    return windows.remove_dimensions(found.values), windows.remove_dimensions(indices)
 
 
 def _by_column(indices: Expression, spatial: tuple[int, ...]) -> Expression:
@@ -92,7 +94,7 @@ def whole(node: Node) -> Expression:
 
 
 @lowers("MaxUnpool")
-def unpooled(node: Node) -> Expression:
+def lower_unpooling(node: Node) -> Expression:
     """MAX_UNPOOLING. A larger `output_shape` is padded: the indices count in the sizes that windows, strides and pads tell."""
     data, indices = node.x(0), x.cast(node.x(1), output_data_type="UINT32")
     sizes = node.sizes(0)
@@ -130,11 +132,11 @@ def _pooling(node: Node) -> Windows:
     return compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape"))
 
 
-def _fitted(node: Node, slid: Windows) -> Windows:
+def _fit_windows(node: Node, windows: Windows) -> Windows:
     """The windows with the padding at the end that makes as many positions as ONNX's output has."""
     if not node.attribute("ceil_mode", 0):
-        return slid
-    return Windows(tuple(_rounded_up(window) for window in slid.windows), slid.added)
+        return windows
+    return Windows(tuple(_rounded_up(window) for window in windows.axes), windows.added)
 
 
 def _rounded_up(window: Window) -> Window:
@@ -144,5 +146,5 @@ def _rounded_up(window: Window) -> Window:
     return replace(window, end=(positions - 1) * window.stride + window.extent - window.size - window.start)
 
 
-def _members(slid: Windows) -> dict[str, Any]:
-    return {"window_size": slid.lengths, "strides": slid.strides, "start_padding": slid.start, "end_padding": slid.end}
+def _members(windows: Windows) -> dict[str, Any]:
+    return {"window_size": windows.lengths, "strides": windows.strides, "start_padding": windows.start, "end_padding": windows.end}

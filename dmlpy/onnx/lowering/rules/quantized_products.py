@@ -77,7 +77,7 @@ def _parameter(node: Node, index: int, count: int, *, row: bool) -> Expression |
     raise node.refusal("onnx.sizes", node.input_label(index), listed(sizes), expected)
 
 
-def required(node: Node, index: int, found: Expression | None) -> Expression:
+def require(node: Node, index: int, found: Expression | None) -> Expression:
     """A scale, which an operator cannot do without."""
     node.value(index)
     assert found is not None
@@ -86,7 +86,7 @@ def required(node: Node, index: int, found: Expression | None) -> Expression:
 
 def _float_scale(node: Node, index: int, found: Expression | None) -> Expression:
     """A scale as DirectML's quantized operators take it: FLOAT32."""
-    scale = required(node, index, found)
+    scale = require(node, index, found)
     return scale if scale.data_type is DataType.FLOAT32 else x.cast(scale, output_data_type=DataType.FLOAT32)
 
 
@@ -118,35 +118,35 @@ def qlinear_matmul(node: Node) -> Expression:
 @lowers("ConvInteger")
 def convolution_integer(node: Node) -> Expression:
     """CONVOLUTION_INTEGER; of a width alone with a height of 1."""
-    slid = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(1)[2:])
+    windows = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(1)[2:])
     return x.convolution_integer(
-        slid.placed(node.x(0)),
-        slid.placed(node.x(1)),
+        windows.add_dimensions(node.x(0)),
+        windows.add_dimensions(node.x(1)),
         per_channel(node, 2),
         per_channel(node, 3),
-        **slid.members(node),
+        **windows.members(node),
     )
 
 
 @lowers("QLinearConv")
 def qlinear_convolution(node: Node) -> Expression:
     """QUANTIZED_LINEAR_CONVOLUTION; of a width alone with a height of 1."""
-    slid = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(3)[2:])
+    windows = compute_windows(node, node.sizes(0)[2:], node.attribute("kernel_shape") or node.sizes(3)[2:])
     scale, zero_point = _float_scale(node, 4, per_channel(node, 4)), per_channel(node, 5)
     if zero_point is not None:  # DirectML refuses one of them for each channel beside a single one
         channels = max(scale.sizes[1], zero_point.sizes[1])
         scale, zero_point = (own.broadcast(1, channels, 1, 1) for own in (scale, zero_point))
     return x.quantized_linear_convolution(
-        slid.placed(node.x(0)),
+        windows.add_dimensions(node.x(0)),
         _float_scale(node, 1, per_channel(node, 1)),
-        slid.placed(node.x(3)),
+        windows.add_dimensions(node.x(3)),
         scale,
         _float_scale(node, 6, per_channel(node, 6)),
         per_channel(node, 2),
         zero_point,
         per_channel(node, 8),
         per_channel(node, 7),
-        **slid.members(node),
+        **windows.members(node),
         output_data_type=node.data_type(7),
     )
 

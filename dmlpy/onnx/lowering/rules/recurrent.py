@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dmlpy import x
 from dmlpy.onnx.lowering.rules import lowers
-from dmlpy.onnx.lowering.rules.clipped_cells import unrolled
+from dmlpy.onnx.lowering.rules.clipped_cells import unroll_cells
 from dmlpy.onnx.nodes.recurrent_activations import parse_activations
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def without_cell(node: Node) -> tuple[Expression | None, ...]:
     if node.attribute("clip"):
         options = _options(node)
         backwards = {"FORWARD": [False], "BACKWARD": [True], "BIDIRECTIONAL": [False, True]}[options["direction"]]
-        return _results(node, unrolled(node, _tensors(node), backwards, options["activation_descs"]))
+        return _results(node, unroll_cells(node, _tensors(node), backwards, options["activation_descs"]))
     if node.op_type == "GRU":
         after = bool(node.attribute("linear_before_reset", 0))
         return _results(node, x.gru(**_tensors(node), **_options(node), linear_before_reset=after))

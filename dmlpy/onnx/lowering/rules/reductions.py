@@ -42,7 +42,7 @@ _WIDER = {
 
 
 @lowers(*_FUNCTIONS)
-def reduced(node: Node) -> Expression:
+def lower_reduction(node: Node) -> Expression:
     """REDUCE. With `noop_with_empty_axes` and no axes, each element is a group of its own. Means of integers are sums, divided."""
     function, rank = _FUNCTIONS[node.op_type], node.rank(0)
     axes = node.integers(1, "axes", ())

@@ -41,7 +41,7 @@ def region(node: Node) -> Expression:
     scale = node.attribute("spatial_scale", 1.0)
     boxes = node.x(1)
     if not moved:
-        boxes, scale = _widened(node), 1.0
+        boxes, scale = _widen(node), 1.0
     found = x.roi_align1(
         node.x(0),
         boxes.with_leading_ones(4),
@@ -65,7 +65,7 @@ def region(node: Node) -> Expression:
     return x.if_(empty.reshape(count, 1, 1, 1), number(found, 0.0), found)  # no sample, where DirectML takes one
 
 
-def _widened(node: Node) -> Expression:
+def _widen(node: Node) -> Expression:
     """Boxes in the image's pixels, at least one pixel wide and high: by a last bit less, so that one sample does not become two."""
     boxes = as_float32(node.x(1).with_leading_ones(4)) * node.attribute("spatial_scale", 1.0)
     start, end = boxes[:, :, :, :2], boxes[:, :, :, 2:]
@@ -77,7 +77,7 @@ def _largest(node: Node, *, moved: bool) -> Expression:
     """The largest product of a pixel and its weight among all samples of each output."""
     count, (batch, channels, *spatial) = node.sizes(1)[0], node.sizes(0)
     outputs = [node.attribute("output_height", 1), node.attribute("output_width", 1)]
-    places, present = _sampled(node, outputs, moved=moved)
+    places, present = _sample(node, outputs, moved=moved)
     axes = [_corners(own, size) for own, size in zip(places, spatial, strict=True)]
     first, second = (own.sizes[-1] for own in places)
     data = node.x(0).reshape(batch, channels, prod(spatial)).transpose(0, 2, 1).packed()
@@ -104,7 +104,7 @@ def _largest(node: Node, *, moved: bool) -> Expression:
     return found
 
 
-def _sampled(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Expression], Array | None]:
+def _sample(node: Node, outputs: Sequence[int], *, moved: bool) -> tuple[list[Expression], Array | None]:
     """The places of the samples of each box along both dimensions, [boxes, outputs * samples], and which boxes have any: None for all.
 
     Without a `sampling_ratio` the size of a box tells how many it has: then boxes have to be known, and those with fewer samples than the

@@ -71,7 +71,7 @@ class Filter:
 
 @lowers("Upsample")
 @lowers("Resize", since=10)
-def upsampled(node: Node) -> Expression:
+def lower_upsample(node: Node) -> Expression:
     """RESAMPLE1 without pixel offsets; the nearest element is the one before."""
     data, scales = node.x(0), node.attribute("scales") or [float(scale) for scale in np.ravel(node.array(1))]
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
@@ -79,9 +79,9 @@ def upsampled(node: Node) -> Expression:
         raise node.invalid("mode", "nearest", "linear")
     axes = []
     for place, (size, scale) in enumerate(zip(data.sizes, scales, strict=True)):
-        output, exact = _scaled(size, scale)
+        output, exact = _scale(size, scale)
         axes.append(Axis(place, size, output, exact, 1 / exact, 0.0))
-    return _resized(node, data, axes, Filter(mode))
+    return _resize(node, data, axes, Filter(mode))
 
 
 @lowers("Resize", since=11)
@@ -98,7 +98,7 @@ def resize(node: Node) -> Expression:
     )
     if chosen.mode not in ("nearest", "linear", "cubic"):
         raise node.invalid("mode", "nearest", "linear", "cubic")
-    found = _resized(node, data, axes, chosen)
+    found = _resize(node, data, axes, chosen)
     if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
         return found
     node.reserve_elements(*(axis.output for axis in axes))
@@ -132,7 +132,7 @@ def _axes(node: Node) -> list[Axis]:
                 outputs[axis], scales[axis] = int(common * sizes[axis] + 0.5), common
     else:
         for axis, scale in zip(named, np.ravel(node.array(2)), strict=True):
-            outputs[axis], scales[axis] = _scaled(sizes[axis], float(scale))
+            outputs[axis], scales[axis] = _scale(sizes[axis], float(scale))
     if min(outputs) < 1:
         raise node.refusal("onnx.empty", "sizes", str(outputs), "at least one element along each dimension: no tensor is empty")
     region = [0.0] * rank + [1.0] * rank
@@ -141,12 +141,12 @@ def _axes(node: Node) -> list[Axis]:
         for index, axis in enumerate(named):
             region[axis], region[axis + rank] = given[index], given[index + len(named)]
     return [
-        Axis(place, sizes[place], outputs[place], scales[place], *_placed(node, sizes[place], outputs[place], scales[place], bounds))
+        Axis(place, sizes[place], outputs[place], scales[place], *_place(node, sizes[place], outputs[place], scales[place], bounds))
         for place, bounds in enumerate(zip(region[:rank], region[rank:], strict=True))
     ]
 
 
-def _scaled(size: int, scale: float) -> tuple[int, float]:
+def _scale(size: int, scale: float) -> tuple[int, float]:
     """The elements of a result, and the scale: the ratio of the sizes, where it is that but for FLOAT's rounding.
 
     The product is rounded to FLOAT before it is cut off, so that 10 elements by 0.7 are 7 (ONNX Runtime 1.32.0).
@@ -155,7 +155,7 @@ def _scaled(size: int, scale: float) -> tuple[int, float]:
     return output, output / size if isclose(output / size, scale, rel_tol=2**-23) else scale
 
 
-def _placed(node: Node, size: int, output: int, scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
+def _place(node: Node, size: int, output: int, scale: float, bounds: tuple[float, float]) -> tuple[float, float]:
     """Slope and offset of the coordinates in one dimension.
 
     Where the length of the result counts, it is that of whole elements, as in ONNX Runtime 1.32.0 and PyTorch 2.13.0, whose exporters write
@@ -181,12 +181,12 @@ def _placed(node: Node, size: int, output: int, scale: float, bounds: tuple[floa
     raise node.invalid("coordinate_transformation_mode", *modes)
 
 
-def _resized(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:
+def _resize(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> Expression:
     active = [axis for axis in axes if axis.size != axis.output or not isclose(axis.slope, 1.0) or abs(axis.offset) > 1e-9]
     sizes = [axis.output for axis in axes]
     if not active:
         return data
-    merged = _merged(active, data.sizes)
+    merged = _merge(active, data.sizes)
     smaller = any(axis.scale < 1 for axis in active)
     direct = chosen.mode != "cubic" and not chosen.exclude_outside and len(merged) <= 4 and data.data_type in FLOATS_BYTES
     if chosen.antialias and smaller:
@@ -194,13 +194,13 @@ def _resized(node: Node, data: Expression, axes: list[Axis], chosen: Filter) -> 
     if chosen.mode == "nearest" and chosen.rounding not in _FLOORED:
         direct = direct and node.level >= FeatureLevel.FL_5_1  # older levels lack RESAMPLE2
     if direct:
-        return _resampled(data.reshape(*[axis.size for axis in merged]).with_leading_ones(4), merged, chosen, smaller).reshape(*sizes)
+        return _resample(data.reshape(*[axis.size for axis in merged]).with_leading_ones(4), merged, chosen, smaller).reshape(*sizes)
     for axis in active:
-        data = _gathered(node, data, axis, chosen) if chosen.mode == "nearest" else _weighed(node, data, axis, chosen)
+        data = _gather(node, data, axis, chosen) if chosen.mode == "nearest" else _weigh(node, data, axis, chosen)
     return data
 
 
-def _merged(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:
+def _merge(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:
     """The dimensions with those that stay as they are merged with their neighbours."""
     by_place = {axis.place: axis for axis in active}
     found: list[Axis] = []
@@ -214,7 +214,7 @@ def _merged(active: list[Axis], sizes: tuple[int, ...]) -> list[Axis]:
     return found
 
 
-def _resampled(data: Expression, axes: list[Axis], chosen: Filter, smaller: bool) -> Expression:
+def _resample(data: Expression, axes: list[Axis], chosen: Filter, smaller: bool) -> Expression:
     """The data, of four dimensions, by an operator of the RESAMPLE family."""
     ones = [Axis(-1, 1, 1, 1.0, 1.0, 0.0)] * (4 - len(axes))
     whole = [*ones, *axes]
@@ -244,7 +244,7 @@ def _offsets(axis: Axis) -> tuple[float, float]:
     return -axis.offset, 0.0
 
 
-def _gathered(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
+def _gather(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The nearest elements along one axis."""
     node.reserve_elements(axis.output)
     places = axis.coordinates.round(9)  # ties and whole numbers are not missed by a last bit
@@ -256,7 +256,7 @@ def _gathered(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expre
     return found.reshape(*before, axis.output, *behind)
 
 
-def _weighed(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
+def _weigh(node: Node, data: Expression, axis: Axis, chosen: Filter) -> Expression:
     """The product with the weights of one axis, in FLOAT32."""
     if data.data_type not in FLOATS:
         raise node.refusal("onnx.type", node.input_label(0), data.data_type.name, "FLOAT32 or FLOAT16, of which GEMM takes weights")

@@ -44,16 +44,16 @@ def grid_sample(node: Node) -> Expression:
         # A cubic looks at the border's elements by where the place is, not by where the border is.
         stays = mode == "cubic" and padding == "border"
         axes.append(_taps(place if stays else _inside(place, size, padding, align), mode))
-    return _sampled(data, axes, spatial, padding, align).transpose(0, 2, 1).reshape(*sizes[:2], *places)
+    return _sample(data, axes, spatial, padding, align).transpose(0, 2, 1).reshape(*sizes[:2], *places)
 
 
 @lowers("DeformConv")
-def deformed(node: Node) -> Expression:
+def lower_deformable_convolution(node: Node) -> Expression:
     """GATHER_ND1 of the elements around each place that an element of the kernel is moved to, and GEMM of them with the kernel."""
     (batch, channels, *spatial), (outer, inner, *kernel) = node.sizes(0), node.sizes(1)
     groups, offset_groups = node.attribute("group", 1), node.attribute("offset_group", 1)
-    slid = compute_windows(node, spatial, node.attribute("kernel_shape") or kernel)
-    windows = slid.windows[slid.added :]
+    whole = compute_windows(node, spatial, node.attribute("kernel_shape") or kernel)
+    windows = whole.axes[whole.added :]
     places, taps, rank = [window.positions for window in windows], prod(kernel), len(spatial)
     rows, count = batch * offset_groups, taps * prod(places)
     moves = as_float32(node.x(2)).reshape(rows, taps, rank, prod(places))
@@ -69,7 +69,7 @@ def deformed(node: Node) -> Expression:
         still = node.constant(f"places{axis}", np.add.outer(own.ravel(), along.ravel()).astype(np.float32))
         place = x.add(moves[:, :, axis].reshape(rows, taps, prod(places)), still.reshape(1, taps, prod(places)))
         axes.append(_taps(place.reshape(rows, count, 1), "linear"))
-    found = _sampled(data, axes, spatial, "zeros", align=True)
+    found = _sample(data, axes, spatial, "zeros", align=True)
     if node.has(4):
         found = x.multiply(found, as_float32(node.x(4)).reshape(rows, count, 1))
     columns = found.transpose(0, 2, 1).reshape(batch, groups, inner * taps, prod(places))
@@ -82,7 +82,7 @@ def deformed(node: Node) -> Expression:
     return result.reshape(batch, outer, *places)
 
 
-def _sampled(
+def _sample(
     data: Expression, axes: Sequence[Sequence[tuple[Expression, Expression | None]]], spatial: Sequence[int], padding: str, align: bool
 ) -> Expression:
     """Sums of the elements around places, by their weights.

@@ -1,0 +1,249 @@
+"""TreeEnsembleRegressor (ai.onnx.ml), the older form of TreeEnsemble: leaves are nodes, and nodes are found by ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import TensorProto, numpy_helper
+
+from dmlpy.messages.naming import listed
+from dmlpy.onnx.domains.host_operators import register_host_operator
+from dmlpy.onnx.domains.trees import TRANSFORMS, Trees, required_integers, transform_scores
+from dmlpy.onnx.loading.schemas import LEARNING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dmlpy.onnx.domains.host_operators import OutputType
+    from dmlpy.onnx.loading.values import Array
+    from dmlpy.onnx.nodes.node import Node
+
+_MODES = {"BRANCH_LEQ": 0, "BRANCH_LT": 1, "BRANCH_GTE": 2, "BRANCH_GT": 3, "BRANCH_EQ": 4, "BRANCH_NEQ": 5, "LEAF": 6}
+_LEAF = _MODES["LEAF"]
+
+
+class _Ids:
+    """The nodes of all trees by the number of their tree and their own.
+
+    Args:
+        trees: the tree of each node.
+        nodes: the number of each node within its tree.
+    """
+
+    def __init__(self, trees: Array, nodes: Array) -> None:
+        self._trees, self._nodes = np.unique(trees), np.unique(nodes)
+        keys = self._keys(trees, nodes)
+        self._order = np.argsort(keys, kind="stable")
+        self._sorted = keys[self._order]
+        self.are_unique = bool((np.diff(self._sorted) > 0).all())
+
+    def find(self, trees: Array, nodes: Array) -> Array:
+        """The places of nodes; -1 for those that are not there."""
+        keys = self._keys(trees, nodes)
+        places = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
+        found: Array = np.where((keys >= 0) & (self._sorted[places] == keys), self._order[places], -1)
+        return found
+
+    def _keys(self, trees: Array, nodes: Array) -> Array:
+        """A number for each pair; -1 for those of a tree or a number that no node has."""
+        found = np.zeros(len(trees), np.int64)
+        known = np.ones(len(trees), bool)
+        for kinds, given in ((self._trees, trees), (self._nodes, nodes)):
+            places = np.minimum(np.searchsorted(kinds, given), len(kinds) - 1)
+            known &= kinds[places] == given
+            found = found * len(kinds) + places
+        return np.where(known, found, -1)
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """The nodes of all trees, as the attributes list them.
+
+    Attributes:
+        tree_ids: the number of each node's tree.
+        node_ids: its number there.
+        modes: how it compares, or that it is a leaf.
+        features: the column of the input that it looks at.
+        splits: what it compares with.
+        tracks: whether NaN goes the way of what holds.
+        children: the numbers of the nodes where it goes on: if the comparison fails, and if it holds.
+    """
+
+    tree_ids: Array
+    node_ids: Array
+    modes: Array
+    features: Array
+    splits: Array
+    tracks: Array
+    children: tuple[Array, Array]
+
+    @classmethod
+    def of(cls, node: Node) -> _Nodes:
+        names = node.attribute("nodes_modes") or []
+        if unknown := sorted(set(names) - _MODES.keys()):
+            raise node.refusal("onnx.invalid", "nodes_modes", repr(unknown[0]), f"one of {listed([*_MODES])}")
+        count = len(names)
+        found = cls(
+            tree_ids=required_integers(node, "nodes_treeids"),
+            node_ids=required_integers(node, "nodes_nodeids"),
+            modes=np.asarray([_MODES[name] for name in names], np.int64),
+            features=required_integers(node, "nodes_featureids"),
+            splits=_numbers(node, "nodes_values"),
+            tracks=required_integers(node, "nodes_missing_value_tracks_true", [0] * count).astype(bool),
+            children=(required_integers(node, "nodes_falsenodeids"), required_integers(node, "nodes_truenodeids")),
+        )
+        others = (found.tree_ids, found.node_ids, found.features, found.splits, found.tracks, *found.children)
+        if not count or any(len(given) != count for given in others):
+            expected = "as many as the other attributes of nodes have, at least one"
+            raise node.refusal("onnx.invalid", "nodes_modes", f"{count} texts", expected)
+        return found
+
+    def roots(self, node: Node, ways: Array) -> Array:
+        """The place of each tree's root, to which no other node leads."""
+        roots = np.flatnonzero(~np.isin(np.arange(len(self.modes)), ways))
+        trees = np.unique(self.tree_ids)
+        if len(roots) != len(trees) or len(np.unique(self.tree_ids[roots])) != len(trees):
+            expected = "in each tree one node that no other leads to"
+            raise node.refusal("onnx.invalid", "nodes_truenodeids", "a tree without a root, or with several", expected)
+        children = np.full((2, len(self.modes)), -1)
+        children[:, self.modes != _LEAF] = ways
+        reached, front = np.zeros(len(self.modes), bool), roots
+        while len(front):
+            reached[front] = True
+            behind = np.unique(children[:, front])
+            front = behind[(behind >= 0) & ~reached[behind]]
+        if not reached.all():
+            found = f"{int((~reached).sum())} nodes that lead in a circle"
+            raise node.refusal("onnx.invalid", "nodes_truenodeids", found, "nodes that the root of their tree leads to")
+        return roots
+
+
+@dataclass(frozen=True)
+class _Forest:
+    """The trees of a node, and what their leaves give.
+
+    Attributes:
+        trees: the trees.
+        weights: the weight of each leaf for each target, FLOAT64 [leaves, targets].
+        present: which of them the node has.
+    """
+
+    trees: Trees
+    weights: Array
+    present: Array
+
+    @classmethod
+    def of(cls, node: Node, targets: int) -> _Forest:
+        """The forest of a node."""
+        nodes = _Nodes.of(node)
+        ids = _Ids(nodes.tree_ids, nodes.node_ids)
+        if not ids.are_unique:
+            raise node.refusal("onnx.invalid", "nodes_nodeids", "a number that two nodes of a tree have", "each number once in a tree")
+        is_leaf = nodes.modes == _LEAF
+        inner = np.flatnonzero(~is_leaf)
+        ways = np.stack([ids.find(nodes.tree_ids[inner], given[inner]) for given in nodes.children])
+        if (ways < 0).any():
+            raise node.refusal("onnx.invalid", "nodes_truenodeids", "a number that no node of the tree has", "the number of a node")
+        roots = nodes.roots(node, ways)
+        numbers = np.where(is_leaf, is_leaf.cumsum(), (~is_leaf).cumsum()) - 1
+        # A tree of one leaf gets a node in front, both of whose ways lead there.
+        alone = roots[is_leaf[roots]]
+        starts = numbers[roots]
+        starts[is_leaf[roots]] = len(inner) + np.arange(len(alone))
+        more = np.zeros(len(alone), np.int64)
+        trees = Trees(
+            features=np.concatenate([nodes.features[inner], more]),
+            modes=np.concatenate([nodes.modes[inner], more]),
+            splits=np.concatenate([nodes.splits[inner], more.astype(nodes.splits.dtype)]),
+            ways=np.concatenate([numbers[ways], np.stack([numbers[alone]] * 2)], 1),
+            ends=np.concatenate([is_leaf[ways], np.ones((2, len(alone)), bool)], 1),
+            tracks=np.concatenate([nodes.tracks[inner], more.astype(bool)]),
+            members={},
+            roots=starts,
+        )
+        node.reserve_elements(2, int(is_leaf.sum()), targets)
+        return cls(trees, *_leaf_weights(node, targets, ids, numbers, is_leaf))
+
+    def combine(self, x: Array, function: Any, first: float) -> tuple[Array, Array]:
+        """For each row and target the weights of its leaves, put together from `first` on, and whether there were any."""
+        leaves = self.trees.leaves(x)
+        total = np.full((len(x), self.weights.shape[1]), first)
+        given = np.zeros(total.shape, bool)
+        for tree in range(leaves.shape[1]):
+            weights, present = self.weights[leaves[:, tree]], self.present[leaves[:, tree]]
+            total = np.where(present, function(total, weights), total)
+            given |= present
+        return total, given
+
+
+def _leaf_weights(node: Node, targets: int, ids: _Ids, numbers: Array, is_leaf: Array) -> tuple[Array, Array]:
+    """The weights of the leaves by target, and which of them there are."""
+    tree_ids, node_ids, places = (required_integers(node, f"target_{name}") for name in ("treeids", "nodeids", "ids"))
+    given = _numbers(node, "target_weights").astype(np.float64)
+    if not len(tree_ids) == len(node_ids) == len(places) == len(given):
+        raise node.refusal("onnx.invalid", "target_ids", f"{len(places)} numbers", "as many as the other attributes of targets have")
+    if places.min(initial=0) < 0 or places.max(initial=0) >= targets:
+        raise node.refusal("onnx.invalid", "target_ids", listed(places[:8].tolist()), f"0 to {targets - 1}")
+    found = ids.find(tree_ids, node_ids)
+    if (found < 0).any():
+        raise node.refusal("onnx.invalid", "target_nodeids", "a number that no node of the tree has", "the number of a leaf")
+    held = is_leaf[found]
+    at = numbers[found[held]], places[held]
+    shape = int(is_leaf.sum()), targets
+    weights, present = np.zeros(shape), np.zeros(shape, bool)
+    np.add.at(weights, at, given[held])
+    present[at] = True
+    return weights, present
+
+
+def _rows(node: Node, forest: _Forest) -> Array:
+    """The rows of the input."""
+    x, features = node.array(0), forest.trees.features
+    if x.ndim != 2 or features.min(initial=0) < 0 or features.max(initial=0) >= x.shape[1]:
+        expected = f"2 dimensions, the last of more than {features.max(initial=0)}"
+        raise node.refusal("onnx.invalid", "input 0 'X'", listed(x.shape), expected)
+    return x
+
+
+def _base(node: Node, targets: int) -> Array:
+    base = _numbers(node, "base_values", required=False).astype(np.float64)
+    if len(base) not in (0, targets):
+        raise node.refusal("onnx.invalid", "base_values", f"{len(base)} numbers", f"{targets}, one for each, or none")
+    return base if len(base) else np.zeros(targets)
+
+
+def _describe_regressor(node: Node) -> Sequence[OutputType]:
+    x = node.value(0)
+    return [(TensorProto.FLOAT, None if x.sizes is None else (x.sizes[0], int(node.attribute("n_targets", 1))))]
+
+
+@register_host_operator("TreeEnsembleRegressor", _describe_regressor, domain=LEARNING)
+def tree_regressor(node: Node) -> Sequence[Array]:
+    """The weights of the leaves that a row comes to, put together by target: [rows, n_targets]. Sums are in FLOAT64."""
+    targets = int(node.attribute("n_targets", 1))
+    forest = _Forest.of(node, targets)
+    x, how = _rows(node, forest), node.attribute("aggregate_function", "SUM")
+    functions = {"SUM": (np.add, 0.0), "AVERAGE": (np.add, 0.0), "MIN": (np.minimum, np.inf), "MAX": (np.maximum, -np.inf)}
+    if how not in functions:
+        raise node.invalid("aggregate_function", *functions)
+    if (transform := node.attribute("post_transform", "NONE")) not in TRANSFORMS:
+        raise node.unsupported("post_transform", *TRANSFORMS)
+    total, given = forest.combine(x, *functions[how])
+    total = np.where(given, total, 0.0)
+    total = total / len(forest.trees.roots) if how == "AVERAGE" else total
+    # ONNX Runtime transforms the scores of several targets only, and adds no base value to those of them that no leaf scores.
+    total = total + np.where(given | (targets == 1), _base(node, targets), 0.0)
+    return [(transform_scores(total, transform) if targets > 1 else total).astype(np.float32)]
+
+
+def _numbers(node: Node, name: str, *, required: bool = True) -> Array:
+    """Numbers that are floats, or a tensor in another attribute."""
+    tensor = node.attribute(f"{name}_as_tensor")
+    if tensor is not None:
+        return np.ravel(numpy_helper.to_array(tensor))
+    given = node.attribute(name)
+    if given is None and required:
+        raise node.refusal("onnx.missing", name, "left out", "an attribute that the operator requires")
+    return np.asarray(given or [], np.float32)

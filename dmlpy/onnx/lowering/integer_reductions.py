@@ -1,0 +1,76 @@
+"""ReduceL2, ReduceLogSum and ReduceLogSumExp of integers, as ONNX Runtime computes them.
+
+ONNX's reference implementation refuses logarithms of integers, and squares them in their own type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
+from onnx.reference.ops.op_reduce_log_sum import ReduceLogSum_18
+from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dmlpy.onnx.loading.values import Array
+
+
+def _root_of_squares(numbers: Array, **along: Any) -> Array:
+    return np.asarray(np.sqrt(np.square(numbers).sum(**along)))
+
+
+def _log_of_sum(numbers: Array, **along: Any) -> Array:
+    return np.asarray(np.log(numbers.sum(**along)))
+
+
+def _log_of_exponentials(numbers: Array, **along: Any) -> Array:
+    """The exponentials of differences are integers, too: 1 for each of the largest elements, 0 for all others."""
+    largest = numbers.max(axis=along["axis"], keepdims=True, initial=-np.inf)
+    count = (numbers == largest).sum(**along)
+    return np.asarray(np.log(count) + largest.reshape(np.shape(count)))
+
+
+def _reduce(function: Callable[..., Array], data: Array, axes: Any, keepdims: Any) -> tuple[Array]:
+    """The reduction in FLOAT64 without its fraction. Beyond the type's range it is the largest number, without a logarithm the least."""
+    found = function(data.astype(np.float64), axis=axes, keepdims=bool(keepdims))
+    limits = np.iinfo(data.dtype)
+    is_inside = (found >= limits.min) & (found < float(limits.max))
+    beyond = np.where(found > 0, limits.max, limits.min).astype(data.dtype)
+    return (np.where(is_inside, np.where(is_inside, found, 0).astype(data.dtype), beyond),)
+
+
+class ReduceL2(ReduceL2_18):  # type: ignore[misc, unused-ignore]
+    """The root of the sum of squares, which has its own type in the end only."""
+
+    def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
+        if data.dtype.kind not in "iu":
+            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
+        return _reduce(_root_of_squares, data, along, keepdims)
+
+
+class ReduceLogSum(ReduceLogSum_18):  # type: ignore[misc, unused-ignore]
+    """The logarithm of the sum."""
+
+    def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
+        if data.dtype.kind not in "iu":
+            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
+        return _reduce(_log_of_sum, data, along, keepdims)
+
+
+class ReduceLogSumExp(ReduceLogSumExp_18):  # type: ignore[misc, unused-ignore]
+    """The logarithm of the sum of exponentials."""
+
+    def _run(self, data: Array, axes: Any = None, keepdims: Any = 1, noop_with_empty_axes: Any = 0) -> tuple[Array]:
+        if data.dtype.kind not in "iu":
+            return super()._run(data, axes, keepdims, noop_with_empty_axes)  # type: ignore[no-any-return, no-untyped-call, unused-ignore]
+        along = self.handle_axes(axes, noop_with_empty_axes)  # type: ignore[no-untyped-call, unused-ignore]
+        return _reduce(_log_of_exponentials, data, along, keepdims)
+
+
+INTEGER_REDUCTIONS: tuple[type[OpRun], ...] = (ReduceL2, ReduceLogSum, ReduceLogSumExp)

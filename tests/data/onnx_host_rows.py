@@ -1,0 +1,75 @@
+"""Nodes that no DirectML operator expresses, and that ONNX's reference implementation does not run as ONNX Runtime does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx_node_rows import node  # type: ignore[import-not-found, unused-ignore]
+from onnx_operators import F32, I32, I64, whole  # type: ignore[import-not-found, unused-ignore]
+
+
+def integer_reductions() -> None:
+    for operator in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"):
+        for kind in (I32, I64):
+            x = whole("integer reduction", -6, 9, 3, 4, 5, dtype=kind)
+            node(operator, [x, np.array([1], I64)], domain="", opset=18, known=[1], keepdims=0)
+            node(operator, [x, np.array([0, 2], I64)], domain="", opset=18, known=[1])
+            node(operator, [x * kind(2**27), np.array([-1], I64)], domain="", opset=18, known=[1])
+            node(operator, [x], domain="", opset=18)
+
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+
+
+def forest(seed: int, trees: int, targets: int, per_leaf: int) -> dict[str, Any]:
+    """Attributes of random trees over three features, of two levels at most; a tree may be a leaf."""
+    rng = np.random.default_rng(seed)
+    nodes: dict[str, list[Any]] = {}
+    leaves: dict[str, list[Any]] = {}
+
+    def grow(tree: int, number: int, depth: int) -> int:
+        """Adds a node and all behind it; the first number that is free then."""
+        is_leaf = depth == 0 or rng.random() < 0.2
+        own = {
+            "nodes_treeids": tree,
+            "nodes_nodeids": number,
+            "nodes_modes": "LEAF" if is_leaf else MODES[rng.integers(6)],
+            "nodes_featureids": int(rng.integers(3)),
+            "nodes_values": float(rng.integers(-2, 3)),
+            "nodes_missing_value_tracks_true": int(rng.integers(2)),
+        }
+        for name, value in {**own, "nodes_truenodeids": 0, "nodes_falsenodeids": 0}.items():
+            nodes.setdefault(name, []).append(value)
+        place = len(nodes["nodes_treeids"]) - 1
+        free = number + 1
+        if is_leaf:
+            for target in rng.choice(targets, per_leaf, replace=False).tolist():
+                weight = float(F32(rng.standard_normal()))
+                found = {"target_treeids": tree, "target_nodeids": number, "target_ids": target, "target_weights": weight}
+                for name, value in found.items():
+                    leaves.setdefault(name, []).append(value)
+            return free
+        for way in ("true", "false"):
+            nodes[f"nodes_{way}nodeids"][place] = free
+            free = grow(tree, free, depth - 1)
+        return free
+
+    for index in range(trees):
+        grow(2 * index + 1, 0, 2)
+    return {**nodes, **leaves, "n_targets": targets}
+
+
+def trees() -> None:
+    transforms = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
+    for seed, how in enumerate(("SUM", "AVERAGE", "MIN", "MAX") * 4):
+        targets = 1 + seed % 3
+        own = forest(seed, 1 + seed % 4, targets, 1 + seed % 2 if targets > 1 else 1)
+        more: dict[str, Any] = {"base_values": [0.25, -0.5, 0.75][:targets]} if seed % 2 else {}
+        x = whole(f"trees {seed}", -2, 3, 6, 3, dtype=np.float64 if seed % 5 == 0 else F32)
+        x[0, 0], x[3] = np.nan, np.nan
+        own |= {"aggregate_function": how, "post_transform": transforms[seed // 4], **more}
+        node("TreeEnsembleRegressor", [x], domain="ai.onnx.ml", **own)
+
+
+ROWS = (integer_reductions, trees)
