@@ -12,7 +12,7 @@ import pytest
 
 import dmlpy as dml
 from tests.support import pairwise
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 from tests.support.tools import require
 
 KERNELS = "DMLPY_TEST_KERNELS"
@@ -23,7 +23,7 @@ CONTEXT_DIED = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    stand_in.install()
+    emulated_gpu.install()
     os.environ.setdefault("DMLPY_TIMEOUT_S", "60")  # on a busy machine blocks that the CPU runs come late
     if workers := getattr(config.option, "numprocesses", None):  # pytest-xdist's; it starts them later, with this environment
         # BLAS's threads spin while they wait: as many in each worker as there are processors took a third of all time.
@@ -98,7 +98,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no GPU answers here")
     if CONTEXT_DIED in item.session.stash:
         pytest.skip(f"not run: the CUDA context died in {item.session.stash[CONTEXT_DIED]}")
-    if item.get_closest_marker("cupy") and stand_in.chosen():
+    if item.get_closest_marker("cupy") and emulated_gpu.chosen():
         pytest.skip("CuPy has no stand-in")
 
 
@@ -106,7 +106,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where nothing computes, wrong results are expected failures."""
     report = yield
-    is_null = stand_in.chosen() == "null" and report.when == "call" and item.get_closest_marker("gpu") is not None
+    is_null = emulated_gpu.chosen() == "null" and report.when == "call" and item.get_closest_marker("gpu") is not None
     # Indices made of results lead past an end.
     if is_null and call.excinfo is not None and call.excinfo.errisinstance((AssertionError, IndexError)):
         report.outcome, report.wasxfail = "skipped", "nothing computes here"
