@@ -18,7 +18,7 @@
 // A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is. And a group that is a
 // cluster passes its values on from shared memory to shared memory: common/cluster_exchange.cuh.
 //
-// tests/devices/cuda/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
+// tests/memory_model/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
 #pragma once
 
 /// A cluster's has the number of its blocks.

@@ -188,9 +188,9 @@ PIECES = Statement(TILES, "for (long long first = 0; first < terms; first += Sum
 NEXT_PIECES = (Statement(TILES, "rows.load(next, terms);"), Statement(TILES, "columns.load(next, terms);"))
 END_OF_STAGE = Statement(TILES, "if (of_stage >= Sums::stage_terms || next >= terms)")
 PACK_VECTOR4 = Statement(TILES, "for (int quad = 0; quad < 4; ++quad)")
-_LOAD, _PUT = "void load(long long first, long long terms)", "void put(unsigned* staged) const {"
-WIDE_TERMS = tuple(Statement(TILES, "if (order_ == Order::wide_terms)", after=where) for where in (_LOAD, _PUT))
-WIDE_LINES = tuple(Statement(TILES, "else if (order_ == Order::wide_lines)", after=where) for where in (_LOAD, _PUT))
+_LOAD, _STORE = "void load(long long first, long long terms)", "void store(unsigned* staged) const {"
+WIDE_TERMS = tuple(Statement(TILES, "if (order_ == Order::wide_terms)", after=where) for where in (_LOAD, _STORE))
+WIDE_LINES = tuple(Statement(TILES, "else if (order_ == Order::wide_lines)", after=where) for where in (_LOAD, _STORE))
 SINGLE = (
     Statement(TILES, "for (int number = 0; number < own_words; number += at_once)"),
     Statement(TILES, "for (int i = 0; i < own_words; ++i)", after="staged[word_place(first + (i ^ upper), thread / together)]"),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.support.cuda.ptx_programs import Barrier, Instruction, Load, LoadOrder, Program, Scope, Store, StoreOrder, Thread
+from tests.memory_model.programs import Barrier, Instruction, Load, LoadOrder, Program, Scope, Store, StoreOrder, Thread
 
 SENTINEL = -1
 """The value of a word before the launch where the data itself is the flag: `sentinel`."""
@@ -58,7 +58,7 @@ class Rules:
     """What a mutation changes; the defaults are the kernels'.
 
     Attributes:
-        protocol: as in exchange.cuh.
+        protocol: as in block_exchange.cuh.
         stores, read: how values are written and read.
         polls: how a wait looks at a flag.
         raises, acquires: how a flag is raised, and how it is read once more when it is up, if it is.
@@ -137,7 +137,7 @@ class Member:
             yield Barrier("block")
 
     def turns(self, taking_turns: int) -> int:
-        """As `Turns` of exchange.cuh."""
+        """As `Turns` of block_exchange.cuh."""
         return self.rules.turns or (self.shape.steps if self.rules.protocol == "data" else taking_turns)
 
     # common/block_exchange.cuh

@@ -15,9 +15,9 @@ from dataclasses import replace
 import pytest
 
 from dmlpy.devices.cuda import sources
-from tests.support.cuda.exchange_programs import KERNELS, Rules, Shape, program
-from tests.support.cuda.ptx_executions import Fault, executions
-from tests.support.cuda.ptx_programs import Graph, Program, Store
+from tests.memory_model.exchange_programs import KERNELS, Rules, Shape, program
+from tests.memory_model.executions import Fault, executions
+from tests.memory_model.programs import Graph, Program, Store
 
 WARP_FOR_EACH = ((0, 0), (1, 1))
 
@@ -313,7 +313,7 @@ PARTS = [
 
 @pytest.mark.parametrize(("file", "holder", "start", "does"), PARTS, ids=[f"{part[1]}: {part[2]}" for part in PARTS])
 def test_an_exchange_does_what_is_modelled(file: str, holder: str, start: str, does: str) -> None:
-    """`Member` in tests/support/cuda/exchange_programs.py says the same."""
+    """`Member` in tests/memory_model/exchange_programs.py says the same."""
     assert " ".join(body(body(text_of(file), holder), start).split()) == does
 
 
@@ -387,7 +387,7 @@ else; product_.multiply(exchange, operand, {})
     ],
 )
 def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> None:
-    """`forward` and `gradient` in tests/support/cuda/exchange_programs.py say the same."""
+    """`forward` and `gradient` in tests/memory_model/exchange_programs.py say the same."""
     found = [" ".join(part.split()).rstrip(";") for part in ORDER.findall(body(text_of(file), function))]
     assert found == [part.strip() for part in re.split(r"[;\n]", does) if part.strip()]
 
