@@ -3,13 +3,13 @@
 // copy:      destination[i][j][k][l] = source(i, j, k, l)
 // scale:     destination[i][j][k][l] = source(i, j, k, l) * factor(i, j, k, l)
 // pack_bias: destination[d][g][u] = bias(d, g, u) + bias(d, gates + g, u), the bias of the input product plus that of the recurrence
-// quads:     destination[i][j][q][k][e] = source(i, j, k, 4 q + e), four neighbours of a row side by side, rows next to each other
+// pack_vector4:     destination[i][j][q][k][e] = source(i, j, k, 4 q + e), four neighbours of a row side by side, rows next to each other
 //
 // One thread owns elements; the grid is one-dimensional, of any size. No block shares anything with another.
 // Source and destination do not overlap.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 
 template <class Source, class Destination>
@@ -91,16 +91,16 @@ __global__ void pack_bias(PackBiasParameters<T> parameters) {
 }
 
 template <class T>
-struct QuadsParameters {
+struct PackVector4Parameters {
     Strided<T const> source;  // any strides
-    Quad<T>* destination;     // [sizes[0]][count], the first quads of each i: [sizes[1]][ceil(sizes[3] / 4)][sizes[2]]
+    Vector4<T>* destination;     // [sizes[0]][count], the first quads of each i: [sizes[1]][ceil(sizes[3] / 4)][sizes[2]]
     long long sizes[4];
     long long count;
 };
 
 /// Zero beyond the source's last axis, and in the quads of each i that are left.
 template <class T>
-__global__ void quads(QuadsParameters<T> parameters) {
+__global__ void pack_vector4(PackVector4Parameters<T> parameters) {
     long long const(&sizes)[4] = parameters.sizes;
     long long const depth = (sizes[3] + 3) / 4;
     for (long long index = first_element(); index < sizes[0] * parameters.count; index += element_stride()) {
@@ -109,7 +109,7 @@ __global__ void quads(QuadsParameters<T> parameters) {
         long long const k = place % sizes[2];
         long long const q = place / sizes[2] % depth;
         long long const j = place / sizes[2] / depth;
-        Quad<T> quad;
+        Vector4<T> quad;
         for (int e = 0; e < 4; ++e) {
             bool const exists = j < sizes[1] && 4 * q + e < sizes[3];
             quad.values[e] = exists ? parameters.source.at(i, j, k, 4 * q + e) : machine::from_float<T>(0.0f);

@@ -14,7 +14,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.onnx.nodes.error_policy import ErrorPolicy
 from tests.support import pairwise, selection
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 from tests.support.tools import require
 
 KERNELS = "DMLPY_TEST_KERNELS"
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if given := config.getoption("--device"):
         selection.device_names(given)  # a wrong name is told at once
-    stand_in.install()
+    emulated_gpu.install()
     ErrorPolicy.propagate_unexpected = True  # a mistake in dmlpy shall not read as a fault of a model
     os.environ.setdefault("DMLPY_TIMEOUT_S", "60")  # on a busy machine blocks that the CPU runs come late
     if workers := getattr(config.option, "numprocesses", None):  # pytest-xdist's; it starts them later, with this environment
@@ -126,7 +126,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no GPU answers here")
     if CONTEXT_DIED in item.session.stash:
         pytest.skip(f"not run: the CUDA context died in {item.session.stash[CONTEXT_DIED]}")
-    if item.get_closest_marker("cupy") and stand_in.chosen():
+    if item.get_closest_marker("cupy") and emulated_gpu.chosen():
         pytest.skip("CuPy has no stand-in")
 
 
@@ -134,7 +134,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where nothing computes, wrong results are expected failures."""
     report = yield
-    is_null = stand_in.chosen() == "null" and report.when == "call" and item.get_closest_marker("gpu") is not None
+    is_null = emulated_gpu.chosen() == "null" and report.when == "call" and item.get_closest_marker("gpu") is not None
     # Indices made of results lead past an end.
     if is_null and call.excinfo is not None and call.excinfo.errisinstance((AssertionError, IndexError)):
         report.outcome, report.wasxfail = "skipped", "nothing computes here"

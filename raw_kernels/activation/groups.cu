@@ -4,13 +4,13 @@
 //   LogSoftmax   y = x - m - ln(s)
 //   Hardmax      y = 1 at the first largest entry of the group in the order of the tensor's dimensions, else 0; a NaN is the largest
 //
-// A thread reads packs: `width` neighbours in memory. With `across` they belong to as many groups, as the same entry of each; else they
-// are entries of one group. The innermost axis of memory counts packs. A team of threads has a group, with `across` a pack of groups:
-// its members take packs of entries in turn, what they find is merged in a fixed order, and each writes the results of its own packs.
-// Neighbouring threads are members of a team; with `across` they are of neighbouring teams.
+// A thread reads vectors: `width` neighbours in memory. With `across` they belong to as many groups, as the same entry of each; else they
+// are entries of one group. The innermost axis of memory counts vectors. A thread group of threads has a group, with `across` a vector of
+// groups: its members take vectors of entries in turn, what they find is merged in a fixed order, and each writes the results of its own
+// vectors. Neighbouring threads are members of a thread group; with `across` they are of neighbouring thread groups.
 //
-// The grid is one-dimensional, of any size; blocks share nothing. Threads of a block and of a team are powers of two. The output overlaps
-// nothing else.
+// The grid is one-dimensional, of any size; blocks share nothing. Threads of a block and of a thread group are powers of two. The output
+// overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -116,42 +116,42 @@ struct GroupsParameters {
     Axes<3> entries;        // of these and of an entry's number in its group, row-major in the tensor's dimensions
     unsigned group_count;   // of `groups`
     unsigned entry_count;   // of `entries`
-    unsigned number_step;   // from the number of an entry of a pack to that of the next
-    int team_size;
+    unsigned number_step;   // from the number of an entry of a vector to that of the next
+    int thread_group_size;
 };
 
-/// Calls use(values, place, number) for each pack of entries of a member, several of which are on their way at a time. Without `reads` the
-/// values are unset.
+/// Calls use(values, place, number) for each vector of entries of a member, several of which are on their way at a time. Without `reads`
+/// the values are unset.
 template <bool reads, int width, class T, class Use>
 __device__ inline void for_each_pack(GroupsParameters<T> const& parameters, Places<3> const& group, int member, Use use) {
     constexpr int batch = 4;
     long long const count = parameters.entry_count;
-    for (long long first = member; first < count; first += batch * parameters.team_size) {
-        Pack<T, width> packs[batch];
+    for (long long first = member; first < count; first += batch * parameters.thread_group_size) {
+        AlignedVector<T, width> vectors[batch];
         Places<3> places[batch];
         unsigned numbers[batch];
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            numbers[i] = static_cast<unsigned>(first + i * parameters.team_size);  // maybe beyond the last one, which nobody looks at
+            numbers[i] = static_cast<unsigned>(first + i * parameters.thread_group_size);  // maybe beyond the last one, which nobody looks at
             places[i] = group;
         }
         add_places(parameters.entries, numbers, places);
 #pragma unroll
         for (int i = 0; i < batch && reads; ++i) {
-            if (first + i * parameters.team_size < count) {
-                packs[i] = *reinterpret_cast<Pack<T, width> const*>(parameters.input + places[i].of[0]);
+            if (first + i * parameters.thread_group_size < count) {
+                vectors[i] = *reinterpret_cast<AlignedVector<T, width> const*>(parameters.input + places[i].of[0]);
             }
         }
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            if (first + i * parameters.team_size < count) {
-                use(packs[i], places[i].of[1], static_cast<unsigned>(places[i].of[2]));
+            if (first + i * parameters.thread_group_size < count) {
+                use(vectors[i], places[i].of[1], static_cast<unsigned>(places[i].of[2]));
             }
         }
     }
 }
 
-/// A block is blockDim.x / team_size teams. It owns every gridDim.x-th set of as many groups, or packs of groups.
+/// A block is blockDim.x / thread_group_size thread groups. It owns every gridDim.x-th set of as many groups, or vectors of groups.
 template <class T, class Function, int width, bool across>
 __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant__ GroupsParameters<T> parameters) {
     using Finder = typename Function::Finder;
@@ -159,21 +159,21 @@ __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant_
     constexpr int own = across ? width : 1;   // groups of a thread
     __shared__ Found exchange[most_threads];
     int const thread = threadIdx.x;
-    int const team_size = parameters.team_size;
-    int const teams = blockDim.x / team_size;
-    int const team = across ? thread % teams : thread / team_size;
-    int const member = across ? thread / teams : thread % team_size;
-    int const next_member = across ? teams : 1;   // the distance of threads
+    int const thread_group_size = parameters.thread_group_size;
+    int const thread_groups = blockDim.x / thread_group_size;
+    int const thread_group = across ? thread % thread_groups : thread / thread_group_size;
+    int const member = across ? thread / thread_groups : thread % thread_group_size;
+    int const next_member = across ? thread_groups : 1;   // the distance of threads
     unsigned const number_step = across ? 0 : parameters.number_step;
 
-    long long const stride = static_cast<long long>(gridDim.x) * teams;
-    for (long long first = static_cast<long long>(blockIdx.x) * teams; first < parameters.group_count; first += stride) {
-        bool const works = first + team < parameters.group_count;
-        Places<3> const group = locate(parameters.groups, works ? static_cast<unsigned>(first + team) : 0);
+    long long const stride = static_cast<long long>(gridDim.x) * thread_groups;
+    for (long long first = static_cast<long long>(blockIdx.x) * thread_groups; first < parameters.group_count; first += stride) {
+        bool const works = first + thread_group < parameters.group_count;
+        Places<3> const group = locate(parameters.groups, works ? static_cast<unsigned>(first + thread_group) : 0);
 
         Finder finders[own];
         if (works) {
-            auto const read = [&](Pack<T, width> const& x, long long, unsigned number) {
+            auto const read = [&](AlignedVector<T, width> const& x, long long, unsigned number) {
 #pragma unroll
                 for (int i = 0; i < width; ++i) {
                     finders[across ? i : 0].take(machine::to_float(x.values[i]), number + i * number_step);
@@ -186,10 +186,10 @@ __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant_
 #pragma unroll
         for (int i = 0; i < own; ++i) {
             Found found = finders[i].found();
-            if (team_size > 1) {
+            if (thread_group_size > 1) {
                 exchange[thread] = found;
                 __syncthreads();
-                for (int half = team_size / 2; half > 0; half /= 2) {
+                for (int half = thread_group_size / 2; half > 0; half /= 2) {
                     if (member < half) {
                         exchange[thread] = merged(exchange[thread], exchange[thread + half * next_member]);
                     }
@@ -202,14 +202,14 @@ __global__ void __launch_bounds__(most_threads, 1) groups(const __grid_constant_
         }
 
         if (works) {
-            auto const write = [&](Pack<T, width> const& x, long long place, unsigned number) {
-                Pack<T, width> y;
+            auto const write = [&](AlignedVector<T, width> const& x, long long place, unsigned number) {
+                AlignedVector<T, width> y;
 #pragma unroll
                 for (int i = 0; i < width; ++i) {
                     float const value = Function::reads_again ? machine::to_float(x.values[i]) : 0.0f;
                     y.values[i] = machine::from_float<T>(functions[across ? i : 0](value, number + i * number_step));
                 }
-                *reinterpret_cast<Pack<T, width>*>(parameters.output + place) = y;
+                *reinterpret_cast<AlignedVector<T, width>*>(parameters.output + place) = y;
             };
             for_each_pack<Function::reads_again, width>(parameters, group, member, write);
         }

@@ -14,7 +14,7 @@
 // What a mask adds counts from the most that it adds to any key of the query (`offset`), so that a query all of whose keys are filtered
 // keeps the precision of its scores. Outputs overlap nothing else.
 #include "common/machine.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "attention/attention.cuh"
 

@@ -21,9 +21,9 @@ inline constexpr int most_pieces = 4;                            // of queries a
 static_assert(query_tile == warp_queries * tile_threads / 32);
 
 /// Eight neighbouring elements of a row as words, two in each; zeros beyond the row's end, and where there is no row.
-__device__ __forceinline__ Quad<unsigned> eight_of(Source<half> const& source, int batch, int head, int place, int valid, int element,
+__device__ __forceinline__ Vector4<unsigned> eight_of(Source<half> const& source, int batch, int head, int place, int valid, int element,
                                                    bool is) {
-    Quad<unsigned> words = {};
+    Vector4<unsigned> words = {};
     if (!is || element >= source.size) {
         return words;
     }
@@ -31,7 +31,7 @@ __device__ __forceinline__ Quad<unsigned> eight_of(Source<half> const& source, i
     half const* const row = earlier ? &source.past.at(batch, head, place, 0) : &source.fresh.at(batch, place - valid, head, 0);
     long long const stride = earlier ? source.past.strides[3] : source.fresh.strides[3];
     if (source.wide != 0) {
-        words = *reinterpret_cast<Quad<unsigned> const*>(row + element);
+        words = *reinterpret_cast<Vector4<unsigned> const*>(row + element);
     } else {
 #pragma unroll
         for (int e = 0; e < together; ++e) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void stage_lines(Source<half> const& source, int batc
 #pragma unroll 1
     for (int piece = 0; piece < pieces; ++piece) {
         constexpr int own = rows * 4 / tile_threads;
-        Quad<unsigned> words[own];
+        Vector4<unsigned> words[own];
 #pragma unroll
         for (int i = 0; i < own; ++i) {
             int const place = first + line + i * (tile_threads / 4);
@@ -72,7 +72,7 @@ __device__ __forceinline__ void stage_lines(Source<half> const& source, int batc
 #pragma unroll
         for (int i = 0; i < own; ++i) {
             int const at = piece * (rows * line_words) + word_place(line + i * (tile_threads / 4), quad * 4);
-            *reinterpret_cast<Quad<unsigned>*>(staged + at) = words[i];
+            *reinterpret_cast<Vector4<unsigned>*>(staged + at) = words[i];
         }
     }
 }
@@ -85,7 +85,7 @@ __device__ __forceinline__ void stage_columns(Source<half> const& source, int ba
 #pragma unroll 1
     for (int number = static_cast<int>(threadIdx.x); number < across * keys / 2; number += tile_threads) {
         int const group = number % across, pair = number / across;
-        Quad<unsigned> rows[2];
+        Vector4<unsigned> rows[2];
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
             int const place = first + 2 * pair + e;
@@ -114,11 +114,11 @@ __device__ __forceinline__ void add_scores(float (&scores)[fragments][4], unsign
     int const lane = static_cast<int>(threadIdx.x) % 32, first_line = static_cast<int>(threadIdx.x) / 32 * warp_queries;
 #pragma unroll 1
     for (int piece = 0; piece < pieces; ++piece) {
-        Quad<unsigned> const upper = quad_at(queries + piece * (query_tile * line_words), first_line + lane / 4, lane % 4);
-        Quad<unsigned> const lower = quad_at(queries + piece * (query_tile * line_words), first_line + 8 + lane / 4, lane % 4);
+        Vector4<unsigned> const upper = quad_at(queries + piece * (query_tile * line_words), first_line + lane / 4, lane % 4);
+        Vector4<unsigned> const lower = quad_at(queries + piece * (query_tile * line_words), first_line + 8 + lane / 4, lane % 4);
 #pragma unroll
         for (int j = 0; j < fragments; ++j) {
-            Quad<unsigned> const key = quad_at(keys + piece * (fragments * 8 * line_words), j * 8 + lane / 4, lane % 4);
+            Vector4<unsigned> const key = quad_at(keys + piece * (fragments * 8 * line_words), j * 8 + lane / 4, lane % 4);
 #pragma unroll
             for (int step = 0; step < 2; ++step) {
                 unsigned const a[4] = {upper.values[2 * step], lower.values[2 * step], upper.values[2 * step + 1],

@@ -4,7 +4,7 @@
 // too. A NaN comes out as a NaN unless the operator's formula says otherwise (ThresholdedRelu, Shrink, ReluGrad: a comparison with NaN is
 // false, the result 0).
 //
-// derivative(kept) takes what a training pass keeps: the function's value where keeps_value is true, because the derivative follows from
+// derivative(saved) takes what a training pass saves: the function's value where saves_value is true, because the derivative follows from
 // it exactly, else the argument. A comment says which derivative is taken where it is one-sided; at an infinity it is the limit. NaN
 // stays NaN, except where the derivative is a constant (Identity, Linear) and in ThresholdedRelu and Shrink, as above. The functors at the
 // end, which no operator fuses, have none.
@@ -36,78 +36,78 @@ __device__ inline float hyperbolic_tangent(float x) {
 
 /// max(0, x)
 struct Relu {
-    static constexpr bool keeps_value = true;
+    static constexpr bool saves_value = true;
     template <class Number>
     __device__ Number operator()(Number x) const {
         return x < Number(0) ? Number(0) : x;
     }
     // 0 at 0; what is not above 0 is 0 or NaN itself
-    __device__ float derivative(float kept) const { return kept > 0.0f ? 1.0f : kept; }
+    __device__ float derivative(float saved) const { return saved > 0.0f ? 1.0f : saved; }
 };
 
 /// x where x >= 0, else alpha x
 struct LeakyRelu {
     float alpha;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x >= 0.0f ? x : alpha * x; }
     // 1 at 0
-    __device__ float derivative(float kept) const { return kept >= 0.0f ? 1.0f : kept < 0.0f ? alpha : kept; }
+    __device__ float derivative(float saved) const { return saved >= 0.0f ? 1.0f : saved < 0.0f ? alpha : saved; }
 };
 
 /// x where x > alpha, else 0
 struct ThresholdedRelu {
     float alpha;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x > alpha ? x : 0.0f; }
     // 0 at alpha
-    __device__ float derivative(float kept) const { return kept > alpha ? 1.0f : 0.0f; }
+    __device__ float derivative(float saved) const { return saved > alpha ? 1.0f : 0.0f; }
 };
 
 /// x where x >= 0, else alpha (e^x - 1)
 struct Elu {
     float alpha;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x >= 0.0f ? x : alpha * expm1f(x); }
     // 1 at 0
-    __device__ float derivative(float kept) const { return kept >= 0.0f ? 1.0f : alpha * expf(kept); }
+    __device__ float derivative(float saved) const { return saved >= 0.0f ? 1.0f : alpha * expf(saved); }
 };
 
 /// max(0, x) + min(0, alpha (e^(x / alpha) - 1)); one of the two is always 0
 struct Celu {
     float alpha;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x >= 0.0f ? x : alpha * expm1f(x / alpha); }
     // 1 at 0
-    __device__ float derivative(float kept) const { return kept >= 0.0f ? 1.0f : expf(kept / alpha); }
+    __device__ float derivative(float saved) const { return saved >= 0.0f ? 1.0f : expf(saved / alpha); }
 };
 
 /// gamma x where x > 0, else gamma alpha (e^x - 1)
 struct ScaledElu {
     float alpha;
     float gamma;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return x > 0.0f ? gamma * x : gamma * (alpha * expm1f(x)); }
     // gamma alpha at 0
-    __device__ float derivative(float kept) const { return kept > 0.0f ? gamma : gamma * (alpha * expf(kept)); }
+    __device__ float derivative(float saved) const { return saved > 0.0f ? gamma : gamma * (alpha * expf(saved)); }
 };
 
 /// tanh x
 struct Tanh {
-    static constexpr bool keeps_value = true;
+    static constexpr bool saves_value = true;
     __device__ float operator()(float x) const { return hyperbolic_tangent(x); }
     // 1 - kept * kept would lose digits where tanh is nearly 1 or -1
-    __device__ float derivative(float kept) const { return (1.0f - kept) * (1.0f + kept); }
+    __device__ float derivative(float saved) const { return (1.0f - saved) * (1.0f + saved); }
 };
 
 /// alpha tanh(beta x)
 struct ScaledTanh {
     float alpha;
     float beta;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return alpha * hyperbolic_tangent(beta * x); }
     // 1 - tanh^2 v = 4 e / (1 + e)^2 for e = e^(-2 |v|), which keeps the small results
-    __device__ float derivative(float kept) const {
-        float const power = expf(-2.0f * fabsf(beta * kept));
+    __device__ float derivative(float saved) const {
+        float const power = expf(-2.0f * fabsf(beta * saved));
         float const quotient = power / (1.0f + power);
         return 4.0f * (quotient / (1.0f + power)) * alpha * beta;
     }
@@ -115,9 +115,9 @@ struct ScaledTanh {
 
 /// 1 / (1 + e^-x)
 struct Sigmoid {
-    static constexpr bool keeps_value = true;
+    static constexpr bool saves_value = true;
     __device__ float operator()(float x) const { return logistic(x); }
-    __device__ float derivative(float kept) const { return kept * (1.0f - kept); }
+    __device__ float derivative(float saved) const { return saved * (1.0f - saved); }
 };
 
 /// 1 less an activation's value
@@ -135,27 +135,27 @@ __device__ inline float rest_of(Sigmoid const& sigmoid, float argument, float) {
 struct HardSigmoid {
     float alpha;
     float beta;
-    static constexpr bool keeps_value = true;
+    static constexpr bool saves_value = true;
     __device__ float operator()(float x) const {
         float const line = alpha * x + beta;
         return line < 0.0f ? 0.0f : line > 1.0f ? 1.0f : line;
     }
     // 0 at both corners; a value rounded up and down differs by 1 between them
-    __device__ float derivative(float kept) const { return alpha * (ceilf(kept) - floorf(kept)); }
+    __device__ float derivative(float saved) const { return alpha * (ceilf(saved) - floorf(saved)); }
 };
 
 /// alpha x + beta
 struct Linear {
     float alpha;
     float beta;
-    static constexpr bool keeps_value = true;
+    static constexpr bool saves_value = true;
     __device__ float operator()(float x) const { return alpha * x + beta; }
     __device__ float derivative(float) const { return alpha; }
 };
 
 /// x
 struct Identity {
-    static constexpr bool keeps_value = true;
+    static constexpr bool saves_value = true;
     __device__ float operator()(float x) const { return x; }
     __device__ float derivative(float) const { return 1.0f; }
 };
@@ -174,38 +174,38 @@ __device__ inline float decay(float factor, float x) {
 /// ln(1 + e^(steepness x)) / steepness, for a steepness above 0
 struct Softplus {
     float steepness;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const { return fmaxf(x, 0.0f) + log1pf(decay(steepness, x)) / steepness; }
-    __device__ float derivative(float kept) const { return logistic(steepness * kept); }
+    __device__ float derivative(float saved) const { return logistic(steepness * saved); }
 };
 
 /// alpha ln(1 + e^(beta x))
 struct ParametricSoftplus {
     float alpha;
     float beta;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const {
         return alpha * (fmaxf(beta * x, 0.0f) + log1pf(decay(beta, x)));
     }
-    __device__ float derivative(float kept) const { return logistic(beta * kept) * alpha * beta; }
+    __device__ float derivative(float saved) const { return logistic(beta * saved) * alpha * beta; }
 };
 
 /// x / (1 + |x|), 1 or -1 at the infinities
 struct Softsign {
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const {
         float const size = 1.0f + fabsf(x);
         return size > 3.0e38f ? copysignf(1.0f, x) : x / size;
     }
-    __device__ float derivative(float kept) const {
-        float const reciprocal = 1.0f / (1.0f + fabsf(kept));
+    __device__ float derivative(float saved) const {
+        float const reciprocal = 1.0f / (1.0f + fabsf(saved));
         return reciprocal * reciprocal;
     }
 };
 
 /// x (1 + erf(x / sqrt 2)) / 2, by erfc(-v) = 1 + erf(v), which keeps the small results for x < 0; 0 at minus infinity
 struct Gelu {
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     __device__ float operator()(float x) const {
         float const root_half = 0.707106781f;
         float const argument = -root_half * x;
@@ -221,9 +221,9 @@ struct Gelu {
         return 0.5f * x * tail;
     }
     // Phi(x) + x phi(x), phi the density of the normal distribution and Phi its integral
-    __device__ float derivative(float kept) const {
-        float const density = 0.398942280f * expf(-0.5f * kept * kept);
-        return 0.5f * erfcf(-0.707106781f * kept) + (density == 0.0f ? 0.0f : kept * density);
+    __device__ float derivative(float saved) const {
+        float const density = 0.398942280f * expf(-0.5f * saved * saved);
+        return 0.5f * erfcf(-0.707106781f * saved) + (density == 0.0f ? 0.0f : saved * density);
     }
 };
 
@@ -231,13 +231,13 @@ struct Gelu {
 struct Shrink {
     float bias;
     float threshold;
-    static constexpr bool keeps_value = false;
+    static constexpr bool saves_value = false;
     template <class Number>
     __device__ Number operator()(Number x) const {
         return x > threshold ? x - bias : x < -threshold ? x + bias : Number(0);
     }
     // 0 at both thresholds
-    __device__ float derivative(float kept) const { return kept > threshold || kept < -threshold ? 1.0f : 0.0f; }
+    __device__ float derivative(float saved) const { return saved > threshold || saved < -threshold ? 1.0f : 0.0f; }
 };
 
 /// gate x, and 0 where the gate is closed, also to an infinity

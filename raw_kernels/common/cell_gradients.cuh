@@ -1,14 +1,14 @@
-// The recurrent cells backwards: what one hidden unit of one sample makes of the gradient of its state, given what the step kept.
+// The recurrent cells backwards: what one hidden unit of one sample makes of the gradient of its state, given what the step saved.
 //
 // A cell's gradient is a pointwise function; who forms the products is the business of the kernels. All arithmetic is float.
 // d_x stands for the gradient of x; d_z, d_i, ... are those of the gates' sums, before the activation and the clip. The derivatives
 // at kinks are those of common/activations.cuh; a clipped sum has derivative 1 up to its bound and 0 beyond.
 #pragma once
 
-/// What a step kept of one hidden unit, and the states around it.
+/// What a step saved of one hidden unit, and the states around it.
 template <int gates>
-struct Kept {
-    float gates_kept[gates];  // of each gate its value or its argument, as the activation's functor says; the sum where it is clipped
+struct Saved {
+    float saved_gates[gates];  // of each gate its value or its argument, as the activation's functor says; the sum where it is clipped
     float before;             // Gru: H[t-1]; Lstm: C[t-1]
     float after;              // Lstm: C[t]
 };
@@ -19,27 +19,27 @@ struct UnitConstants {
     float clip_threshold;  // read by Lstm with clip only
 };
 
-/// The value of an activation, from what is kept of it.
+/// The value of an activation, from what is saved of it.
 template <class Functor>
-__device__ float value_of(Functor const& functor, float kept) {
-    if constexpr (Functor::keeps_value) {
-        return kept;
+__device__ float value_of(Functor const& functor, float saved) {
+    if constexpr (Functor::saves_value) {
+        return saved;
     } else {
-        return functor(kept);
+        return functor(saved);
     }
 }
 
 /// The derivative of an activation at an argument, where its value there is known too.
 template <class Functor>
 __device__ float derivative_at(Functor const& functor, float argument, float value) {
-    return functor.derivative(Functor::keeps_value ? value : argument);
+    return functor.derivative(Functor::saves_value ? value : argument);
 }
 
 /// For each cell:
-///   kept            values that the reserve holds for each unit and step
+///   saved           values that the reserve holds for each unit and step
 ///   rows            gradients of sums for each unit and step: by gate, but for Gru<true>, where the recurrent product of the last
 ///                   gate has a gradient of its own, z, r, product of h, h
-///   before, after   which state's slots `Kept` is filled from: 0 none, 1 hidden, 2 memory
+///   before, after   which state's slots `Saved` is filled from: 0 none, 1 hidden, 2 memory
 ///   step            d_sums from d_hidden and d_memory, the gradients of H[t] and C[t]. d_memory becomes that of C[t-1], and d_hidden
 ///                   what reaches H[t-1] beside the products with R.
 template <class Cell>
@@ -48,15 +48,15 @@ struct CellGradient;
 /// d_i = d_H f'
 template <>
 struct CellGradient<Rnn> {
-    static constexpr int kept = Rnn::kept;
+    static constexpr int saved = Rnn::saved;
     static constexpr int rows = 1;
     static constexpr int before = 0;
     static constexpr int after = 0;
 
     template <class Activations>
-    __device__ static void step(Activations const& activations, UnitConstants const&, Kept<1> const& of_step, float& d_hidden, float&,
+    __device__ static void step(Activations const& activations, UnitConstants const&, Saved<1> const& of_step, float& d_hidden, float&,
                                 float (&d_sums)[1]) {
-        d_sums[0] = d_hidden * activations.f.derivative(of_step.gates_kept[0]);
+        d_sums[0] = d_hidden * activations.f.derivative(of_step.saved_gates[0]);
         d_hidden = 0.0f;
     }
 };
@@ -67,21 +67,21 @@ struct CellGradient<Rnn> {
 /// linear_before_reset true, q = H[t-1] Rh^T + Rbh:  d_q = d_h r,   d_r = d_h q f'
 template <bool linear_before_reset>
 struct CellGradient<Gru<linear_before_reset>> {
-    static constexpr int kept = Gru<linear_before_reset>::kept;
-    static constexpr int rows = kept;
+    static constexpr int saved = Gru<linear_before_reset>::saved;
+    static constexpr int rows = saved;
     static constexpr int before = 1;
     static constexpr int after = 0;
 
     template <class Activations>
-    __device__ static void step(Activations const& activations, UnitConstants const&, Kept<kept> const& of_step, float& d_hidden,
+    __device__ static void step(Activations const& activations, UnitConstants const&, Saved<saved> const& of_step, float& d_hidden,
                                 float&, float (&d_sums)[rows]) {
-        float const update = value_of(activations.f, of_step.gates_kept[0]);
-        float const candidate = value_of(activations.g, of_step.gates_kept[2]);
-        float const d_candidate = d_hidden * (1.0f - update) * activations.g.derivative(of_step.gates_kept[2]);
-        d_sums[0] = d_hidden * (of_step.before - candidate) * activations.f.derivative(of_step.gates_kept[0]);
+        float const update = value_of(activations.f, of_step.saved_gates[0]);
+        float const candidate = value_of(activations.g, of_step.saved_gates[2]);
+        float const d_candidate = d_hidden * (1.0f - update) * activations.g.derivative(of_step.saved_gates[2]);
+        d_sums[0] = d_hidden * (of_step.before - candidate) * activations.f.derivative(of_step.saved_gates[0]);
         if constexpr (linear_before_reset) {
-            d_sums[1] = d_candidate * of_step.gates_kept[3] * activations.f.derivative(of_step.gates_kept[1]);
-            d_sums[2] = d_candidate * value_of(activations.f, of_step.gates_kept[1]);
+            d_sums[1] = d_candidate * of_step.saved_gates[3] * activations.f.derivative(of_step.saved_gates[1]);
+            d_sums[2] = d_candidate * value_of(activations.f, of_step.saved_gates[1]);
             d_sums[3] = d_candidate;
         } else {
             d_sums[1] = 0.0f;  // `reset` gives it
@@ -92,15 +92,15 @@ struct CellGradient<Gru<linear_before_reset>> {
 
     /// d_r, from d_q; adds to what reaches H[t-1].
     template <class Activations>
-    __device__ static float reset(Activations const& activations, Kept<kept> const& of_step, float d_product, float& d_hidden) {
-        d_hidden += d_product * value_of(activations.f, of_step.gates_kept[1]);
-        return d_product * of_step.before * activations.f.derivative(of_step.gates_kept[1]);
+    __device__ static float reset(Activations const& activations, Saved<saved> const& of_step, float d_product, float& d_hidden) {
+        d_hidden += d_product * value_of(activations.f, of_step.saved_gates[1]);
+        return d_product * of_step.before * activations.f.derivative(of_step.saved_gates[1]);
     }
 
     /// r . H[t-1], the operand of the last gate's product.
     template <class Activations>
-    __device__ static float operand(Activations const& activations, UnitConstants const&, Kept<kept> const& of_step) {
-        return value_of(activations.f, of_step.gates_kept[1]) * of_step.before;
+    __device__ static float operand(Activations const& activations, UnitConstants const&, Saved<saved> const& of_step) {
+        return value_of(activations.f, of_step.saved_gates[1]) * of_step.before;
     }
 };
 
@@ -110,7 +110,7 @@ struct CellGradient<Gru<linear_before_reset>> {
 template <bool use_clip_threshold, bool couple_input_forget, bool has_peephole>
 struct CellGradient<Lstm<use_clip_threshold, couple_input_forget, has_peephole>> {
     using Cell = Lstm<use_clip_threshold, couple_input_forget, has_peephole>;
-    static constexpr int kept = Cell::kept;
+    static constexpr int saved = Cell::saved;
     static constexpr int rows = 4;
     static constexpr int before = 2;
     static constexpr int after = 2;
@@ -134,11 +134,11 @@ struct CellGradient<Lstm<use_clip_threshold, couple_input_forget, has_peephole>>
     };
 
     template <class Activations>
-    __device__ static void step(Activations const& activations, UnitConstants const& unit, Kept<4> const& of_step, float& d_hidden,
+    __device__ static void step(Activations const& activations, UnitConstants const& unit, Saved<4> const& of_step, float& d_hidden,
                                 float& d_memory, float (&d_sums)[4]) {
-        Gate const entry(activations.f, of_step.gates_kept[0], unit.clip_threshold);
-        Gate const exit(activations.f, of_step.gates_kept[1], unit.clip_threshold);
-        Gate const candidate(activations.g, of_step.gates_kept[3], unit.clip_threshold);
+        Gate const entry(activations.f, of_step.saved_gates[0], unit.clip_threshold);
+        Gate const exit(activations.f, of_step.saved_gates[1], unit.clip_threshold);
+        Gate const candidate(activations.g, of_step.saved_gates[3], unit.clip_threshold);
         float const shown = activations.h(of_step.after);
         d_sums[1] = d_hidden * shown * exit.derivative;
         d_memory += d_hidden * exit.value * derivative_at(activations.h, of_step.after, shown);
@@ -152,7 +152,7 @@ struct CellGradient<Lstm<use_clip_threshold, couple_input_forget, has_peephole>>
             d_sums[2] = 0.0f;
             keep = 1.0f - entry.value;
         } else {
-            Gate const forget(activations.f, of_step.gates_kept[2], unit.clip_threshold);
+            Gate const forget(activations.f, of_step.saved_gates[2], unit.clip_threshold);
             d_sums[0] = d_memory * candidate.value * entry.derivative;
             d_sums[2] = d_memory * of_step.before * forget.derivative;
             keep = forget.value;
@@ -166,7 +166,7 @@ struct CellGradient<Lstm<use_clip_threshold, couple_input_forget, has_peephole>>
 
     /// o . h(C[t]), which a projection multiplies.
     template <class Activations>
-    __device__ static float operand(Activations const& activations, UnitConstants const& unit, Kept<4> const& of_step) {
-        return Gate(activations.f, of_step.gates_kept[1], unit.clip_threshold).value * activations.h(of_step.after);
+    __device__ static float operand(Activations const& activations, UnitConstants const& unit, Saved<4> const& of_step) {
+        return Gate(activations.f, of_step.saved_gates[1], unit.clip_threshold).value * activations.h(of_step.after);
     }
 };

@@ -5,15 +5,15 @@
 //   product[g]  row g of H[t-1] R^T
 // Gate order along g: Rnn i; Gru z, r, h; Lstm i, o, f, c.
 //
-// A cell hands what a gradient needs of a step to its argument `pass`: for gate g, at place g, the activation's value where the
+// A cell passes what a gradient needs of a step to its argument `pass`: for gate g, at place g, the activation's value where the
 // derivative follows from that, else its argument; Gru<true> also H[t-1] Rh^T + Rbh, at place 3. Where sums are clipped it is always
-// the argument before the clip. Lstm's h is evaluated anew from C[t]. The bits of `kept_by_next`, and of `kept_by_reset` where the reset
+// the argument before the clip. Lstm's h is evaluated anew from C[t]. The bits of `saved_by_next`, and of `saved_by_reset` where the reset
 // is a step of its own, are the places that are handed over.
 #pragma once
 
-/// A pass that keeps nothing.
+/// A pass that saves nothing.
 struct Inference {
-    __device__ void keep(int, float) const {}
+    __device__ void save(int, float) const {}
 
     __device__ float* address() const {
         return nullptr;
@@ -22,18 +22,18 @@ struct Inference {
 
 /// A pass whose gradient will be asked for.
 struct Training {
-    float* kept;  // [Cell::kept][H], from the unit's own on; null: nobody asks
+    float* saved;  // [Cell::saved][H], from the unit's own on; null: nobody asks
     long long hidden_size;
 
-    __device__ void keep(int place, float value) const {
-        if (kept != nullptr) {
-            kept[place * hidden_size] = value;
+    __device__ void save(int place, float value) const {
+        if (saved != nullptr) {
+            saved[place * hidden_size] = value;
         }
     }
 
     /// Where place 0 of the unit is; null: nobody asks.
     __device__ float* address() const {
-        return kept;
+        return saved;
     }
 };
 
@@ -41,7 +41,7 @@ struct Training {
 template <class F, class Pass>
 __device__ float activate(F const& function, float argument, int place, Pass const& pass) {
     float const value = function(argument);
-    pass.keep(place, F::keeps_value ? value : argument);
+    pass.save(place, F::saves_value ? value : argument);
     return value;
 }
 
@@ -82,7 +82,7 @@ struct Unit {
                     float clip)
         : clip_threshold(clip) {
         if constexpr (Cell::biases == 4) {
-            Quad<float> const loaded = *reinterpret_cast<Quad<float> const*>(biases);
+            Vector4<float> const loaded = *reinterpret_cast<Vector4<float> const*>(biases);
             for (int g = 0; g < Cell::biases; ++g) {
                 bias[g] = loaded.values[g];
             }
@@ -101,8 +101,8 @@ struct Unit {
 struct Rnn {
     static constexpr int gates = 1;
     static constexpr int biases = 1;
-    static constexpr int kept = 1;
-    static constexpr unsigned kept_by_next = 0b1;
+    static constexpr int saved = 1;
+    static constexpr unsigned saved_by_next = 0b1;
     static constexpr bool has_memory = false;
     static constexpr bool resets_before_product = false;
 
@@ -122,9 +122,9 @@ template <bool linear_before_reset>
 struct Gru {
     static constexpr int gates = 3;
     static constexpr int biases = linear_before_reset ? 4 : 3;
-    static constexpr int kept = linear_before_reset ? 4 : 3;
-    static constexpr unsigned kept_by_next = linear_before_reset ? 0b1111 : 0b101;
-    static constexpr unsigned kept_by_reset = 0b10;
+    static constexpr int saved = linear_before_reset ? 4 : 3;
+    static constexpr unsigned saved_by_next = linear_before_reset ? 0b1111 : 0b101;
+    static constexpr unsigned saved_by_reset = 0b10;
     static constexpr bool has_memory = false;
     /// Whether the product of the last gate is of r . H[t-1], so that all units have to reset before any can go on.
     static constexpr bool resets_before_product = !linear_before_reset;
@@ -144,7 +144,7 @@ struct Gru {
         float sum = input[2] + unit.bias[2];
         if constexpr (linear_before_reset) {
             float const recurrent = product[2] + unit.bias[3];
-            pass.keep(3, recurrent);
+            pass.save(3, recurrent);
             sum += reset(activations, unit, input, product, pass) * recurrent;
         } else {
             sum += product[2];
@@ -163,8 +163,8 @@ template <bool use_clip_threshold, bool couple_input_forget, bool has_peephole>
 struct Lstm {
     static constexpr int gates = 4;
     static constexpr int biases = 4;
-    static constexpr int kept = 4;
-    static constexpr unsigned kept_by_next = couple_input_forget ? 0b1011 : 0b1111;
+    static constexpr int saved = 4;
+    static constexpr unsigned saved_by_next = couple_input_forget ? 0b1011 : 0b1111;
     static constexpr bool has_memory = true;
     static constexpr bool resets_before_product = false;
 
@@ -177,7 +177,7 @@ struct Lstm {
     template <class F, class Pass>
     __device__ static float gate(F const& function, float sum, float threshold, int place, Pass const& pass) {
         if constexpr (use_clip_threshold) {
-            pass.keep(place, sum);
+            pass.save(place, sum);
             return function(clip(sum, threshold));
         } else {
             return activate(function, sum, place, pass);

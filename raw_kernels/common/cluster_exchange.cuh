@@ -1,9 +1,9 @@
-// How the blocks of a cluster hand each other what they make, step by step: from shared memory to shared memory.
+// How the blocks of a cluster exchange what they make, step by step: from shared memory to shared memory.
 //
-// Each block has all values of an exchange in shared memory of its own: whoever puts a value writes it to every block, itself included, and
+// Each block has all values of an exchange in shared memory of its own: whoever stores a value writes it to every block, itself included, and
 // each block counts what has come. Nobody looks for words, and nothing crosses to the L2 cache. That takes two counters, whose exchanges take
 // turns: a block may be one exchange ahead of another, but not two, since it waits for values of all. So two buffers are enough; one is where
-// another exchange comes between reading from it and putting into it again.
+// another exchange comes between reading from it and storing to it again.
 //
 // The barrier of a whole cluster would do the same, but it makes each thread wait for all that it wrote, outputs in global memory too.
 // Blocks of a cluster run together or not at all, so that no wait needs an end.
@@ -13,8 +13,8 @@
 template <int blocks>
 class ClusterExchange {
   public:
-    /// Called by all threads before the first `put`, a barrier of the cluster. `arrivals`: two in shared memory, at the same place in each
-    /// block. `bytes`: of the words that the whole group puts in each exchange. What this block has written to its buffers so far is there
+    /// Called by all threads before the first `store`, a barrier of the cluster. `arrivals`: two in shared memory, at the same place in each
+    /// block. `bytes`: of the words that the whole group stores in each exchange. What this block has written to its buffers so far is there
     /// before any other block's values.
     __device__ ClusterExchange(machine::Arrivals* arrivals, int bytes) : arrivals_(arrivals), bytes_(bytes) {
         if (threadIdx.x == 0) {
@@ -24,10 +24,10 @@ class ClusterExchange {
         machine::synchronize_cluster();
     }
 
-    /// Writes a value that others will read after the next `publish`, if the thread has one. A whole warp has to call it, and halves travel
-    /// in pairs, as `Exchange` says.
+    /// Writes a value that others will read after the next `release`, if the thread has one. A whole warp has to call it, and halves travel
+    /// in pairs, as `BlockExchange` says.
     template <class E>
-    __device__ void put(E* place, E value, bool has_value) const {
+    __device__ void store(E* place, E value, bool has_value) const {
         unsigned word = machine::to_bits(value);
         bool writes = has_value;
         if constexpr (sizeof(E) == 2) {
@@ -42,8 +42,8 @@ class ClusterExchange {
         }
     }
 
-    /// A barrier of the block, after which those who wait for the exchange wait for all that the group puts in it.
-    __device__ void publish() {
+    /// A barrier of the block, after which those who wait for the exchange wait for all that the group stores in it.
+    __device__ void release() {
         __syncthreads();
         ++number_;
         if (threadIdx.x == 0) {
@@ -51,7 +51,7 @@ class ClusterExchange {
         }
     }
 
-    /// Waits for the last exchange that this block has published: for all blocks, whichever are asked for.
+    /// Waits for the last exchange that this block has released: for all blocks, whichever are asked for.
     __device__ void wait(int, int) const {
         while (!machine::have_arrived(arrivals_of(number_), (number_ - 1) / 2 % 2)) {
         }
@@ -73,13 +73,13 @@ class ClusterExchange {
 };
 
 template <>
-class Exchange<Protocol::cluster_of_2> : public ClusterExchange<2> {
+class BlockExchange<Protocol::cluster_of_2> : public ClusterExchange<2> {
   public:
     using ClusterExchange<2>::ClusterExchange;
 };
 
 template <>
-class Exchange<Protocol::cluster_of_4> : public ClusterExchange<4> {
+class BlockExchange<Protocol::cluster_of_4> : public ClusterExchange<4> {
   public:
     using ClusterExchange<4>::ClusterExchange;
 };

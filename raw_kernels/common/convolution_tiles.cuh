@@ -73,7 +73,7 @@ class PixelLines {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 if (left > 0 && met_[i]) {
-                    auto const quad = *reinterpret_cast<Quad<unsigned> const*>(pixels_[i].image + place_[i] + channel_);
+                    auto const quad = *reinterpret_cast<Vector4<unsigned> const*>(pixels_[i].image + place_[i] + channel_);
 #pragma unroll
                     for (int w = 0; w < 4; ++w) {
                         loaded_[4 * i + w] = quad.values[w];
@@ -100,23 +100,23 @@ class PixelLines {
         move(piece_terms - run);
     }
 
-    __device__ __forceinline__ void put(unsigned* staged) const {
+    __device__ __forceinline__ void store(unsigned* staged) const {
         int const thread = static_cast<int>(threadIdx.x);
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            Quad<unsigned> quad;
+            Vector4<unsigned> quad;
 #pragma unroll
             for (int w = 0; w < 4; ++w) {
                 quad.values[w] = (wide_ ? loaded_[4 * i + w] : single_word(4 * i + w)) ^ flip_;
             }
             int const line = wide_ ? thread / 4 + i * (tile_threads / 4) : thread % tile_side;
             int const own_quad = wide_ ? thread % 4 : thread / tile_side * 2 + i;
-            *reinterpret_cast<Quad<unsigned>*>(staged + word_place(line, own_quad * 4)) = quad;
+            *reinterpret_cast<Vector4<unsigned>*>(staged + word_place(line, own_quad * 4)) = quad;
         }
     }
 
   private:
-    /// What `put` makes padding of, or zeros beyond the last term.
+    /// What `store` makes padding of, or zeros beyond the last term.
     __device__ __forceinline__ unsigned nothing(bool is_term) const {
         return is_term ? padding_ ^ flip_ : flip_;
     }
@@ -207,12 +207,12 @@ class WatchedLines : public MatrixLines<Raw> {
   public:
     using MatrixLines<Raw>::MatrixLines;
 
-    __device__ __forceinline__ void put(unsigned* staged) {
+    __device__ __forceinline__ void store(unsigned* staged) {
         constexpr unsigned exponent = sizeof(Raw) == 2 ? 0x7c00u : 0x7f800000u;
         this->for_each_word([&](unsigned word) {
             odd_ = odd_ || (word & exponent) == exponent || (sizeof(Raw) == 2 && (word >> 16 & exponent) == exponent);
         });
-        MatrixLines<Raw>::put(staged);
+        MatrixLines<Raw>::store(staged);
     }
 
     __device__ bool odd() const { return odd_; }

@@ -5,14 +5,14 @@
 // A functor takes the inputs' elements as `number_of` gives them and returns what `stored` makes the output's element of. Its members, the
 // operator's attributes, are a part of the kernel's parameters.
 //
-// One thread owns packs of `width` elements that lie side by side in the output, and in each input do so too or are one and the same
-// element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a pack whole before it writes
+// One thread owns vectors of `width` elements that lie side by side in the output, and in each input do so too or are one and the same
+// element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a vector whole before it writes
 // it, so the output may be an input.
 //
 // An input whose fastest axis is another one than the output's is crossed: `crossed_elements` reads it by tiles, along its own axis, into
 // shared memory, and writes them along the output's.
 //
-// Elements of 4 bits share bytes, two to each. An output of them is packed, and a thread owns whole bytes of it: packs of an even width, or
+// Elements of 4 bits share bytes, two to each. An output of them is packed, and a thread owns whole bytes of it: vectors of an even width, or
 // two neighbours that it finds one by one.
 #pragma once
 
@@ -49,10 +49,10 @@ struct Place {};
 /// In the place of an input's element type: all elements are 0, and there is no memory.
 struct Absent {};
 
-/// The elements of one pack of one input.
+/// The elements of one vector of one input.
 template <class T, int width>
 struct Loaded {
-    Pack<T, width> pack;
+    AlignedVector<T, width> vector;
 
     template <class Offset>
     __device__ void load(void const* tensor, Offset place, bool repeats) {
@@ -62,21 +62,21 @@ struct Loaded {
                 T const value = *first;
 #pragma unroll
                 for (int i = 0; i < width; ++i) {
-                    pack.values[i] = value;
+                    vector.values[i] = value;
                 }
                 return;
             }
         }
-        pack = *reinterpret_cast<Pack<T, width> const*>(first);
+        vector = *reinterpret_cast<AlignedVector<T, width> const*>(first);
     }
 
-    __device__ auto number(int i) const { return number_of(pack.values[i]); }
+    __device__ auto number(int i) const { return number_of(vector.values[i]); }
 };
 
-/// The elements of 4 bits of one pack: a pack of more than one begins with a byte.
+/// The elements of 4 bits of one vector: a vector of more than one begins with a byte.
 template <class T, int width>
 struct LoadedNibbles {
-    Pack<unsigned char, (width + 1) / 2> pack;
+    AlignedVector<unsigned char, (width + 1) / 2> vector;
 
     template <class Offset>
     __device__ void load(void const* tensor, Offset place, bool repeats) {
@@ -85,14 +85,14 @@ struct LoadedNibbles {
             unsigned const bits = place & 1 ? *first >> 4 : *first & 15u;
 #pragma unroll
             for (int i = 0; i < (width + 1) / 2; ++i) {
-                pack.values[i] = static_cast<unsigned char>(bits | bits << 4);
+                vector.values[i] = static_cast<unsigned char>(bits | bits << 4);
             }
             return;
         }
-        pack = *reinterpret_cast<Pack<unsigned char, (width + 1) / 2> const*>(first);
+        vector = *reinterpret_cast<AlignedVector<unsigned char, (width + 1) / 2> const*>(first);
     }
 
-    __device__ int number(int i) const { return from_nibble<T>(static_cast<unsigned>(pack.values[i / 2]) >> (i % 2 * 4)); }
+    __device__ int number(int i) const { return from_nibble<T>(static_cast<unsigned>(vector.values[i / 2]) >> (i % 2 * 4)); }
 };
 
 template <int width>
@@ -123,7 +123,7 @@ struct Loaded<Absent, width> {
     __device__ int number(int) const { return 0; }
 };
 
-/// One pack of every input.
+/// One vector of every input.
 template <int width, class... In>
 struct Operands {
     template <class Parameters, class Places>
@@ -161,14 +161,14 @@ template <class Functor, class Offset, int most, class Out, class... In>
 struct ElementsParameters {
     Out* output;                                               // any strides
     void const* inputs[sizeof...(In) ? sizeof...(In) : 1];     // any strides
-    Axes<1 + sizeof...(In), Offset, most> axes;  // the output's and the inputs': a pack is one entry of the last axis, strides count elements
-    unsigned packs;
-    unsigned rest;  // elements after the packs; without axes but one only, and its neighbours are side by side
-    int repeats[sizeof...(In) ? sizeof...(In) : 1];            // not 0: all elements of a pack are one element of this input
+    Axes<1 + sizeof...(In), Offset, most> axes;  // the output's and the inputs': a vector is one entry of the last axis, strides count elements
+    unsigned vectors;
+    unsigned rest;  // elements after the vectors; without axes but one only, and its neighbours are side by side
+    int repeats[sizeof...(In) ? sizeof...(In) : 1];            // not 0: all elements of a vector are one element of this input
     Functor functor;
 };
 
-/// The places of an entry of axes that are one row of packs, by its number; an input repeats or lies side by side.
+/// The places of an entry of axes that are one row of vectors, by its number; an input repeats or lies side by side.
 template <class Functor, class Offset, int most, class Out, class... In>
 __device__ Places<1 + sizeof...(In), Offset> in_row(ElementsParameters<Functor, Offset, most, Out, In...> const& parameters, Offset number) {
     Places<1 + sizeof...(In), Offset> places;
@@ -208,35 +208,35 @@ __device__ void elements_by_bytes(ElementsParameters<Functor, Offset, most, Out,
 template <class Functor, int width, class Offset, int most, class Out, class... In>
 __global__ void elements(const __grid_constant__ ElementsParameters<Functor, Offset, most, Out, In...> parameters) {
     if constexpr (is_nibble<Out> && width == 1) {
-        elements_by_bytes<false>(parameters, 0, parameters.packs);
+        elements_by_bytes<false>(parameters, 0, parameters.vectors);
     } else {
 #pragma unroll 1
-        for (long long number = first_element(); number < parameters.packs; number += element_stride()) {
+        for (long long number = first_element(); number < parameters.vectors; number += element_stride()) {
             Places<1 + sizeof...(In), Offset> const places = locate(parameters.axes, static_cast<unsigned>(number));
             Operands<width, In...> operands;
             operands.load(parameters, places);
             if constexpr (is_nibble<Out>) {
-                Pack<unsigned char, width / 2> pack;
+                AlignedVector<unsigned char, width / 2> vector;
 #pragma unroll
                 for (int i = 0; i < width / 2; ++i) {
                     unsigned const low = operands.template result<Out>(parameters.functor, 2 * i);
-                    pack.values[i] = static_cast<unsigned char>(low | operands.template result<Out>(parameters.functor, 2 * i + 1) << 4);
+                    vector.values[i] = static_cast<unsigned char>(low | operands.template result<Out>(parameters.functor, 2 * i + 1) << 4);
                 }
                 unsigned char* const output = reinterpret_cast<unsigned char*>(parameters.output) + (places.of[0] >> 1);
-                *reinterpret_cast<Pack<unsigned char, width / 2>*>(output) = pack;
+                *reinterpret_cast<AlignedVector<unsigned char, width / 2>*>(output) = vector;
             } else {
-                Pack<Out, width> pack;
+                AlignedVector<Out, width> vector;
 #pragma unroll
                 for (int i = 0; i < width; ++i) {
-                    pack.values[i] = operands.template result<Out>(parameters.functor, i);
+                    vector.values[i] = operands.template result<Out>(parameters.functor, i);
                 }
-                *reinterpret_cast<Pack<Out, width>*>(parameters.output + places.of[0]) = pack;
+                *reinterpret_cast<AlignedVector<Out, width>*>(parameters.output + places.of[0]) = vector;
             }
         }
         if constexpr (width > 1 && is_nibble<Out>) {
-            elements_by_bytes<true>(parameters, parameters.packs * width, parameters.rest);
+            elements_by_bytes<true>(parameters, parameters.vectors * width, parameters.rest);
         } else if constexpr (width > 1) {
-            Offset const first = static_cast<Offset>(parameters.packs) * width;
+            Offset const first = static_cast<Offset>(parameters.vectors) * width;
 #pragma unroll 1
             for (long long number = first_element(); number < parameters.rest; number += element_stride()) {
                 Places<1 + sizeof...(In), Offset> const places = in_row(parameters, static_cast<Offset>(first + number));

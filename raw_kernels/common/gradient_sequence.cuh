@@ -1,6 +1,6 @@
 // What the gradients' kernels know of a sequence: which steps each sample takes, and where the reserve and the gradients of sums lie.
 //
-// Letters: T steps, B samples, D directions, K values kept for each unit and step, H hidden units, S entries of H[t], Q rows of sums.
+// Letters: T steps, B samples, D directions, K values saved for each unit and step, H hidden units, S entries of H[t], Q rows of sums.
 #pragma once
 
 /// Which steps each sample takes.
@@ -46,7 +46,7 @@ struct Steps {
 template <class T>
 struct Sequence : Layer {
     Steps steps;
-    float const* kept;                               // [T][B][D][K][H]
+    float const* saved;                               // [T][B][D][K][H]
     float const* hidden;                             // [D][T + 1][B][S]: the states before and after each step
     float const* memory;                             // [D][T + 1][B][H]
     Strided<T const> peephole;                       // [1][1][D][3 H]: i, o, f
@@ -80,11 +80,11 @@ struct Sequence : Layer {
     }
 
     template <class Gradient>
-    __device__ Kept<Gradient::kept> kept_of(int time, int direction, int sample, int unit) const {
-        Kept<Gradient::kept> found = {};
+    __device__ Saved<Gradient::saved> saved_of(int time, int direction, int sample, int unit) const {
+        Saved<Gradient::saved> found = {};
         long long const row = step_row(time, sample, direction);
-        for (int k = 0; k < Gradient::kept; ++k) {
-            found.gates_kept[k] = kept[(row * Gradient::kept + k) * hidden_size + unit];
+        for (int k = 0; k < Gradient::saved; ++k) {
+            found.saved_gates[k] = saved[(row * Gradient::saved + k) * hidden_size + unit];
         }
         bool const from_end = backward[direction] != 0;
         if constexpr (Gradient::before != 0) {

@@ -2,30 +2,30 @@
 //
 // The products of all steps with the input, X W^T, are formed beforehand. A block owns some hidden units, with all their gates, in some
 // samples of one direction, and keeps the rows of R that belong to them. The blocks of the same samples and direction are a group: in
-// each step they need H[t-1] of each other, and hand it on by common/exchange.cuh, or by common/cluster_exchange.cuh where the group is a
-// cluster; a block alone has it in shared memory. A Gru that resets before the product hands on r . H[t-1] as well, and multiplies it by
+// each step they need H[t-1] of each other, and pass it on by common/block_exchange.cuh, or by common/cluster_exchange.cuh where the group is a
+// cluster; a block alone has it in shared memory. A Gru that resets before the product passes on r . H[t-1] as well, and multiplies it by
 // the rows of its last gate in a product of its own.
 //
 // A step, for each pass over some of the block's samples: load the step's input gates, wait for the group, multiply, make the new states
-// and hand them on; and only then write the outputs and the reserve, while the others go on. All threads of all blocks in a group take
+// and pass them on; and only then write the outputs and the reserve, while the others go on. All threads of all blocks in a group take
 // as many steps as their longest sample.
 //
 // Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units. What a sample's length, the mask and the reserve mean is
 // said in recurrent/layer.cu, and so is what the template argument Pass stands for. The element type of the caller's tensors, of R and of
-// H[t] as it is handed on is the template argument T; arithmetic, sums, gates and the states of the owned units are float. Factors of a
+// H[t] as it is passed on is the template argument T; arithmetic, sums, gates and the states of the owned units are float. Factors of a
 // product on tensor cores have T's precision, or TF32's where T is float.
 //
-// Outputs overlap nothing else, but for `input_product` and `reserve.kept`, which may be one: a thread reads a gate of a step before
+// Outputs overlap nothing else, but for `input_product` and `reserve.saved`, which may be one: a thread reads a gate of a step before
 // it writes there.
 #pragma once
 
 template <class T>
 struct PersistentGridParameters {
     Sequence<T> sequence;
-    Quad<unsigned> const* recurrence;       // [D][unit groups][Product::arranged(H)]
-    Quad<unsigned> const* late_recurrence;  // of the gate whose product is of r . H[t-1]
-    // What blocks hand each other through global memory; unused by a block alone or of a cluster. With Protocol::flags all of it is zero
-    // before the launch, with Protocol::data all words are `not_yet`, and there are no flags.
+    Vector4<unsigned> const* recurrence;       // [D][unit groups][Product::arranged(H)]
+    Vector4<unsigned> const* late_recurrence;  // of the gate whose product is of r . H[t-1]
+    // What blocks exchange through global memory; unused by a block alone or of a cluster. With Protocol::flags all of it is zero
+    // before the launch, with Protocol::data all words are `sentinel`, and there are no flags.
     T* hidden;                              // [D][batch groups][turns: 2, or T][passes][an operand of Product]
     T* reset_hidden;                        // [D][batch groups][turns: 1, or T][passes][an operand of LateProduct]
     unsigned* flags;                        // [D][batch groups][unit groups]
@@ -68,7 +68,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
 
     // Shared memory. Slots count samples over all passes.
     SharedPieces pieces;
-    auto* const staging = pieces.take<Quad<unsigned>>(own ? 0 : max(Product::staged(hidden_size), LateProduct::staged(hidden_size)));
+    auto* const staging = pieces.take<Vector4<unsigned>>(own ? 0 : max(Product::staged(hidden_size), LateProduct::staged(hidden_size)));
     Product product(pieces, hidden_size, staging);
     LateProduct late(pieces, hidden_size, staging);
     int const slots = most_passes * pass_samples;
@@ -154,20 +154,20 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     auto const length_of = [&](int pass, int p) { return one_pass ? only_length[p] : length_in(pass, p); };
     unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
 
-    Exchange<protocol> exchange = [&] {
+    BlockExchange<protocol> exchange = [&] {
         if constexpr (is_cluster(protocol)) {
             int const words = (hidden_size * static_cast<int>(sizeof(T)) + 3) / 4;
-            return Exchange<protocol>(arrivals, samples * words * 4);
+            return BlockExchange<protocol>(arrivals, samples * words * 4);
         } else {
-            return Exchange<protocol>(parameters.flags + group * gridDim.x, blockIdx.x, parameters.timeout);
+            return BlockExchange<protocol>(parameters.flags + group * gridDim.x, blockIdx.x, parameters.timeout);
         }
     }();
-    // Puts a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units
+    // Stores a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units
     // beyond the last one have one too, zero. In a cluster, which counts them, all samples have one as long as one of them runs.
-    auto const hand_on = [&](T* buffer, int row, int pass, int p, T value, bool runs) {
+    auto const send = [&](T* buffer, int row, int pass, int p, T value, bool runs) {
         bool const has_place = protocol == Protocol::data ? in_pass[p] & (first_unit + unit[p] < row) : exists[p];
         bool const counts = is_cluster(protocol) ? (0 < steps) & (pass * pass_samples + sample[p] < samples) : runs;
-        exchange.put(buffer + (pass * pass_samples * row + (sample[p] * row + first_unit + unit[p])), value, has_place & counts);
+        exchange.store(buffer + (pass * pass_samples * row + (sample[p] * row + first_unit + unit[p])), value, has_place & counts);
     };
     // What this thread loads of the operands of a step's passes.
     auto const loads_of = [&](auto const& product, int step, int pass) {
@@ -187,10 +187,10 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                         value_or_zero(sequence.cell_mem_init, 0, direction, first_sample + slot, first_unit + unit[p]);
                 }
             }
-            hand_on(turns.now(), row, pass, p, Product::element(value), 0 < length_of(pass, p));
+            send(turns.now(), row, pass, p, Product::element(value), 0 < length_of(pass, p));
         }
     }
-    exchange.publish();
+    exchange.release();
 
     // Fills slots of the states with those of a pair, from one time to another.
     auto const put_states = [&](int from, int to, int slot, int u) {
@@ -217,26 +217,26 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     // What the steps read and write of the operator.
     using Input = InputElement<T, Pass> const;
     long long const time_rows = static_cast<long long>(sequence.batch_size) * sequence.num_directions;
-    Trail<Input, pairs, pass_samples, one_pass> inputs(
+    StepPointers<Input, pairs, pass_samples, one_pass> inputs(
         sequence.template input_gates<Pass, gates>(0, first_sample, direction, first_unit), time_rows * gates * hidden_size,
         static_cast<long long>(sequence.num_directions) * gates * hidden_size, 1, backward);
-    Trail<T, pairs, pass_samples, one_pass> outputs(
+    StepPointers<T, pairs, pass_samples, one_pass> outputs(
         sequence.output_sequence.data == nullptr ? nullptr : &sequence.output_sequence.at(0, direction, first_sample, first_unit),
         sequence.output_sequence.strides[0], sequence.output_sequence.strides[2], sequence.output_sequence.strides[3], backward);
-    Trail<float, pairs, pass_samples, one_pass> kept(
-        sequence.template pass<Pass, Cell>(0, first_sample, direction, first_unit).address(), time_rows * Cell::kept * hidden_size,
-        static_cast<long long>(sequence.num_directions) * Cell::kept * hidden_size, 1, backward);
-    Trail<float, pairs, pass_samples, one_pass> hidden_states(
+    StepPointers<float, pairs, pass_samples, one_pass> saved(
+        sequence.template pass<Pass, Cell>(0, first_sample, direction, first_unit).address(), time_rows * Cell::saved * hidden_size,
+        static_cast<long long>(sequence.num_directions) * Cell::saved * hidden_size, 1, backward);
+    StepPointers<float, pairs, pass_samples, one_pass> hidden_states(
         sequence.template state_slot<Pass>(sequence.reserve.hidden, slot_after(backward, 0), direction, first_sample, first_unit),
         static_cast<long long>(sequence.batch_size) * hidden_size, hidden_size, 1, backward);
-    Trail<float, pairs, pass_samples, one_pass> memory_states(
+    StepPointers<float, pairs, pass_samples, one_pass> memory_states(
         sequence.template state_slot<Pass>(sequence.reserve.memory, slot_after(backward, 0), direction, first_sample, first_unit),
         static_cast<long long>(sequence.batch_size) * hidden_size, hidden_size, 1, backward);
 #pragma unroll
     for (int p = 0; p < pairs; ++p) {
         inputs.begin(p, sample[p], unit[p], only_length[p]);
         outputs.begin(p, sample[p], unit[p], only_length[p]);
-        kept.begin(p, sample[p], unit[p], only_length[p]);
+        saved.begin(p, sample[p], unit[p], only_length[p]);
         hidden_states.begin(p, sample[p], unit[p], only_length[p]);
         memory_states.begin(p, sample[p], unit[p], only_length[p]);
     }
@@ -287,12 +287,12 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         auto const constants_of = [&](int p) {
             return Unit<Cell>(bias + unit[p] * Cell::biases, Cell::has_memory ? peephole + unit[p] * 3 : nullptr, sequence.clip_threshold);
         };
-        auto const write_kept = [&](int pass, int p, unsigned places, Held<Pass, Cell> const& held) {
+        auto const write_saved = [&](int pass, int p, unsigned places, Held<Pass, Cell> const& held) {
             if constexpr (training) {
-                float* const address = kept.at(p, pass, sample[p], unit[p], length_of(pass, p));
+                float* const address = saved.at(p, pass, sample[p], unit[p], length_of(pass, p));
                 if (address != nullptr) {
 #pragma unroll
-                    for (int place = 0; place < Cell::kept; ++place) {
+                    for (int place = 0; place < Cell::saved; ++place) {
                         if ((places >> place & 1) != 0) {
                             address[place * static_cast<long long>(hidden_size)] = held.values[place];
                         }
@@ -339,17 +339,17 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                         float const sums[gates] = {0.0f, product.sum(units + unit[p], sample[p]), 0.0f};
                         value = Cell::reset(activations, constants_of(p), inputs, sums, held[p].pass()) * hidden[place];
                     }
-                    hand_on(reset_turns.now(), late_row, pass, p, LateProduct::element(value), step < length[p]);
+                    send(reset_turns.now(), late_row, pass, p, LateProduct::element(value), step < length[p]);
                 }
                 if (pass + 1 < passes) {
                     __syncthreads();
                 } else {
-                    exchange.publish();
+                    exchange.release();
                 }
 #pragma unroll
                 for (int p = 0; p < pairs; ++p) {
                     if (takes[p]) {
-                        write_kept(pass, p, Cell::kept_by_reset, held[p]);
+                        write_saved(pass, p, Cell::saved_by_reset, held[p]);
                     }
                 }
             }
@@ -441,18 +441,18 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                     value[p] = hidden[place];
                 }
                 if (step + 1 < steps) {
-                    hand_on(turns.next(), row, pass, p, Product::element(value[p]), step + 1 < length[p]);
+                    send(turns.next(), row, pass, p, Product::element(value[p]), step + 1 < length[p]);
                 }
             }
             if (pass + 1 < passes) {
                 __syncthreads();
             } else if (step + 1 < steps) {
-                exchange.publish();
+                exchange.release();
             }
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
                 if (takes[p]) {
-                    write_kept(pass, p, Cell::kept_by_next, held[p]);
+                    write_saved(pass, p, Cell::saved_by_next, held[p]);
                 }
                 if (taken[p]) {
                     bool const is_output = !training || (shown >> (pass * pairs + p) & 1) != 0;
@@ -475,14 +475,14 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
             inputs.advance();
         }
         outputs.advance();
-        kept.advance();
+        saved.advance();
         hidden_states.advance();
         memory_states.advance();
     }
 
     // After a wait in vain there are no results, which NaN tells.
     bool const has_expired = exchange.has_expired();
-    float const nothing = has_expired ? machine::float_of_bits(not_yet) : 0.0f;
+    float const nothing = has_expired ? machine::float_of_bits(sentinel) : 0.0f;
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
 #pragma unroll

@@ -57,21 +57,21 @@ class Resident {
     }
 
     /// `staging`: that memory; unused where all is in the block's own.
-    __device__ Resident(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
+    __device__ Resident(SharedPieces& pieces, int depth, Vector4<unsigned>* staging)
         : steps_(steps_of(depth)),
-          rest_(pieces.take<Quad<unsigned>>(product_warps * (steps_ - register_steps) * tiles * 32)),
+          rest_(pieces.take<Vector4<unsigned>>(product_warps * (steps_ - register_steps) * tiles * 32)),
           staging_(staging, steps_, (depth * static_cast<int>(sizeof(T)) + 15) / 16, padded_depth() * static_cast<int>(sizeof(T))) {}
 
     /// Loads this block's arrangement. No barrier: what a warp puts into shared memory only the same lanes read.
-    __device__ __forceinline__ void load(Quad<unsigned> const* arrangement) {
+    __device__ __forceinline__ void load(Vector4<unsigned> const* arrangement) {
         int const in_shared = (steps_ - register_steps) * tiles;
         arrangement += warp() * steps_ * tiles * 32 + lane();
         rest_ += warp() * in_shared * 32 + lane();
-        Quad<unsigned> const* const of_rest = arrangement + register_steps * tiles * 32;
+        Vector4<unsigned> const* const of_rest = arrangement + register_steps * tiles * 32;
         constexpr int under_way = 8;  // loads that do not wait for each other; this comes first, while registers are free
 #pragma unroll 1
         for (int first = 0; first < in_shared; first += under_way) {
-            Quad<unsigned> batch[under_way];
+            Vector4<unsigned> batch[under_way];
 #pragma unroll
             for (int i = 0; i < under_way; ++i) {
                 if (first + i < in_shared) {
@@ -134,7 +134,7 @@ class Resident {
 
     /// Begins to load the operand of the next `multiply`, unless the one before it was told of it.
     template <Protocol protocol>
-    __device__ __forceinline__ void begin(Exchange<protocol> const& exchange, Operand<T> const& operand) {
+    __device__ __forceinline__ void begin(BlockExchange<protocol> const& exchange, Operand<T> const& operand) {
         if constexpr (!is_in_own_memory(protocol)) {
             staging_.load(exchange, operand, 0);
         }
@@ -153,7 +153,7 @@ class Resident {
     }
 
     /// What this lane has of a tile in a step beyond the registers'.
-    __device__ Quad<unsigned> const& rest(int step, int tile) const {
+    __device__ Vector4<unsigned> const& rest(int step, int tile) const {
         return rest_[((step - register_steps) * tiles + tile) * 32];
     }
 
@@ -166,7 +166,7 @@ class Resident {
     /// `together` neighbours differ in it: so many steps are written out, beyond those in registers, which all are. What `others` load is
     /// there too, before the first call.
     template <int together, Protocol protocol, class Others, class Add>
-    __device__ __forceinline__ void for_steps(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
+    __device__ __forceinline__ void for_steps(BlockExchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                               Others& others, Add const& add) {
         constexpr int chunk = is_in_own_memory(protocol) ? 1 << 20 : StagingOf::chunk_steps;
         constexpr int step_words = lane_groups * depth_step * static_cast<int>(sizeof(T)) / 4;
@@ -191,7 +191,7 @@ class Resident {
             unsigned const* const words = words_from(begin);
 #pragma unroll
             for (int step = begin; step < register_steps && step < begin + chunk; ++step) {
-                auto const weights = [&](int tile) -> Quad<unsigned> const& { return registers_[step][tile]; };
+                auto const weights = [&](int tile) -> Vector4<unsigned> const& { return registers_[step][tile]; };
                 add(step, step, weights, words + (step - begin) * step_words, words_of_row);
             }
         }
@@ -207,7 +207,7 @@ class Resident {
 #pragma unroll
                 for (int i = 0; i < together; ++i) {
                     if (first + i < end) {
-                        auto const weights = [&](int tile) -> Quad<unsigned> const& { return rest(first + i, tile); };
+                        auto const weights = [&](int tile) -> Vector4<unsigned> const& { return rest(first + i, tile); };
                         add(first + i, i, weights, words + (first + i - begin) * step_words, words_of_row);
                     }
                 }
@@ -216,9 +216,9 @@ class Resident {
     }
 
     int steps_;
-    Quad<unsigned>* rest_;  // [steps - register_steps][tiles][32], from this lane's on
+    Vector4<unsigned>* rest_;  // [steps - register_steps][tiles][32], from this lane's on
     StagingOf staging_;
-    Quad<unsigned> registers_[register_steps > 0 ? register_steps : 1][tiles];
+    Vector4<unsigned> registers_[register_steps > 0 ? register_steps : 1][tiles];
 };
 
 /// Products on tensor cores, of T = machine::half, or of float as TF32 (compute capability 8.0 on).
@@ -239,7 +239,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     static constexpr int rows = 16 * row_tiles * row_warps;
     static constexpr int samples = 8 * sample_tiles;  // of a pass
 
-    __device__ TensorCores(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
+    __device__ TensorCores(SharedPieces& pieces, int depth, Vector4<unsigned>* staging)
         : Base(pieces, depth, staging), sums_(pieces.take<float>(depth_warps * rows * samples)) {}
 
     /// A value as the operand and the arrangement hold it.
@@ -253,9 +253,9 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
 
     /// What a lane holds of the matrix, matrix(row, k) being its float values, in one tile and step of a warp's run.
     template <class Matrix>
-    __device__ static Quad<unsigned> arrange(Matrix const& matrix, int rows_of_matrix, int depth, int warp, int step, int tile, int lane) {
+    __device__ static Vector4<unsigned> arrange(Matrix const& matrix, int rows_of_matrix, int depth, int warp, int step, int tile, int lane) {
         constexpr int in_word = 4 / static_cast<int>(sizeof(T));
-        Quad<unsigned> words;
+        Vector4<unsigned> words;
         int const first_row = (warp / depth_warps * row_tiles + tile) * 16 + lane / 4;
         int const first_k = (warp % depth_warps * Base::steps_of(depth) + step) * depth_step + lane % 4 * 2 * in_word;
         for (int word = 0; word < 4; ++word) {
@@ -275,10 +275,10 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     /// not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next product.
     ///
     /// With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
-    /// Pack<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads of the
+    /// AlignedVector<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads of the
     /// operand are under way, and scales.keep() when what both load has come, which is waited for together.
     template <Protocol protocol, class Scales = Unscaled>
-    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
+    __device__ __forceinline__ void multiply(BlockExchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                              Scales scales = {}) {
         // Products that do not wait for each other; scaled ones never do.
         constexpr bool scaled = !is_same<Scales, Unscaled>;
@@ -288,12 +288,12 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         constexpr bool all_loaded = is_in_own_memory(protocol) || loaded >= 8;
         int const sample = all_loaded ? Base::lane() / 4 : min(Base::lane() / 4, loaded - 1);
         auto const add = [&](int step, int place, auto const& weights, unsigned const* words, int words_of_row) {
-            Pack<unsigned, 2> fragments[sample_tiles];
+            AlignedVector<unsigned, 2> fragments[sample_tiles];
 #pragma unroll
             for (int tile = 0; tile < sample_tiles; ++tile) {
                 bool const there = is_in_own_memory(protocol) || tile * 8 < loaded;
                 unsigned const* const fragment = words + ((there ? tile * 8 : 0) + sample) * words_of_row + Base::lane() % 4 * 2;
-                fragments[tile] = *reinterpret_cast<Pack<unsigned, 2> const*>(fragment);
+                fragments[tile] = *reinterpret_cast<AlignedVector<unsigned, 2> const*>(fragment);
             }
 #pragma unroll
             for (int tile = 0; tile < row_tiles; ++tile) {
@@ -302,7 +302,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         };
         constexpr int tiles_of_step = row_tiles * sample_tiles;
         this->template for_steps<(tiles_of_step < 4 ? 4 : tiles_of_step < 8 ? 2 : 1)>(exchange, operand, next, scales, add);
-        put_sums<scaled>(sums);
+        store_sums<scaled>(sums);
     }
 
     /// An entry of the last product; `sample` is counted from the pass's first.
@@ -318,8 +318,8 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
   private:
     /// Adds a tile's product in one step.
     template <class Scales>
-    __device__ __forceinline__ static void multiply_tile(float (&sums)[sample_tiles][4], Quad<unsigned> const& weights,
-                                                         Pack<unsigned, 2> const (&fragments)[sample_tiles], int step,
+    __device__ __forceinline__ static void multiply_tile(float (&sums)[sample_tiles][4], Vector4<unsigned> const& weights,
+                                                         AlignedVector<unsigned, 2> const (&fragments)[sample_tiles], int step,
                                                          Scales const& scales) {
 #pragma unroll
         for (int tile = 0; tile < sample_tiles; ++tile) {
@@ -328,7 +328,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
             } else {
                 float product[4] = {};
                 machine::multiply_add<T>(product, weights.values, fragments[tile].values);
-                Pack<float, 2> const factors = scales(step, tile * 8 + Base::lane() % 4 * 2);
+                AlignedVector<float, 2> const factors = scales(step, tile * 8 + Base::lane() % 4 * 2);
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     sums[tile][i] += product[i] * factors.values[i];
@@ -339,7 +339,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     }
 
     /// Where the sum of a part of the depth is. Eight samples of a row lie together, in an order that depends on the row, such that neither
-    /// the lanes of `put_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank twice.
+    /// the lanes of `store_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank twice.
     __device__ static int place_of_sum(unsigned part, unsigned row, unsigned sample) {
         unsigned const block = row / 4;  // of rows in one row of banks
         unsigned const order = (block & 1) << 2 | (block & 2) | (block >> 2 & 1);
@@ -349,7 +349,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     /// Puts a warp's sums where `sum` finds them; of a single sample no others, unless products are scaled: compilers that need not add the
     /// others take so many registers to begin steps early that some of R's are lost.
     template <bool scaled, int chains>
-    __device__ __forceinline__ void put_sums(float const (&sums)[chains][row_tiles][sample_tiles][4]) const {
+    __device__ __forceinline__ void store_sums(float const (&sums)[chains][row_tiles][sample_tiles][4]) const {
         int const first_row = Base::warp() / depth_warps * row_tiles * 16 + Base::lane() / 4;
         int const upper = Base::lane() / 16;  // these write their samples in the other order, or they would meet the banks of the lower half
 #pragma unroll
@@ -403,7 +403,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
     static constexpr int samples = pass_samples;
     static constexpr int stride = samples | 1;
 
-    __device__ Fma(SharedPieces& pieces, int depth, Quad<unsigned>* staging)
+    __device__ Fma(SharedPieces& pieces, int depth, Vector4<unsigned>* staging)
         : Base(pieces, depth, staging), sums_(pieces.take<float>(depth_warps * rows * stride)) {}
 
     __device__ static float element(float value) {
@@ -411,8 +411,8 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
     }
 
     template <class Matrix>
-    __device__ static Quad<unsigned> arrange(Matrix const& matrix, int rows_of_matrix, int depth, int warp, int step, int tile, int lane) {
-        Quad<unsigned> words;
+    __device__ static Vector4<unsigned> arrange(Matrix const& matrix, int rows_of_matrix, int depth, int warp, int step, int tile, int lane) {
+        Vector4<unsigned> words;
         int const row = tile * row_lanes + lane % row_lanes;
         int const first_k = ((warp * Base::steps_of(depth) + step) * lane_groups + lane / row_lanes) * 4;
         for (int e = 0; e < 4; ++e) {
@@ -423,11 +423,11 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
 
     /// As in TensorCores, but that there are no scales.
     template <Protocol protocol>
-    __device__ __forceinline__ void multiply(Exchange<protocol> const& exchange, Operand<float> const& operand,
+    __device__ __forceinline__ void multiply(BlockExchange<protocol> const& exchange, Operand<float> const& operand,
                                              Operand<float> const& next) {
         float sums[chains][row_slots][samples] = {};
         auto const add = [&](int, int, auto const& weights, unsigned const* words, int words_of_row) {
-            Quad<unsigned> of_slots[row_slots];
+            Vector4<unsigned> of_slots[row_slots];
 #pragma unroll
             for (int slot = 0; slot < row_slots; ++slot) {
                 of_slots[slot] = weights(slot);
@@ -435,7 +435,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
 #pragma unroll
             for (int sample = 0; sample < samples; ++sample) {
                 unsigned const* const place = words + sample * words_of_row + Base::lane() / row_lanes * 4;
-                Quad<float> const values = *reinterpret_cast<Quad<float> const*>(place);
+                Vector4<float> const values = *reinterpret_cast<Vector4<float> const*>(place);
 #pragma unroll
                 for (int slot = 0; slot < row_slots; ++slot) {
 #pragma unroll
@@ -460,7 +460,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
                     of_sample[slot] += sums[chain][slot][sample];
                 }
             }
-            put_sums<row_slots, 16>(of_sample, 0, own + sample);
+            store_sums<row_slots, 16>(of_sample, 0, own + sample);
         }
     }
 
@@ -481,7 +481,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
     /// them, that of slot 0 at `own`. As long as a group has an even number of slots it gives one half of them away and goes on with the
     /// other.
     template <int count, int lanes>
-    __device__ __forceinline__ void put_sums(float const (&sums)[count], int first, float* own) const {
+    __device__ __forceinline__ void store_sums(float const (&sums)[count], int first, float* own) const {
         if constexpr (lanes < row_lanes) {
             // Where groups have the same slots in the end, the one that is first writes them.
             constexpr int shared_by = lane_groups * count / row_slots;
@@ -499,14 +499,14 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
                 float const given = upper ? sums[slot] : sums[count / 2 + slot];
                 kept[slot] = (upper ? sums[count / 2 + slot] : sums[slot]) + machine::shuffle_xor(given, lanes);
             }
-            put_sums<count / 2, lanes / 2>(kept, upper ? first + count / 2 : first, own);
+            store_sums<count / 2, lanes / 2>(kept, upper ? first + count / 2 : first, own);
         } else {
             float all[count];
 #pragma unroll
             for (int slot = 0; slot < count; ++slot) {
                 all[slot] = sums[slot] + machine::shuffle_xor(sums[slot], lanes);
             }
-            put_sums<count, lanes / 2>(all, first, own);
+            store_sums<count, lanes / 2>(all, first, own);
         }
     }
 
@@ -517,7 +517,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
 struct NoProduct {
     static constexpr int samples = 0;
 
-    __device__ NoProduct(SharedPieces&, int, Quad<unsigned>*) {}
+    __device__ NoProduct(SharedPieces&, int, Vector4<unsigned>*) {}
 
     __device__ static int staged(int) {
         return 0;

@@ -8,7 +8,7 @@
 // largest of all to `Extreme`; `ArgExtreme` ignores it.
 #pragma once
 
-#include "common/teams.cuh"
+#include "common/thread_groups.cuh"
 #include "common/types.cuh"
 #include "common/conversions.cuh"
 
@@ -355,21 +355,21 @@ struct ArgExtreme {
 /// Vectors that a thread has on the way at a time.
 inline constexpr int unrolled_reduction = 4;
 
-/// Adds a thread's vectors of a split to the parts of its groups, and keeps those that a second sweep will read. Of the teams' tensors the
+/// Adds a thread's vectors of a split to the parts of its groups, and keeps those that a second pass will read. Of the thread groups' tensors the
 /// first is x; `ArgExtreme` takes the second one's places as the numbers of entries in their group.
 template <int width, bool across, class Reduction, class T, int tensors, int owned>
-__device__ __forceinline__ void add_entries(T const* x, Teams<tensors> const& teams, Member const& member, unsigned split,
-                                            ReductionSettings const& settings, Kept<Pack<T, width>, 1> const& kept,
+__device__ __forceinline__ void add_entries(T const* x, ThreadGroups<tensors> const& thread_groups, Member const& member, unsigned split,
+                                            ReductionSettings const& settings, CachedVectors<AlignedVector<T, width>, 1> const& cached,
                                             typename Reduction::Part (&parts)[owned]) {
-    sweep<false, unrolled_reduction>(teams, member, split, [&](auto const& places, unsigned first) {
+    visit_vectors<false, unrolled_reduction>(thread_groups, member, split, [&](auto const& places, unsigned first) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
         constexpr int added = across ? vectors : width;    // values at a time: more of them would take too many registers
-        Pack<T, width> packs[vectors];
+        AlignedVector<T, width> loaded[vectors];
 #pragma unroll
         for (int vector = 0; vector < vectors; ++vector) {
-            packs[vector] = load_vector<width>(x + places[vector].of[0], teams.vector_strides[0] == 0);
+            loaded[vector] = load_vector<width>(x + places[vector].of[0], thread_groups.vector_strides[0] == 0);
         }
-        kept.template keep<0>(first, packs);
+        cached.template store<0>(first, loaded);
 #pragma unroll
         for (int turn = 0; turn < (across ? owned : vectors); ++turn) {
             typename Reduction::Value values[added];
@@ -378,7 +378,7 @@ __device__ __forceinline__ void add_entries(T const* x, Teams<tensors> const& te
                 int const vector = across ? entry : turn;
                 int const place = across ? turn : entry;
                 unsigned const number = static_cast<unsigned>(places[vector].of[1]) + (across ? 0 : place * settings.number_step);
-                values[entry] = Reduction::value(packs[vector].values[place], number, settings);
+                values[entry] = Reduction::value(loaded[vector].values[place], number, settings);
             }
             parts[across ? turn : 0].add(values);
         }

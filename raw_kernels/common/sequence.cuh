@@ -5,12 +5,12 @@
 
 /// What a gradient reads. Absent with null addresses.
 struct Reserve {
-    float* kept;    // [T][B][D][Cell::kept][H]
+    float* saved;    // [T][B][D][Cell::saved][H]
     float* hidden;  // [D][T + 1][B][S]: slots of H
     float* memory;  // [D][T + 1][B][H]: slots of C; null but for Lstm
 };
 
-/// What a cell keeps of a step, until there is time to write it. In inference nothing.
+/// What a cell saves of a step, until there is time to write it. In inference nothing.
 template <class Pass, class Cell>
 struct Held {
     __device__ Inference pass() {
@@ -20,12 +20,12 @@ struct Held {
 
 template <class Cell>
 struct Held<Training, Cell> {
-    float values[Cell::kept];
+    float values[Cell::saved];
 
     struct Pass {
         Held& held;
 
-        __device__ void keep(int place, float value) const {
+        __device__ void save(int place, float value) const {
             held.values[place] = value;
         }
     };
@@ -35,7 +35,7 @@ struct Held<Training, Cell> {
     }
 };
 
-/// The element type of the input product: in training it may lie where a cell keeps its gates.
+/// The element type of the input product: in training it may lie where a cell saves its gates.
 template <class T, class Pass>
 struct InputElementOf {
     using Type = T;
@@ -82,12 +82,12 @@ struct Sequence : Layer {
                step_offset(gates, time - first_times[direction], sample, direction, unit);
     }
 
-    /// What the cell hands the values to keep to.
+    /// Where the cell saves values.
     template <class Pass, class Cell>
     __device__ Pass pass(int time, int sample, int direction, int unit) const {
         if constexpr (is_same<Pass, Training>) {
-            bool const wanted = reserve.kept != nullptr;
-            return {wanted ? reserve.kept + step_offset(Cell::kept, time, sample, direction, unit) : nullptr, hidden_size};
+            bool const wanted = reserve.saved != nullptr;
+            return {wanted ? reserve.saved + step_offset(Cell::saved, time, sample, direction, unit) : nullptr, hidden_size};
         } else {
             return {};
         }

@@ -62,7 +62,7 @@ class Staging {
 
     /// `memory` has `size(steps)` values. `depth_units`: how many 16-byte values of an operand's row hold something; what follows them counts
     /// as zero. `row_bytes`: between an operand's samples.
-    __device__ Staging(Quad<unsigned>* memory, int steps, int depth_units, int row_bytes)
+    __device__ Staging(Vector4<unsigned>* memory, int steps, int depth_units, int row_bytes)
         : steps_(steps), row_bytes_(row_bytes), chunks_(memory + threadIdx.x / 32 % depth_warps * buffers(steps) * chunk_size) {
         int const first = threadIdx.x / 32 % depth_warps * steps * step_units;  // at which the run begins
         // Kept: compilers would rather compute them anew in each step.
@@ -121,7 +121,7 @@ class Staging {
         if (begin == 0) {
             others.keep();
         }
-        Quad<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;
+        Vector4<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;
 #pragma unroll
         for (int i = 0; i < loads; ++i) {
             place[more_samples(i) * row + more_units(i)] = under_way_[i];
@@ -139,7 +139,7 @@ class Staging {
     }
 
     /// Where the chunk that a step belongs to is in shared memory.
-    __device__ Quad<unsigned>* chunk(int step) const {
+    __device__ Vector4<unsigned>* chunk(int step) const {
         return chunks_ + buffer_of(step) * chunk_size;
     }
 
@@ -211,7 +211,7 @@ class Staging {
     int row_bytes_;            // between an operand's samples
     int first_byte_;           // of an operand, at which the thread's first load of the first chunk begins
     int left_;                 // 16-byte values from there on that the run has, and that hold something; none or less for none
-    Quad<unsigned>* chunks_;   // [buffers] chunks, of the warps that load together
-    Quad<unsigned>* own_;      // the place of the thread's first value in the first of them
-    Quad<unsigned> under_way_[loads];
+    Vector4<unsigned>* chunks_;   // [buffers] chunks, of the warps that load together
+    Vector4<unsigned>* own_;      // the place of the thread's first value in the first of them
+    Vector4<unsigned> under_way_[loads];
 };

@@ -7,9 +7,9 @@
 // twice. A warp of tensor cores owns 32 rows and 32 columns: a lane reads 16 bytes of each line at once, which are its fragments of two
 // steps. Which of the terms of a piece a step takes does not matter, as long as both operands agree.
 //
-// An operand brings its pieces itself: `load(first, terms)` reads the piece that begins with a term into registers, `put(shared)` writes it.
+// An operand brings its pieces itself: `load(first, terms)` reads the piece that begins with a term into registers, `store(shared)` writes it.
 // What lies beyond the operand is 0. Elements are raw: unsigned integers of their size. Whatever is to be made of a loaded word is made in
-// `put`: an instruction that takes it any earlier would wait for it before the product that hides the load. Only where elements of less than
+// `store`: an instruction that takes it any earlier would wait for it before the product that hides the load. Only where elements of less than
 // a word come one by one, and are no pixels within a tap, they are joined, and so waited for, in `load`.
 //
 // `Sums` are those of a tile. Roundings do not add up in long sums: what some terms give is summed first (`stage_terms`), then added to the
@@ -26,8 +26,8 @@ __device__ __forceinline__ int word_place(int line, int word) {
     return line * line_words + (word / 4 ^ ((line / 2 ^ line / 8) & 3)) * 4 + word % 4;
 }
 
-__device__ __forceinline__ Quad<unsigned> quad_at(unsigned const* staged, int line, int quad) {
-    return *reinterpret_cast<Quad<unsigned> const*>(staged + word_place(line, quad * 4));
+__device__ __forceinline__ Vector4<unsigned> quad_at(unsigned const* staged, int line, int quad) {
+    return *reinterpret_cast<Vector4<unsigned> const*>(staged + word_place(line, quad * 4));
 }
 
 /// Moves words up and puts some new ones behind them: so a loop that is not unrolled fills registers.
@@ -107,18 +107,18 @@ class MatrixLines {
         }
     }
 
-    __device__ __forceinline__ void put(unsigned* staged) const {
+    __device__ __forceinline__ void store(unsigned* staged) const {
         int const thread = static_cast<int>(threadIdx.x);
         if (order_ == Order::wide_terms) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
-                Quad<unsigned> quad;
+                Vector4<unsigned> quad;
 #pragma unroll
                 for (int w = 0; w < 4; ++w) {
                     quad.values[w] = words_[4 * i + w] ^ flip_;
                 }
                 int const place = word_place(thread / 4 + i * (tile_threads / 4), thread % 4 * 4);
-                *reinterpret_cast<Quad<unsigned>*>(staged + place) = quad;
+                *reinterpret_cast<Vector4<unsigned>*>(staged + place) = quad;
             }
         } else if (order_ == Order::wide_lines) {
             int const first = thread % together * together;
@@ -150,7 +150,7 @@ class MatrixLines {
     }
 
   private:
-    /// Makes words such that `put` makes zeros of them.
+    /// Makes words such that `store` makes zeros of them.
     __device__ __forceinline__ void clear() {
 #pragma unroll
         for (int i = 0; i < own_words; ++i) {
@@ -161,7 +161,7 @@ class MatrixLines {
     /// Begins to read `count` words.
     template <int count>
     __device__ __forceinline__ void load_words(int place, Raw const* from) {
-        auto const loaded = *reinterpret_cast<Pack<unsigned, count> const*>(from);
+        auto const loaded = *reinterpret_cast<AlignedVector<unsigned, count> const*>(from);
 #pragma unroll
         for (int w = 0; w < count; ++w) {
             words_[place + w] = loaded.values[w];
@@ -215,7 +215,7 @@ __device__ __forceinline__ int fragment_column(int j, int e) {
 template <class Multiply>
 __device__ __forceinline__ void for_each_fragment(unsigned const* rows, unsigned const* columns, Multiply const& multiply) {
     int const lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    Quad<unsigned> a[row_fragments][2], b[column_fragments];
+    Vector4<unsigned> a[row_fragments][2], b[column_fragments];
 #pragma unroll
     for (int i = 0; i < row_fragments; ++i) {
 #pragma unroll
@@ -310,14 +310,14 @@ class FloatSums {
     __device__ __forceinline__ void multiply(unsigned const* rows, unsigned const* columns) {
 #pragma unroll 1
         for (int quad = 0; quad < 4; ++quad) {
-            Quad<unsigned> b[own_columns];
+            Vector4<unsigned> b[own_columns];
 #pragma unroll
             for (int j = 0; j < own_columns; ++j) {
                 b[j] = quad_at(columns, column(j), quad);
             }
 #pragma unroll
             for (int i = 0; i < own_rows; ++i) {
-                Quad<unsigned> const a = quad_at(rows, row(i), quad);
+                Vector4<unsigned> const a = quad_at(rows, row(i), quad);
 #pragma unroll
                 for (int j = 0; j < own_columns; ++j) {
 #pragma unroll
@@ -457,8 +457,8 @@ __device__ __forceinline__ void sum_tile(Sums& sums, Rows& rows, Columns& column
     // Prefetches: the next piece is waited for after the product of this one.
 #pragma unroll 1
     for (long long first = 0; first < terms; first += Sums::piece_terms) {
-        rows.put(staged[buffer][0]);
-        columns.put(staged[buffer][1]);
+        rows.store(staged[buffer][0]);
+        columns.store(staged[buffer][1]);
         __syncthreads();
         long long const next = first + Sums::piece_terms;
         rows.load(next, terms);

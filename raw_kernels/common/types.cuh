@@ -5,12 +5,12 @@
 
 /// Values that travel together: one access of up to 16 bytes where they lie at a multiple of their size.
 template <class T, int count>
-struct alignas(count * sizeof(T)) Pack {
+struct alignas(count * sizeof(T)) AlignedVector {
     T values[count];
 };
 
 template <class T>
-using Quad = Pack<T, 4>;
+using Vector4 = AlignedVector<T, 4>;
 
 template <class A, class B>
 inline constexpr bool is_same = false;

@@ -5,7 +5,7 @@
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/philox.cuh"
 
 constexpr int state_words = 6;
@@ -46,8 +46,8 @@ __global__ void generate(const __grid_constant__ RandomParameters parameters) {
         Philox const words = advanced(counter, static_cast<unsigned>(block)).random(state[4], state[5]);
         long long const first = 4 * block;
         if (width == 4 && first + 4 <= parameters.count) {
-            *reinterpret_cast<Quad<unsigned>*>(parameters.output + first) =
-                Quad<unsigned>{{words.words[0], words.words[1], words.words[2], words.words[3]}};
+            *reinterpret_cast<Vector4<unsigned>*>(parameters.output + first) =
+                Vector4<unsigned>{{words.words[0], words.words[1], words.words[2], words.words[3]}};
         } else {
 #pragma unroll
             for (int word = 0; word < 4; ++word) {

@@ -11,7 +11,7 @@
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/strided.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/conversions.cuh"
 #include "common/tile_products.cuh"
 #include "matrix/tiles.cuh"

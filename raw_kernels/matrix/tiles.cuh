@@ -83,7 +83,7 @@ struct Pieces {
         }
     }
 
-    __device__ void put(Number (&shared)[tile_terms][pitch]) const {
+    __device__ void store(Number (&shared)[tile_terms][pitch]) const {
 #pragma unroll
         for (int i = 0; i < tile_share; ++i) {
             shared[term_of(i)][line_of(i)] = values[i];
@@ -115,8 +115,8 @@ __device__ __forceinline__ void sum_products(Sum (&sums)[tile_share][tile_share]
     b.load(0, terms);
 #pragma unroll 1
     for (long long first = 0; first < terms; first += tile_terms) {
-        a.put(of_a);
-        b.put(of_b);
+        a.store(of_a);
+        b.store(of_b);
         __syncthreads();
         a.load(first + tile_terms, terms);
         b.load(first + tile_terms, terms);

@@ -2,7 +2,7 @@
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/conversions.cuh"
 #include "common/element_engine.cuh"
 

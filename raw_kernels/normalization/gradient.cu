@@ -1,30 +1,30 @@
 // The gradients of batch normalization, mean and variance being those of the batch (training) or constants.
 //
-//   inverse = 1 / sqrt(variance + epsilon), c = mean, or where x is centred anew the mean of x      n: entries of a group
+//   inverse = 1 / sqrt(variance + epsilon), c = mean, or where x is centered anew the mean of x      n: entries of a group
 //   d_bias = sum(dy), d_scale = sum(dy (x - mean)) inverse
 //   training    dx = scale inverse (dy - sum(dy) / n - (x - c) inverse^2 sum(dy (x - c)) / n)
 //   constants   dx = scale inverse dy
 //
-// Centring anew costs no sweep: with delta = sum(x - mean) / n it is c = mean + delta, and sum(dy (x - c)) is
+// Centring anew costs no pass: with delta = sum(x - mean) / n it is c = mean + delta, and sum(dy (x - c)) is
 // sum(dy (x - mean)) - delta sum(dy).
 //
-//   sums wanted      `differentiate`, where a team for each group fills the device
+//   sums wanted      `differentiate`, where a thread group for each group fills the device
 //                    else `gather`, groups being split over blockIdx.y; `combine`; in training `apply`, if dx is wanted
 //   dx alone, constants   `apply`
 //
 // In training x and dy are read twice, the second time backwards; `differentiate` reads but once what shared memory has room for in
-// between. With constants dx comes of the first sweep. x is read where d_scale or training's dx is wanted.
+// between. With constants dx comes of the first pass. x is read where d_scale or training's dx is wanted.
 //
-// T is the type of data, S that of statistics. See common/teams.cuh for teams, and for what a block and a thread own. Outputs overlap
+// T is the type of data, S that of statistics. See common/thread groups.cuh for thread groups, and for what a block and a thread own. Outputs overlap
 // nothing else.
 #include "common/machine.cuh"
 #include "common/moments.cuh"
-#include "common/teams.cuh"
+#include "common/thread_groups.cuh"
 
 /// Vectors of a tensor that a thread has on the way at a time.
 inline constexpr int unrolled = 2;
 
-/// Blocks on a multiprocessor: with constants a sweep that takes sums also writes dx, for which it needs more registers.
+/// Blocks on a multiprocessor: with constants a pass that takes sums also writes dx, for which it needs more registers.
 template <bool across, bool training>
 inline constexpr int resident = resident_blocks<across || !training>;
 
@@ -41,7 +41,7 @@ struct Sums {
     }
 };
 
-/// What training's last sweep needs of the sums: dx = factor ((dy - mean_dy) - ((x - mean) - delta) slope).
+/// What training's last pass needs of the sums: dx = factor ((dy - mean_dy) - ((x - mean) - delta) slope).
 struct Slope {
     float mean_dy;
     float slope;
@@ -56,7 +56,7 @@ struct Statistics {
     S const* scale;
     S* d_scale;
     S* d_bias;
-    Axes<5> outer;          // as those of the teams
+    Axes<5> outer;          // as those of the thread groups
     long long strides[5];   // from one group to the next along the innermost axis; 0 if that is within groups
     float epsilon;
     float entries;          // n
@@ -70,13 +70,13 @@ struct GradientParameters {
     T const* x;             // absent: not read
     T const* dy;
     T* dx;                  // absent: not wanted
-    Teams<3> teams;         // of x, dy, dx
+    ThreadGroups<3> thread_groups;         // of x, dy, dx
     Statistics<S> statistics;
     Splits<Sums> splits;
     Slope* slopes;          // [groups]
     unsigned side_by_side;  // groups along the innermost axis: 1 within groups
-    unsigned kept;          // vectors of x and of dy that each thread of `differentiate` keeps in shared memory between its sweeps
-    int centres_anew;
+    unsigned cached;          // vectors of x and of dy that each thread of `differentiate` keeps in shared memory between its passes
+    int corrects_mean;
 };
 
 /// The inputs of one group.
@@ -92,7 +92,7 @@ struct Given {
           factor(machine::to_float(statistics.scale[places.of[of_scale]]) * inverse) {}
 };
 
-/// What sweeps need of a thread's groups.
+/// What passes need of a thread's groups.
 template <int owned>
 struct Constants {
     float mean[owned];
@@ -112,7 +112,7 @@ struct Constants {
 
 /// Writes d_scale and d_bias of a group.
 template <class S>
-__device__ void publish(Statistics<S> const& statistics, Places<5> const& places, Given const& given, Sums const& sums) {
+__device__ void store_statistics(Statistics<S> const& statistics, Places<5> const& places, Given const& given, Sums const& sums) {
     if (statistics.d_scale != nullptr) {
         statistics.d_scale[places.of[of_d_scale]] = machine::from_float<S>(sums.product * given.inverse);
     }
@@ -121,33 +121,33 @@ __device__ void publish(Statistics<S> const& statistics, Places<5> const& places
     }
 }
 
-/// What training's last sweep takes of a group's sums.
+/// What training's last pass takes of a group's sums.
 template <class T, class S>
 __device__ Slope slope_of(GradientParameters<T, S> const& parameters, Given const& given, Sums const& sums) {
     float const entries = parameters.statistics.entries;
-    float const delta = parameters.centres_anew != 0 ? sums.deviation / entries : 0.0f;
+    float const delta = parameters.corrects_mean != 0 ? sums.deviation / entries : 0.0f;
     float const product = sums.product - delta * sums.dy;
     return {sums.dy / entries, product / entries * given.inverse * given.inverse, delta};
 }
 
 /// Vectors of a tensor, one for each place.
 template <int width, int tensor, class T, int vectors>
-__device__ __forceinline__ void load(T const* data, Teams<3> const& teams, Places<3> const (&places)[vectors],
-                                     Pack<T, width> (&loaded)[vectors]) {
+__device__ __forceinline__ void load(T const* data, ThreadGroups<3> const& thread_groups, Places<3> const (&places)[vectors],
+                                     AlignedVector<T, width> (&loaded)[vectors]) {
 #pragma unroll
     for (int vector = 0; vector < vectors; ++vector) {
-        loaded[vector] = load_vector<width>(data + places[vector].of[tensor], teams.vector_strides[tensor] == 0);
+        loaded[vector] = load_vector<width>(data + places[vector].of[tensor], thread_groups.vector_strides[tensor] == 0);
     }
 }
 
 /// dx of some vectors; with constants only `dy` is looked at.
 template <int width, bool across, bool training, class T, class S, int owned, int vectors>
 __device__ __forceinline__ void write(GradientParameters<T, S> const& parameters, Places<3> const (&places)[vectors],
-                                      Pack<T, width> const (&x)[vectors], Pack<T, width> const (&dy)[vectors],
+                                      AlignedVector<T, width> const (&x)[vectors], AlignedVector<T, width> const (&dy)[vectors],
                                       Constants<owned> const& constants, Slope const (&slopes)[owned]) {
 #pragma unroll
     for (int vector = 0; vector < vectors; ++vector) {
-        Pack<T, width> dx;
+        AlignedVector<T, width> dx;
 #pragma unroll
         for (int entry = 0; entry < width; ++entry) {
             int const number = across ? entry : 0;
@@ -159,27 +159,27 @@ __device__ __forceinline__ void write(GradientParameters<T, S> const& parameters
             }
             dx.values[entry] = machine::from_float<T>(constants.factor[number] * value);
         }
-        *reinterpret_cast<Pack<T, width>*>(parameters.dx + places[vector].of[2]) = dx;
+        *reinterpret_cast<AlignedVector<T, width>*>(parameters.dx + places[vector].of[2]) = dx;
     }
 }
 
-/// The sweep that takes sums of a team's part of its groups, for each of its threads. With constants it writes dx too.
+/// The pass that takes sums of a thread group's part of its groups, for each of its threads. With constants it writes dx too.
 template <int width, bool across, bool training, class T, class S, int owned>
 __device__ __forceinline__ void take_sums(GradientParameters<T, S> const& parameters, Member const& member, unsigned split,
-                                          Constants<owned> const& constants, Kept<Pack<T, width>, 2> const& kept,
+                                          Constants<owned> const& constants, CachedVectors<AlignedVector<T, width>, 2> const& cached,
                                           Sums (&sums)[owned]) {
-    Teams<3> const& teams = parameters.teams;
-    sweep<false, unrolled>(teams, member, split, [&](auto const& places, unsigned first) {
+    ThreadGroups<3> const& thread_groups = parameters.thread_groups;
+    visit_vectors<false, unrolled>(thread_groups, member, split, [&](auto const& places, unsigned first) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
         constexpr int added = across ? vectors : vectors * width;
-        Pack<T, width> x[vectors] = {};
-        Pack<T, width> dy[vectors];
-        load<width, 1>(parameters.dy, teams, places, dy);
+        AlignedVector<T, width> x[vectors] = {};
+        AlignedVector<T, width> dy[vectors];
+        load<width, 1>(parameters.dy, thread_groups, places, dy);
         if (parameters.x != nullptr) {
-            load<width, 0>(parameters.x, teams, places, x);
+            load<width, 0>(parameters.x, thread_groups, places, x);
         }
-        kept.template keep<0>(first, x);
-        kept.template keep<1>(first, dy);
+        cached.template store<0>(first, x);
+        cached.template store<1>(first, dy);
 #pragma unroll
         for (int number = 0; number < owned; ++number) {
             float terms[added];
@@ -202,43 +202,43 @@ __device__ __forceinline__ void take_sums(GradientParameters<T, S> const& parame
             }
         }
     });
-    merge_team(teams.size, sums, machine::dynamic_shared<Sums>());
+    merge_thread_group(thread_groups.size, sums, machine::dynamic_shared<Sums>());
 }
 
-/// The sweep that only writes dx, backwards.
+/// The pass that only writes dx, backwards.
 template <int width, bool across, bool training, class T, class S, int owned>
 __device__ __forceinline__ void write_all(GradientParameters<T, S> const& parameters, Member const& member, unsigned split,
                                           Constants<owned> const& constants, Slope const (&slopes)[owned],
-                                          Kept<Pack<T, width>, 2> const& kept) {
-    Teams<3> const& teams = parameters.teams;
-    sweep<true, unrolled>(teams, member, split, [&](auto const& places, unsigned number) {
+                                          CachedVectors<AlignedVector<T, width>, 2> const& cached) {
+    ThreadGroups<3> const& thread_groups = parameters.thread_groups;
+    visit_vectors<true, unrolled>(thread_groups, member, split, [&](auto const& places, unsigned number) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
-        Pack<T, width> x[vectors] = {};
-        Pack<T, width> dy[vectors];
-        if (kept.has(number)) {
-            kept.template give<0>(number, x);
-            kept.template give<1>(number, dy);
+        AlignedVector<T, width> x[vectors] = {};
+        AlignedVector<T, width> dy[vectors];
+        if (cached.has(number)) {
+            cached.template load<0>(number, x);
+            cached.template load<1>(number, dy);
         } else {
-            load<width, 1>(parameters.dy, teams, places, dy);
+            load<width, 1>(parameters.dy, thread_groups, places, dy);
             if constexpr (training) {
-                load<width, 0>(parameters.x, teams, places, x);
+                load<width, 0>(parameters.x, thread_groups, places, x);
             }
         }
         write<width, across, training>(parameters, places, x, dy, constants, slopes);
     });
 }
 
-/// Sums in one launch: a block is teams, and a team takes all of its groups.
+/// Sums in one launch: a block is thread groups, and a thread group takes all of its groups.
 template <class T, class S, int width, bool across, bool training>
-__global__ void __launch_bounds__(most_team_threads, resident<across, training>) differentiate(const __grid_constant__ GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_block_threads, resident<across, training>) differentiate(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
     Statistics<S> const& statistics = parameters.statistics;
-    Member const member(parameters.teams, blockIdx.x);
+    Member const member(parameters.thread_groups, blockIdx.x);
     Constants<owned> const constants(statistics, member);
-    using KeptVectors = Kept<Pack<T, width>, 2>;
-    KeptVectors const kept = training ? KeptVectors(parameters.kept, merging_bytes<owned, Sums>()) : KeptVectors();
+    using Cached = CachedVectors<AlignedVector<T, width>, 2>;
+    Cached const cached = training ? Cached(parameters.cached, merging_bytes<owned, Sums>()) : Cached();
     Sums sums[owned] = {};
-    take_sums<width, across, training>(parameters, member, 0, constants, kept, sums);
+    take_sums<width, across, training>(parameters, member, 0, constants, cached, sums);
     Slope slopes[owned];
     Places<5> const base = locate(statistics.outer, member.outer);
 #pragma unroll
@@ -246,31 +246,31 @@ __global__ void __launch_bounds__(most_team_threads, resident<across, training>)
         Places<5> const places = further(base, statistics.strides, member.column * owned + number);
         Given const given(statistics, places);
         if (member.leads()) {
-            publish(statistics, places, given, sums[number]);
+            store_statistics(statistics, places, given, sums[number]);
         }
         slopes[number] = slope_of(parameters, given, sums[number]);
     }
     if constexpr (training) {
         if (parameters.dx != nullptr) {
-            write_all<width, across, training>(parameters, member, 0, constants, slopes, kept);
+            write_all<width, across, training>(parameters, member, 0, constants, slopes, cached);
         }
     }
 }
 
-/// Sums, first launch: a team takes a split of its groups.
+/// Sums, first launch: a thread group takes a split of its groups.
 template <class T, class S, int width, bool across, bool training>
-__global__ void __launch_bounds__(most_team_threads, resident<across, training>) gather(const __grid_constant__ GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_block_threads, resident<across, training>) gather(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
-    Member const member(parameters.teams, blockIdx.x);
+    Member const member(parameters.thread_groups, blockIdx.x);
     Sums sums[owned] = {};
     take_sums<width, across, training>(parameters, member, blockIdx.y, Constants<owned>(parameters.statistics, member), {}, sums);
     for_led_groups<width, across>(
-        parameters.teams, member, [&](unsigned group, int number) { parameters.splits.part(blockIdx.y, group) = sums[number]; });
+        parameters.thread_groups, member, [&](unsigned group, int number) { parameters.splits.part(blockIdx.y, group) = sums[number]; });
 }
 
 /// Second launch: a lane of threads merges the splits of a group.
 template <class T, class S>
-__global__ void __launch_bounds__(most_team_threads, 1) combine(const __grid_constant__ GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_block_threads, 1) combine(const __grid_constant__ GradientParameters<T, S> parameters) {
     Sums const sums = merge_splits(parameters.splits, machine::dynamic_shared<Sums>());
     unsigned const group = group_of(parameters.splits);
     if (group < parameters.splits.groups && threadIdx.x >> parameters.splits.size.lanes_log2 == 0) {
@@ -278,20 +278,20 @@ __global__ void __launch_bounds__(most_team_threads, 1) combine(const __grid_con
         Places<5> const base = locate(parameters.statistics.outer, outer);
         Places<5> const places = further(base, parameters.statistics.strides, group - outer * parameters.side_by_side);
         Given const given(parameters.statistics, places);
-        publish(parameters.statistics, places, given, sums);
+        store_statistics(parameters.statistics, places, given, sums);
         parameters.slopes[group] = slope_of(parameters, given, sums);
     }
 }
 
-/// Constants; or training's third launch, blocks in reverse. A team takes a split of its groups.
+/// Constants; or training's third launch, blocks in reverse. A thread group takes a split of its groups.
 template <class T, class S, int width, bool across, bool training>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(const __grid_constant__ GradientParameters<T, S> parameters) {
+__global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) apply(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
-    Member const member(parameters.teams, gridDim.x - 1 - blockIdx.x);
+    Member const member(parameters.thread_groups, gridDim.x - 1 - blockIdx.x);
     Constants<owned> const constants(parameters.statistics, member);
     Slope slopes[owned] = {};
     if constexpr (training) {
-        unsigned const group = member.group<width, across>(parameters.teams);
+        unsigned const group = member.group<width, across>(parameters.thread_groups);
 #pragma unroll
         for (int number = 0; number < owned; ++number) {
             slopes[number] = parameters.slopes[group + number];

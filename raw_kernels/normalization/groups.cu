@@ -7,18 +7,18 @@
 //
 // The mean is the sum of two floats, as in forward.cu. A group with what is not finite has no mean and no variance: y is NaN.
 //
-//   `normalize`, where a team for each group fills the device: both sweeps over x, the second one backwards. What shared memory has room for
+//   `normalize`, where a thread group for each group fills the device: both passes over x, the second one backwards. What shared memory has room for
 //   stays there in between; only the rest is read twice. If all of a group stays there, its mean is corrected by the mean difference from it
 //   else `gather`, groups being split over blockIdx.y; `combine`; `apply`
 //   Unscaled: `apply` alone
 //
-// T is the type of data, Statistic one of the above, F the activation's functor. See common/teams.cuh for teams, and for what a block and
+// T is the type of data, Statistic one of the above, F the activation's functor. See common/thread groups.cuh for thread groups, and for what a block and
 // a thread own. y overlaps nothing else.
 #include "common/machine.cuh"
-#include "common/centres.cuh"
+#include "common/means.cuh"
 #include "common/reduction.cuh"
 
-/// What the last sweep does to the entries of a group.
+/// What the last pass does to the entries of a group.
 struct Scaling {
     float high;    // the mean is high + low
     float low;
@@ -35,8 +35,8 @@ struct MeanVariance {
     using Part = Moments;
     static constexpr bool divides = false;
     __device__ static Scaling scaling(Part const& part, float first, GroupSettings const& settings) {
-        Centre const centre = centre_of(part, first, settings.entries);
-        return {centre.high, centre.low, settings.scales ? 1.0f / sqrtf(centre.variance + settings.epsilon) : 1.0f};
+        GroupStatistics const statistics = statistics_of(part, first, settings.entries);
+        return {statistics.high, statistics.low, settings.scales ? 1.0f / sqrtf(statistics.variance + settings.epsilon) : 1.0f};
     }
 };
 
@@ -76,33 +76,33 @@ struct GroupsParameters {
     T const* scale;          // absent: 1
     T const* bias;           // absent: 0
     T* y;
-    Teams<4> teams;          // of x, scale, bias, y
+    ThreadGroups<4> thread_groups;          // of x, scale, bias, y
     Splits<typename Statistic::Part> splits;
     float* firsts;           // [groups]: MeanVariance: the first entry of each, which splits are relative to
     Scaling* scalings;       // [groups]
     GroupSettings settings;
-    unsigned kept;           // vectors of x that each thread of `normalize` keeps in shared memory between its sweeps
+    unsigned cached;           // vectors of x that each thread of `normalize` keeps in shared memory between its passes
     float attributes[2];
 };
 
-/// Vectors of each tensor that a thread has on the way at a time in the last sweep: within groups two of four tensors are too many for the
+/// Vectors of each tensor that a thread has on the way at a time in the last pass: within groups two of four tensors are too many for the
 /// registers that `resident_blocks` leaves.
 template <bool across, class F>
 inline constexpr int unrolled_apply = across ? unrolled_last<F> : 1;
 
-/// The last sweep: y of the thread's vectors, backwards.
+/// The last pass: y of the thread's vectors, backwards.
 template <int width, bool across, class Statistic, class F, class T, int owned>
 __device__ __forceinline__ void write(GroupsParameters<T, Statistic> const& parameters, Member const& member, unsigned split,
-                                      Scaling const (&scalings)[owned], Kept<Pack<T, width>, 1> const& kept) {
-    long long const(&strides)[4] = parameters.teams.vector_strides;
+                                      Scaling const (&scalings)[owned], CachedVectors<AlignedVector<T, width>, 1> const& cached) {
+    long long const(&strides)[4] = parameters.thread_groups.vector_strides;
     F const activation = with_attributes<F>(parameters.attributes);
-    sweep<true, unrolled_apply<across, F>>(parameters.teams, member, split, [&](auto const& places, unsigned number) {
+    visit_vectors<true, unrolled_apply<across, F>>(parameters.thread_groups, member, split, [&](auto const& places, unsigned number) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
-        Pack<T, width> x[vectors];
-        Pack<T, width> scale[vectors];
-        Pack<T, width> bias[vectors] = {};
-        if (kept.has(number)) {
-            kept.template give<0>(number, x);
+        AlignedVector<T, width> x[vectors];
+        AlignedVector<T, width> scale[vectors];
+        AlignedVector<T, width> bias[vectors] = {};
+        if (cached.has(number)) {
+            cached.template load<0>(number, x);
         } else {
 #pragma unroll
             for (int vector = 0; vector < vectors; ++vector) {
@@ -120,43 +120,43 @@ __device__ __forceinline__ void write(GroupsParameters<T, Statistic> const& para
         }
 #pragma unroll
         for (int vector = 0; vector < vectors; ++vector) {
-            Pack<T, width> y;
+            AlignedVector<T, width> y;
 #pragma unroll
             for (int entry = 0; entry < width; ++entry) {
                 Scaling const& scaling = scalings[across ? entry : 0];
-                float const centred = (machine::to_float(x[vector].values[entry]) - scaling.high) - scaling.low;
-                float value = Statistic::divides ? centred / scaling.factor : centred * scaling.factor;
+                float const centered = (machine::to_float(x[vector].values[entry]) - scaling.high) - scaling.low;
+                float value = Statistic::divides ? centered / scaling.factor : centered * scaling.factor;
                 value *= parameters.scale != nullptr ? machine::to_float(scale[vector].values[entry]) : 1.0f;
                 y.values[entry] = machine::from_float<T>(activation(value + machine::to_float(bias[vector].values[entry])));
             }
-            *reinterpret_cast<Pack<T, width>*>(parameters.y + places[vector].of[3]) = y;
+            *reinterpret_cast<AlignedVector<T, width>*>(parameters.y + places[vector].of[3]) = y;
         }
     });
 }
 
-/// The first sweep: a team's part of its groups, for each of its threads; and what moments are relative to.
+/// The first pass: a thread group's part of its groups, for each of its threads; and what moments are relative to.
 template <int width, bool across, class Statistic, class T, int owned>
 __device__ __forceinline__ void take_parts(GroupsParameters<T, Statistic> const& parameters, Member const& member, unsigned split,
-                                           Kept<Pack<T, width>, 1> const& kept, float (&firsts)[owned],
+                                           CachedVectors<AlignedVector<T, width>, 1> const& cached, float (&firsts)[owned],
                                            typename Statistic::Part (&parts)[owned]) {
     if constexpr (is_same<Statistic, MeanVariance>) {
-        read_firsts<width, across>(parameters.x, parameters.teams, member, firsts);
-        take_moments<width, across>(parameters.x, parameters.teams, member, split, firsts, kept, parts);
+        read_firsts<width, across>(parameters.x, parameters.thread_groups, member, firsts);
+        take_moments<width, across>(parameters.x, parameters.thread_groups, member, split, firsts, cached, parts);
     } else {
-        add_entries<width, across, Statistic>(parameters.x, parameters.teams, member, split, {}, kept, parts);
-        merge_team(parameters.teams.size, parts, machine::dynamic_shared<typename Statistic::Part>());
+        add_entries<width, across, Statistic>(parameters.x, parameters.thread_groups, member, split, {}, cached, parts);
+        merge_thread_group(parameters.thread_groups.size, parts, machine::dynamic_shared<typename Statistic::Part>());
     }
 }
 
-/// Adds what is left of the mean of a team's groups, entries less the mean, all of which it keeps: moments are rounded relative to the first
+/// Adds what is left of the mean of a thread group's groups, entries less the mean, all of which it keeps: moments are rounded relative to the first
 /// entry, which may be far from the mean, so that entries next to the mean would lose digits.
 template <int width, bool across, class T, class Statistic, int owned>
 __device__ __forceinline__ void correct_means(GroupsParameters<T, Statistic> const& parameters, Member const& member,
-                                              Kept<Pack<T, width>, 1> const& kept, Scaling (&scalings)[owned]) {
+                                              CachedVectors<AlignedVector<T, width>, 1> const& cached, Scaling (&scalings)[owned]) {
     Total<float> rest[owned];
-    sweep<true, 1>(parameters.teams, member, 0, [&](auto const&, unsigned number) {
-        Pack<T, width> x[1];
-        kept.template give<0>(number, x);
+    visit_vectors<true, 1>(parameters.thread_groups, member, 0, [&](auto const&, unsigned number) {
+        AlignedVector<T, width> x[1];
+        cached.template load<0>(number, x);
 #pragma unroll
         for (int entry = 0; entry < width; ++entry) {
             Scaling const& scaling = scalings[across ? entry : 0];
@@ -164,44 +164,44 @@ __device__ __forceinline__ void correct_means(GroupsParameters<T, Statistic> con
         }
     });
     __syncthreads();   // the parts in shared memory have been read
-    merge_team(parameters.teams.size, rest, machine::dynamic_shared<Total<float>>());
+    merge_thread_group(parameters.thread_groups.size, rest, machine::dynamic_shared<Total<float>>());
 #pragma unroll
     for (int number = 0; number < owned; ++number) {
         scalings[number].low += rest[number].total / parameters.settings.entries;
     }
 }
 
-/// One launch: a block is teams, and a team takes all of its groups.
+/// One launch: a block is thread groups, and a thread group takes all of its groups.
 template <class T, class Statistic, int width, bool across, class F>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) normalize(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
+__global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) normalize(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
     constexpr int owned = across ? width : 1;
-    Member const member(parameters.teams, blockIdx.x);
-    Kept<Pack<T, width>, 1> const kept(parameters.kept, merging_bytes<owned, typename Statistic::Part>());
+    Member const member(parameters.thread_groups, blockIdx.x);
+    CachedVectors<AlignedVector<T, width>, 1> const cached(parameters.cached, merging_bytes<owned, typename Statistic::Part>());
     float firsts[owned] = {};
     typename Statistic::Part parts[owned];
-    take_parts<width, across>(parameters, member, 0, kept, firsts, parts);
+    take_parts<width, across>(parameters, member, 0, cached, firsts, parts);
     Scaling scalings[owned];
 #pragma unroll
     for (int number = 0; number < owned; ++number) {
         scalings[number] = Statistic::scaling(parts[number], firsts[number], parameters.settings);
     }
     if constexpr (is_same<Statistic, MeanVariance>) {
-        if (parameters.teams.vectors <= parameters.kept << parameters.teams.size.slots_log2) {
-            correct_means<width, across>(parameters, member, kept, scalings);
+        if (parameters.thread_groups.vectors <= parameters.cached << parameters.thread_groups.size.slots_log2) {
+            correct_means<width, across>(parameters, member, cached, scalings);
         }
     }
-    write<width, across, Statistic, F>(parameters, member, 0, scalings, kept);
+    write<width, across, Statistic, F>(parameters, member, 0, scalings, cached);
 }
 
-/// First launch of three: a team takes a split of its groups.
+/// First launch of three: a thread group takes a split of its groups.
 template <class T, class Statistic, int width, bool across>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) gather(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
+__global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) gather(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
     constexpr int owned = across ? width : 1;
-    Member const member(parameters.teams, blockIdx.x);
+    Member const member(parameters.thread_groups, blockIdx.x);
     float firsts[owned] = {};
     typename Statistic::Part parts[owned];
     take_parts<width, across>(parameters, member, blockIdx.y, {}, firsts, parts);
-    for_led_groups<width, across>(parameters.teams, member, [&](unsigned group, int number) {
+    for_led_groups<width, across>(parameters.thread_groups, member, [&](unsigned group, int number) {
         parameters.splits.part(blockIdx.y, group) = parts[number];
         if (blockIdx.y == 0) {
             parameters.firsts[group] = firsts[number];
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) ga
 
 /// Second launch: a lane of threads merges the splits of a group.
 template <class T, class Statistic>
-__global__ void __launch_bounds__(most_team_threads, 1) combine(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
+__global__ void __launch_bounds__(most_block_threads, 1) combine(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
     auto const part = merge_splits(parameters.splits, machine::dynamic_shared<typename Statistic::Part>());
     unsigned const group = group_of(parameters.splits);
     if (group < parameters.splits.groups && threadIdx.x >> parameters.splits.size.lanes_log2 == 0) {
@@ -219,19 +219,19 @@ __global__ void __launch_bounds__(most_team_threads, 1) combine(const __grid_con
     }
 }
 
-/// Third launch, blocks in reverse; or the only one of Unscaled. A team takes a split of its groups.
+/// Third launch, blocks in reverse; or the only one of Unscaled. A thread group takes a split of its groups.
 template <class T, class Statistic, int width, bool across, class F>
-__global__ void __launch_bounds__(most_team_threads, resident_blocks<across>) apply(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
+__global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) apply(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
     constexpr int owned = across ? width : 1;
     unsigned const split = gridDim.y - 1 - blockIdx.y;
-    Member const member(parameters.teams, gridDim.x - 1 - blockIdx.x);
+    Member const member(parameters.thread_groups, gridDim.x - 1 - blockIdx.x);
     Scaling scalings[owned];
 #pragma unroll
     for (int number = 0; number < owned; ++number) {
         if constexpr (is_same<Statistic, Unscaled>) {
             scalings[number] = {0.0f, 0.0f, 1.0f};
         } else {
-            scalings[number] = parameters.scalings[member.group<width, across>(parameters.teams) + number];
+            scalings[number] = parameters.scalings[member.group<width, across>(parameters.thread_groups) + number];
         }
     }
     write<width, across, Statistic, F>(parameters, member, split, scalings, {});

@@ -13,7 +13,7 @@
 // T is the type of data, arithmetic is float. Outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 
 /// The tensors of the axes, and an entry's coordinates along the dimensions of the window.
 enum Tensor { of_x, of_dy, of_y, of_scratch, first_coordinate, second_coordinate, tensors };

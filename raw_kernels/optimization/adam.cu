@@ -5,12 +5,12 @@
 //
 // The rate of the step t is one number, computed in double precision, as 1 - beta^t cancels in the first steps: once in each block.
 //
-// One thread owns packs of `width` elements that lie side by side in all tensors; the grid is one-dimensional, of any size. No block shares
-// anything with another. A thread reads all its packs before it writes one, so each output may be an input, but the training step.
+// One thread owns vectors of `width` elements that lie side by side in all tensors; the grid is one-dimensional, of any size. No block shares
+// anything with another. A thread reads all its vectors before it writes one, so each output may be an input, but the training step.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 
 constexpr int adam_tensors = 7;
 
@@ -19,12 +19,12 @@ struct AdamParameters {
     T const* inputs[4];            // X, M, V, G; any strides
     T* outputs[3];                 // X', M', V'; any strides
     unsigned const* step;          // t
-    Axes<adam_tensors> axes;       // of the outputs and the inputs: a pack is one entry of the last axis
+    Axes<adam_tensors> axes;       // of the outputs and the inputs: a vector is one entry of the last axis
     double learning_rate;
     double betas[2];
     float weights[4];              // beta1, 1 - beta1, beta2, 1 - beta2
     float epsilon;
-    unsigned packs;
+    unsigned vectors;
 };
 
 template <class T, int width>
@@ -38,26 +38,26 @@ __global__ void adam(const __grid_constant__ AdamParameters<T> parameters) {
     __syncthreads();
     float const rate = rate_of_step;
 #pragma unroll 1
-    for (long long number = first_element(); number < parameters.packs; number += element_stride()) {
+    for (long long number = first_element(); number < parameters.vectors; number += element_stride()) {
         Places<adam_tensors> const places = locate(parameters.axes, static_cast<unsigned>(number));
-        Pack<T, width> packs[4];
+        AlignedVector<T, width> vectors[4];
 #pragma unroll
         for (int tensor = 0; tensor < 4; ++tensor) {
-            packs[tensor] = *reinterpret_cast<Pack<T, width> const*>(parameters.inputs[tensor] + places.of[3 + tensor]);
+            vectors[tensor] = *reinterpret_cast<AlignedVector<T, width> const*>(parameters.inputs[tensor] + places.of[3 + tensor]);
         }
 #pragma unroll
         for (int i = 0; i < width; ++i) {
-            float const gradient = machine::to_float(packs[3].values[i]);
-            float const first = parameters.weights[0] * machine::to_float(packs[1].values[i]) + parameters.weights[1] * gradient;
-            float const second = parameters.weights[2] * machine::to_float(packs[2].values[i]) + parameters.weights[3] * (gradient * gradient);
+            float const gradient = machine::to_float(vectors[3].values[i]);
+            float const first = parameters.weights[0] * machine::to_float(vectors[1].values[i]) + parameters.weights[1] * gradient;
+            float const second = parameters.weights[2] * machine::to_float(vectors[2].values[i]) + parameters.weights[3] * (gradient * gradient);
             float const change = rate * first / (sqrtf(second) + parameters.epsilon);
-            packs[0].values[i] = machine::from_float<T>(machine::to_float(packs[0].values[i]) - change);
-            packs[1].values[i] = machine::from_float<T>(first);
-            packs[2].values[i] = machine::from_float<T>(second);
+            vectors[0].values[i] = machine::from_float<T>(machine::to_float(vectors[0].values[i]) - change);
+            vectors[1].values[i] = machine::from_float<T>(first);
+            vectors[2].values[i] = machine::from_float<T>(second);
         }
 #pragma unroll
         for (int tensor = 0; tensor < 3; ++tensor) {
-            *reinterpret_cast<Pack<T, width>*>(parameters.outputs[tensor] + places.of[tensor]) = packs[tensor];
+            *reinterpret_cast<AlignedVector<T, width>*>(parameters.outputs[tensor] + places.of[tensor]) = vectors[tensor];
         }
     }
 }

@@ -11,7 +11,7 @@
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/windows.cuh"
 
 constexpr float largest_float = 3.40282347e38f;

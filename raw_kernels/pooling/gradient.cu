@@ -9,7 +9,7 @@
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/windows.cuh"
 
 /// Where the positions of windows lie: places of an element of dx, of the first position in each of `inputs` tensors, and of the element

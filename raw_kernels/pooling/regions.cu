@@ -10,7 +10,7 @@
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/windows.cuh"
 
 template <class T>

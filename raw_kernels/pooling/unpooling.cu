@@ -10,7 +10,7 @@
 // are. y overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 
 template <class Number>
 struct ForgetParameters {

@@ -7,13 +7,13 @@
 //   `find`        the range of what each block reads
 //   `quantize`    each block finds the range of all from these, and the first one writes scale and zero point
 //
-// T is the type of x, Q that of y, arithmetic is float. A thread owns packs of `width` elements side by side; the grid is
+// T is the type of x, Q that of y, arithmetic is float. A thread owns vectors of `width` elements side by side; the grid is
 // one-dimensional, of any size. Outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/reduction.cuh"
-#include "common/teams.cuh"
+#include "common/thread_groups.cuh"
 #include "common/types.cuh"
 
 inline constexpr int threads_log2 = 8;
@@ -39,9 +39,9 @@ struct DynamicParameters {
     Q* y;
     float* scale;
     Q* zero_point;
-    Axes<2> axes;       // of x and y: a pack is one entry of the last axis
-    unsigned packs;
-    int repeats;        // not 0: all elements of a pack are one element of x
+    Axes<2> axes;       // of x and y: a vector is one entry of the last axis
+    unsigned vectors;
+    int repeats;        // not 0: all elements of a vector are one element of x
     Range* ranges;      // [range_count]
     unsigned range_count;
     float least;
@@ -49,7 +49,7 @@ struct DynamicParameters {
 };
 
 template <int width, class T, class Q>
-__device__ __forceinline__ Pack<T, width> load(DynamicParameters<T, Q> const& parameters, Places<2> const& places) {
+__device__ __forceinline__ AlignedVector<T, width> load(DynamicParameters<T, Q> const& parameters, Places<2> const& places) {
     return load_vector<width>(parameters.x + places.of[0], parameters.repeats != 0);
 }
 
@@ -57,14 +57,14 @@ template <class T, class Q, int width>
 __global__ void __launch_bounds__(1 << threads_log2) find(const __grid_constant__ DynamicParameters<T, Q> parameters) {
     Range ranges[1];
 #pragma unroll 1
-    for (long long number = first_element(); number < parameters.packs; number += element_stride()) {
-        Pack<T, width> const pack = load<width>(parameters, locate(parameters.axes, static_cast<unsigned>(number)));
+    for (long long number = first_element(); number < parameters.vectors; number += element_stride()) {
+        AlignedVector<T, width> const vector = load<width>(parameters, locate(parameters.axes, static_cast<unsigned>(number)));
 #pragma unroll
         for (int entry = 0; entry < width; ++entry) {
-            ranges[0].add(machine::to_float(pack.values[entry]));
+            ranges[0].add(machine::to_float(vector.values[entry]));
         }
     }
-    merge_team({0, threads_log2}, ranges, machine::dynamic_shared<Range>());
+    merge_thread_group({0, threads_log2}, ranges, machine::dynamic_shared<Range>());
     if (threadIdx.x == 0) {
         parameters.ranges[blockIdx.x] = ranges[0];
     }
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(1 << threads_log2) quantize(const __grid_const
     for (unsigned number = threadIdx.x; number < parameters.range_count; number += 1 << threads_log2) {
         ranges[0].merge(parameters.ranges[number]);
     }
-    merge_team({0, threads_log2}, ranges, machine::dynamic_shared<Range>());
+    merge_thread_group({0, threads_log2}, ranges, machine::dynamic_shared<Range>());
     float const scale = (ranges[0].largest - ranges[0].smallest) / (parameters.most - parameters.least);
     float const zero_point = quantized(parameters, -ranges[0].smallest, scale, parameters.least);
     if (first_element() == 0) {
@@ -92,14 +92,14 @@ __global__ void __launch_bounds__(1 << threads_log2) quantize(const __grid_const
         *parameters.zero_point = static_cast<Q>(zero_point);
     }
 #pragma unroll 1
-    for (long long number = first_element(); number < parameters.packs; number += element_stride()) {
+    for (long long number = first_element(); number < parameters.vectors; number += element_stride()) {
         Places<2> const places = locate(parameters.axes, static_cast<unsigned>(number));
-        Pack<T, width> const x = load<width>(parameters, places);
-        Pack<Q, width> y;
+        AlignedVector<T, width> const x = load<width>(parameters, places);
+        AlignedVector<Q, width> y;
 #pragma unroll
         for (int entry = 0; entry < width; ++entry) {
             y.values[entry] = static_cast<Q>(quantized(parameters, machine::to_float(x.values[entry]), scale, zero_point));
         }
-        *reinterpret_cast<Pack<Q, width>*>(parameters.y + places.of[1]) = y;
+        *reinterpret_cast<AlignedVector<Q, width>*>(parameters.y + places.of[1]) = y;
     }
 }

@@ -20,10 +20,10 @@
 // axes of size 1 (a bias three); an absent one is not computed. Outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "common/activations.cuh"
-#include "common/factors.cuh"
+#include "common/tf32.cuh"
 
 template <class T>
 __device__ float load(Strided<T const> const& tensor, long long row, long long column) {
@@ -131,10 +131,10 @@ __global__ void candidate_gradient(CandidateGradientParameters<T> parameters) {
         store(parameters.d_c_bar, 0, 0, sample, unit, d_c_bar);
         store(parameters.d_r_bar_u_bar, 0, 0, sample, cell_size + unit, d_u_bar);
         if (parameters.candidate_sums != nullptr) {
-            parameters.candidate_sums[index] = as_factor<T>(d_c_bar);
+            parameters.candidate_sums[index] = to_tf32_factor<T>(d_c_bar);
         }
         if (parameters.gate_sums != nullptr) {
-            parameters.gate_sums[(sample * 2 + 1) * cell_size + unit] = as_factor<T>(d_u_bar);
+            parameters.gate_sums[(sample * 2 + 1) * cell_size + unit] = to_tf32_factor<T>(d_u_bar);
         }
     }
 }
@@ -168,7 +168,7 @@ __global__ void gates_gradient(GatesGradientParameters<T> parameters) {
         *d_state = d_reset_state * r + load(parameters.d_h, sample, unit) * load(parameters.u, sample, unit);
         store(parameters.d_r_bar_u_bar, 0, 0, sample, unit, d_r_bar);
         if (parameters.gate_sums != nullptr) {
-            parameters.gate_sums[sample * 2 * cell_size + unit] = as_factor<T>(d_r_bar);
+            parameters.gate_sums[sample * 2 * cell_size + unit] = to_tf32_factor<T>(d_r_bar);
         }
     }
 }

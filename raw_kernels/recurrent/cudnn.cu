@@ -9,7 +9,7 @@
 // One thread owns elements; the grid is one-dimensional, of any size. No block shares anything with another. `drop` works in place;
 // nowhere else do sources and targets overlap.
 #include "common/machine.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "common/philox.cuh"
 

@@ -3,7 +3,7 @@
 // The gradient runs against the forward operator's direction. At each step it needs
 //
 //   d_H[t]   = upstream[t] + what the step after it gave
-//   d_sums   = pointwise in d_H[t], d_C[t] and what the step kept        -> `gate_gradients`, for all steps
+//   d_sums   = pointwise in d_H[t], d_C[t] and what the step saved        -> `gate_gradients`, for all steps
 //   d_H[t-1] = d_sums R + what the cell passes on beside that product
 //
 // and that loop comes in strategies, which leave the same; these two, and `persistent_grid` of recurrent/persistent_grid_gradient.cu:
@@ -15,7 +15,7 @@
 //
 // Everything else is one product over all steps, or a sum: recurrent/gradient_results.cu.
 //
-// Letters: T steps, B samples, D directions (1 or 2), G gates, K values kept for each unit and step, H hidden units, S entries of H[t]
+// Letters: T steps, B samples, D directions (1 or 2), G gates, K values saved for each unit and step, H hidden units, S entries of H[t]
 // (H without a projection), Q rows of sums for each unit and step (G, but 4 for a Gru with linear_before_reset). The element type
 // of the caller's tensors is the template argument T; all else is float.
 //
@@ -25,15 +25,15 @@
 // Outputs overlap nothing else. Of each tensor only the elements that its sizes and strides name are touched.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "common/activations.cuh"
 #include "common/cells.cuh"
 #include "common/cell_gradients.cuh"
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
-#include "common/factors.cuh"
-#include "common/words.cuh"
+#include "common/tf32.cuh"
+#include "common/vectorized_copy.cuh"
 
 /// steps.unmasked, for a mask; T and -1 for a sample that takes no step.
 ///
@@ -60,7 +60,7 @@ __global__ void find_unmasked(Steps steps) {
 template <class T>
 struct PersistentBlockParameters {
     Sequence<T> sequence;
-    Quad<unsigned> const* recurrence;       // [D], each in whole words: T [G][ceil(H / 4)][H][4], rows past H of a gate zero
+    Vector4<unsigned> const* recurrence;       // [D], each in whole words: T [G][ceil(H / 4)][H][4], rows past H of a gate zero
     Strided<T> hidden_init_gradient;        // [1][D][B][H]
     Strided<T> cell_mem_init_gradient;      // [1][D][B][H]
 };
@@ -70,22 +70,22 @@ struct PersistentBlockParameters {
 /// The product of the gradients of `count` gates from `first` on with R for one unit, for all samples of the slice. Each element of
 /// the quads has a sum of its own, in ascending order.
 template <int first, int count, class T, int slice>
-__device__ void multiply(Quad<T> const* recurrence,    // [gates][ceil(H / 4)][H], shared
-                         Quad<float> const* operand,   // [slice][gates][ceil(H / 4)], shared
+__device__ void multiply(Vector4<T> const* recurrence,    // [gates][ceil(H / 4)][H], shared
+                         Vector4<float> const* operand,   // [slice][gates][ceil(H / 4)], shared
                          int gates, int hidden_size, int unit, float (&product)[slice]) {
     int const quads = (hidden_size + 3) / 4;
     float sums[slice][4] = {};
     // Products enough to hide the loads; compilers would take up to eight times as many.
 #pragma unroll 8 / slice
     for (int q = first * quads; q < (first + count) * quads; ++q) {
-        Quad<T> const weights = recurrence[q * hidden_size + unit];
+        Vector4<T> const weights = recurrence[q * hidden_size + unit];
         float weight[4];
         for (int e = 0; e < 4; ++e) {
             weight[e] = machine::to_float(weights.values[e]);
         }
 #pragma unroll
         for (int s = 0; s < slice; ++s) {
-            Quad<float> const gradient = operand[s * gates * quads + q];
+            Vector4<float> const gradient = operand[s * gates * quads + q];
             for (int e = 0; e < 4; ++e) {
                 sums[s][e] += gradient.values[e] * weight[e];
             }
@@ -113,23 +113,23 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
 
     // Shared memory. The gradients of a step and of the next one take turns in two buffers.
     float* const buffers = machine::dynamic_shared<float>();                           // [2][slice][gates][padded]
-    Quad<T>* const recurrence = reinterpret_cast<Quad<T>*>(buffers + 2 * slice * gates * padded);  // [gates][padded / 4][H]
+    Vector4<T>* const recurrence = reinterpret_cast<Vector4<T>*>(buffers + 2 * slice * gates * padded);  // [gates][padded / 4][H]
 
-    int const words = words_of<T>(gates * padded * hidden_size);
-    copy_words(parameters.recurrence + static_cast<long long>(direction) * words, reinterpret_cast<Quad<unsigned>*>(recurrence), words);
+    int const words = vectors_of<T>(gates * padded * hidden_size);
+    copy_vectors(parameters.recurrence + static_cast<long long>(direction) * words, reinterpret_cast<Vector4<unsigned>*>(recurrence), words);
     for (int index = threadIdx.x; index < 2 * slice * gates * padded; index += blockDim.x) {
         buffers[index] = 0.0f;
     }
 
     float d_hidden[slice];
     float d_memory[slice];
-    Kept<Gradient::kept> of_step[slice];  // of the step at hand, loaded before the step before it is multiplied
+    Saved<Gradient::saved> of_step[slice];  // of the step at hand, loaded before the step before it is multiplied
     float upstream[slice];
     auto const load = [&](int time) {
 #pragma unroll
         for (int s = 0; s < slice; ++s) {
             if (owns_unit && first_sample + s < sequence.batch_size) {
-                of_step[s] = sequence.template kept_of<Gradient>(time, direction, first_sample + s, unit);
+                of_step[s] = sequence.template saved_of<Gradient>(time, direction, first_sample + s, unit);
                 upstream[s] = sequence.upstream(time, direction, first_sample + s, unit);
             }
         }
@@ -175,7 +175,7 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
                 }
             }
         }
-        Quad<float> const* const operand = reinterpret_cast<Quad<float> const*>(buffer);
+        Vector4<float> const* const operand = reinterpret_cast<Vector4<float> const*>(buffer);
         float product[slice] = {};
         if (some_take) {
             __syncthreads();
@@ -296,7 +296,7 @@ __global__ void collect(StepParameters<T> parameters) {
                            sequence.upstream(time, at.direction, at.sample, at.entry);
     bool const takes = sequence.steps.takes(time, at.sample);
     long long const row = sequence.step_row(time, at.sample, at.direction);
-    parameters.state_gradients[row * sequence.state_size + at.entry] = takes ? as_factor<T>(d_hidden) : 0.0f;
+    parameters.state_gradients[row * sequence.state_size + at.entry] = takes ? to_tf32_factor<T>(d_hidden) : 0.0f;
     parameters.hidden_gradient[sequence.state_row(at.direction, at.sample) * sequence.state_size + at.entry] = takes ? 0.0f : d_hidden;
 }
 
@@ -316,11 +316,11 @@ __device__ void step_element(StepParameters<T> const& parameters, StateEntry con
     float const d_memory_after = d_memory;
     float d_sums[Gradient::rows] = {};
     Gradient::step(Activations(sequence.activations[at.direction]), sequence.constants(at.direction, at.entry),
-                   sequence.template kept_of<Gradient>(time, at.direction, at.sample, at.entry), d_hidden, d_memory, d_sums);
+                   sequence.template saved_of<Gradient>(time, at.direction, at.sample, at.entry), d_hidden, d_memory, d_sums);
     bool const takes = sequence.steps.takes(time, at.sample);
     float* const stored = sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry);
     for (int q = 0; q < Gradient::rows; ++q) {
-        stored[q * static_cast<long long>(sequence.hidden_size)] = takes ? as_factor<T>(d_sums[q]) : 0.0f;
+        stored[q * static_cast<long long>(sequence.hidden_size)] = takes ? to_tf32_factor<T>(d_sums[q]) : 0.0f;
     }
     if (!projects) {
         parameters.hidden_gradient[state] = takes ? d_hidden : d_hidden_after;
@@ -359,9 +359,9 @@ __device__ void reset_element(StepParameters<T> const& parameters, StateEntry co
     }
     float d_hidden = parameters.hidden_gradient[state];
     float const d_sum = Gradient::reset(Activations(sequence.activations[at.direction]),
-                                        sequence.template kept_of<Gradient>(time, at.direction, at.sample, at.entry), d_product, d_hidden);
+                                        sequence.template saved_of<Gradient>(time, at.direction, at.sample, at.entry), d_product, d_hidden);
     if (sequence.steps.takes(time, at.sample)) {
-        sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry)[sequence.hidden_size] = as_factor<T>(d_sum);
+        sequence.template gradients_of<Gradient>(time, at.direction, at.sample, at.entry)[sequence.hidden_size] = to_tf32_factor<T>(d_sum);
         parameters.hidden_gradient[state] = d_hidden;
     }
 }

@@ -15,7 +15,7 @@
 // Outputs overlap nothing else. Of each tensor only the elements that its sizes and strides name are touched.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "common/activations.cuh"
 #include "common/cells.cuh"
@@ -53,7 +53,7 @@ __device__ inline float largest_of_block(float value) {
 
 /// parts = the largest magnitude in each block's share of the values, what is not finite left out.
 ///
-/// Grid: one-dimensional, of at most `scale_threads` blocks. Block: `scale_threads`; a thread owns packs of `width` values, which lie at
+/// Grid: one-dimensional, of at most `scale_threads` blocks. Block: `scale_threads`; a thread owns vectors of `width` values, which lie at
 /// multiples of their size.
 template <int width>
 __global__ void __launch_bounds__(scale_threads) find_largest(LargestParameters parameters) {
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(scale_threads) find_largest(LargestParameters 
     float largest = 0.0f;
 #pragma unroll 8
     for (long long index = first_element(); index < parameters.count / width; index += element_stride()) {
-        Pack<float, width> const values = reinterpret_cast<Pack<float, width> const*>(parameters.values)[index];
+        AlignedVector<float, width> const values = reinterpret_cast<AlignedVector<float, width> const*>(parameters.values)[index];
         for (int e = 0; e < width; ++e) {
             float const magnitude = fabsf(values.values[e]);
             largest = magnitude > largest && magnitude < infinity ? magnitude : largest;
@@ -103,19 +103,19 @@ struct NarrowParameters {
 
 /// destination = source times its scale, rounded once.
 ///
-/// Grid: one-dimensional, of any size. Block: `scale_threads`; a thread owns packs of `width` values, which lie at multiples of their
+/// Grid: one-dimensional, of any size. Block: `scale_threads`; a thread owns vectors of `width` values, which lie at multiples of their
 /// size.
 template <int width>
 __global__ void __launch_bounds__(scale_threads) narrow(NarrowParameters parameters) {
     Scale const scale(parameters.parts, parameters.num_parts);
 #pragma unroll 4
     for (long long index = first_element(); index < parameters.count / width; index += element_stride()) {
-        Pack<float, width> const values = reinterpret_cast<Pack<float, width> const*>(parameters.source)[index];
-        Pack<machine::half, width> narrowed;
+        AlignedVector<float, width> const values = reinterpret_cast<AlignedVector<float, width> const*>(parameters.source)[index];
+        AlignedVector<machine::half, width> narrowed;
         for (int e = 0; e < width; ++e) {
             narrowed.values[e] = machine::from_float<machine::half>(values.values[e] * scale.factor);
         }
-        reinterpret_cast<Pack<machine::half, width>*>(parameters.destination)[index] = narrowed;
+        reinterpret_cast<AlignedVector<machine::half, width>*>(parameters.destination)[index] = narrowed;
     }
 }
 
@@ -182,7 +182,7 @@ __global__ void rebuild(RebuildParameters<T> parameters) {
         float value = 0.0f;
         if (sequence.steps.takes(time, sample)) {
             value = Gradient::operand(activations, sequence.constants(direction, unit),
-                                      sequence.template kept_of<Gradient>(time, direction, sample, unit));
+                                      sequence.template saved_of<Gradient>(time, direction, sample, unit));
             if (parameters.multiplier.data != nullptr) {
                 value *= machine::to_float(parameters.multiplier.at(0, 0, sample, unit));
             }

@@ -20,45 +20,45 @@
 //
 // The template argument Pass is Inference or Training. In training a sample may skip steps, by a mask: its states stay as they are,
 // and the output is that of the step before, or zero where there is none. And a reserve may be asked for, for the gradient: what the
-// cell keeps of each step, and in slots the states around it.
+// cell saves of each step, and in slots the states around it.
 //
-// Outputs overlap nothing else, but for `input_product` and `reserve.kept`, which may be one: a thread reads a step's gates of its
+// Outputs overlap nothing else, but for `input_product` and `reserve.saved`, which may be one: a thread reads a step's gates of its
 // unit before it writes there. Of each tensor only the elements that its sizes and strides name are touched.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "common/activations.cuh"
 #include "common/cells.cuh"
 #include "common/layer.cuh"
 #include "common/sequence.cuh"
-#include "common/words.cuh"
+#include "common/vectorized_copy.cuh"
 
 // ---------------------------------------------------------------------------------------------------------------- persistent_block
 
 template <class T>
 struct PersistentBlockParameters {
     Sequence<T> sequence;
-    Quad<unsigned> const* recurrence;  // [D], each in whole words: T [ceil(H / 4)][G H][4], columns past H zero
+    Vector4<unsigned> const* recurrence;  // [D], each in whole words: T [ceil(H / 4)][G H][4], columns past H zero
 };
 
 /// Adds rows [first, first + count) of the product of R with `operand` for one unit, to all samples of the slice.
 /// Sums run over k in ascending order.
 template <int first, int count, class T, int slice, int gates>
-__device__ void multiply(Quad<T> const* recurrence,    // [ceil(H / 4)][gates][H], shared
-                         Quad<float> const* operand,   // [slice][ceil(H / 4)], shared
+__device__ void multiply(Vector4<T> const* recurrence,    // [ceil(H / 4)][gates][H], shared
+                         Vector4<float> const* operand,   // [slice][ceil(H / 4)], shared
                          int hidden_size, int unit, float (&product)[slice][gates]) {
     int const quads = (hidden_size + 3) / 4;
     // Products enough to hide the loads. Compilers would take up to four times as many, and then keep some values in local memory.
     constexpr int unrolled = slice * count >= 8 ? 1 : slice * count > 4 ? 2 : slice * count > 2 ? 4 : 8;
 #pragma unroll unrolled
     for (int k = 0; k < quads; ++k) {
-        Quad<float> state[slice];
+        Vector4<float> state[slice];
         for (int s = 0; s < slice; ++s) {
             state[s] = operand[s * quads + k];
         }
         for (int g = first; g < first + count; ++g) {
-            Quad<T> const weights = recurrence[(k * gates + g) * hidden_size + unit];
+            Vector4<T> const weights = recurrence[(k * gates + g) * hidden_size + unit];
             for (int e = 0; e < 4; ++e) {
                 float const weight = machine::to_float(weights.values[e]);
                 for (int s = 0; s < slice; ++s) {
@@ -99,10 +99,10 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
     float* const hidden_buffers = machine::dynamic_shared<float>();              // [2][slice][padded]
     float* const reset_hidden = hidden_buffers + 2 * slice * padded;             // [slice][padded], if the cell resets first
     float* const after_states = reset_hidden + (Cell::resets_before_product ? slice * padded : 0);
-    Quad<T>* const recurrence = reinterpret_cast<Quad<T>*>(after_states);        // [quads][gates][H]: a quad for each thread
+    Vector4<T>* const recurrence = reinterpret_cast<Vector4<T>*>(after_states);        // [quads][gates][H]: a quad for each thread
 
-    int const words = words_of<T>(gates * hidden_size * padded);
-    copy_words(parameters.recurrence + static_cast<long long>(direction) * words, reinterpret_cast<Quad<unsigned>*>(recurrence), words);
+    int const words = vectors_of<T>(gates * hidden_size * padded);
+    copy_vectors(parameters.recurrence + static_cast<long long>(direction) * words, reinterpret_cast<Vector4<unsigned>*>(recurrence), words);
     for (int index = threadIdx.x; index < (Cell::resets_before_product ? 3 : 2) * slice * padded; index += blockDim.x) {
         hidden_buffers[index] = 0.0f;
     }
@@ -163,7 +163,7 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
                     }
                 }
             }
-            multiply<0, Cell::resets_before_product ? gates - 1 : gates>(recurrence, reinterpret_cast<Quad<float> const*>(previous),
+            multiply<0, Cell::resets_before_product ? gates - 1 : gates>(recurrence, reinterpret_cast<Vector4<float> const*>(previous),
                                                                          hidden_size, unit, product);
         }
         float input[slice][gates];
@@ -186,7 +186,7 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
             }
             __syncthreads();
             if (owns_unit) {
-                multiply<gates - 1, 1>(recurrence, reinterpret_cast<Quad<float> const*>(reset_hidden), hidden_size, unit, product);
+                multiply<gates - 1, 1>(recurrence, reinterpret_cast<Vector4<float> const*>(reset_hidden), hidden_size, unit, product);
             }
         }
         if (owns_unit) {
@@ -301,7 +301,7 @@ struct StepEntry : StateEntry {
     /// Fills the slots of a state that belong to this step: the one after it, and in the first step that before it. Past the
     /// end the slots of a forward direction hold its last state, those of a backward one its first.
     template <class T>
-    __device__ void keep(StepParameters<T> const& parameters, float* states, int size, Strided<T const> const& initial,
+    __device__ void save(StepParameters<T> const& parameters, float* states, int size, Strided<T const> const& initial,
                          float value) const {
         if (states == nullptr) {
             return;
@@ -344,7 +344,7 @@ __device__ void put_hidden(StepParameters<T> const& parameters, StepEntry<Pass> 
             output = at.takes ? hidden : shown;
             parameters.shown[at.state] = output;
         }
-        at.keep(parameters, sequence.reserve.hidden, parameters.state_size, sequence.hidden_init, hidden);
+        at.save(parameters, sequence.reserve.hidden, parameters.state_size, sequence.hidden_init, hidden);
     }
     store(sequence.output_sequence, at.time, at.direction, at.sample, at.entry, output);
     if (at.runs || parameters.step == 0) {
@@ -369,7 +369,7 @@ template <class T, class Pass, class Cell>
 struct StepElement : StepEntry<Pass> {
     float input[Cell::gates];
     float product[Cell::gates];
-    Pass pass;  // keeps nothing of a step that is not taken
+    Pass pass;  // saves nothing of a step that is not taken
 
     __device__ explicit StepElement(StepParameters<T> const& parameters)
         : StepEntry<Pass>(parameters, parameters.sequence.hidden_size),
@@ -389,7 +389,7 @@ struct StepElement : StepEntry<Pass> {
             }
         }
         if constexpr (is_same<Pass, Training>) {
-            pass.kept = this->takes ? pass.kept : nullptr;
+            pass.saved = this->takes ? pass.saved : nullptr;
         }
     }
 };
@@ -438,7 +438,7 @@ __device__ void step_element(StepParameters<T> const& parameters, StepElement<T,
             store(sequence.output_cell_single, 0, at.direction, at.sample, at.entry, memory);
         }
         if constexpr (training) {
-            at.keep(parameters, sequence.reserve.memory, sequence.hidden_size, sequence.cell_mem_init, memory);
+            at.save(parameters, sequence.reserve.memory, sequence.hidden_size, sequence.cell_mem_init, memory);
         }
     }
     if (projects) {

@@ -2,14 +2,14 @@
 // `persistent_grid`. What it does is told in common/persistent_grid.cuh.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "common/activations.cuh"
 #include "common/cells.cuh"
 #include "common/layer.cuh"
 #include "common/sequence.cuh"
-#include "common/exchange.cuh"
-#include "common/trail.cuh"
+#include "common/block_exchange.cuh"
+#include "common/step_pointers.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
 #include "common/persistent_grid.cuh"
@@ -19,7 +19,7 @@
 template <class T>
 struct ArrangeParameters {
     Strided<T const> recurrence;   // [1][D][G H][H]
-    Quad<unsigned>* arrangements;  // [D][unit groups][Product::arranged(H)]
+    Vector4<unsigned>* arrangements;  // [D][unit groups][Product::arranged(H)]
     int num_directions;
     int hidden_size;
     int units;                     // of a group; the last one may have fewer

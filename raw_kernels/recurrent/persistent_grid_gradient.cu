@@ -3,16 +3,16 @@
 //
 // A block owns some hidden units with all their gates, in one direction, for the samples of its batch group, which it takes in passes. The
 // blocks that share samples and direction are a group. d_H[t-1] of a unit is a product of R's column with the gradients of all sums, so the
-// blocks of a group hand each other these gradients at each step (common/exchange.cuh), and each has its own columns of R on chip
+// blocks of a group exchange these gradients at each step (common/block_exchange.cuh), and each has its own columns of R on chip
 // (common/products.cuh). A block that owns all units is alone, and keeps the gradients in shared memory. At each step, for each pass:
 //
 //   1  d_H += d_sums R, of the step taken before
-//   2  d_sums, pointwise, and handed on
+//   2  d_sums, pointwise, and passed on
 //   3  d_sums into `gate_gradients`: nobody waits for that
 //
-// A Gru that resets before the product hands on d_h alone, then d_h Rh is formed, and the gradients of z and r are handed on.
+// A Gru that resets before the product passes on d_h alone, then d_h Rh is formed, and the gradients of z and r are passed on.
 //
-// The depth of a product is (block, gate, unit of the block). Halves are scaled: a block multiplies what it hands on, for each sample, by a
+// The depth of a product is (block, gate, unit of the block). Halves are scaled: a block multiplies what it passes on, for each sample, by a
 // power of two that brings the largest to between 2^14 and 2^15, and who multiplies takes that back in float. So gradients of any size keep
 // the accuracy of a half.
 //
@@ -21,18 +21,18 @@
 // Outputs overlap nothing else. Of each tensor only the elements that its sizes and strides name are touched.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "common/activations.cuh"
 #include "common/cells.cuh"
 #include "common/cell_gradients.cuh"
 #include "common/layer.cuh"
 #include "common/gradient_sequence.cuh"
-#include "common/exchange.cuh"
-#include "common/trail.cuh"
+#include "common/block_exchange.cuh"
+#include "common/step_pointers.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
-#include "common/hands.cuh"
+#include "common/gradient_products.cuh"
 
 // ------------------------------------------------------------------------------------------------------------- arrange
 
@@ -55,7 +55,7 @@ struct Columns {
 template <class T>
 struct ArrangeParameters {
     Strided<T const> recurrence;  // [1][D][G H][H]
-    Quad<unsigned>* arranged;     // [D][P][Product::arranged(depth)]
+    Vector4<unsigned>* arranged;     // [D][P][Product::arranged(depth)]
     int hidden_size;
     int num_directions;
     int blocks;                   // P
@@ -90,8 +90,8 @@ __global__ void arrange(ArrangeParameters<T> parameters) {
 template <class T>
 struct PersistentGridParameters {
     Sequence<T> sequence;
-    Handed<T> sums;                     // all gates; of a Gru that resets first z and r
-    Handed<T> reset;                    // d_h of such a Gru
+    ExchangedOperand<T> sums;                     // all gates; of a Gru that resets first z and r
+    ExchangedOperand<T> reset;                    // d_h of such a Gru
     Strided<T> hidden_init_gradient;    // [1][D][B][H]
     Strided<T> cell_mem_init_gradient;  // [1][D][B][H]
     unsigned* flags;                    // [D][N][P], zero at first; null without flags
@@ -120,15 +120,15 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     float* const hidden_gradients = pieces.take<float>(passes * Own::in_pass);  // [passes][samples][units]: d_H
     float* const memory_gradients = pieces.take<float>(Cell::has_memory ? passes * Own::in_pass : 0);
     UnitConstants* const constants = pieces.take<UnitConstants>(Cell::has_memory ? Own::units : 0);
-    using SumsHand = Hand<T, Product, protocol, 0, resets ? Cell::gates - 1 : Cell::gates, whole_parts>;
-    using ResetHand = typename HandIf<resets, Hand<T, ResetProduct, protocol, Cell::gates - 1, 1, whole_parts>>::Type;
-    auto* const staging = pieces.take<Quad<unsigned>>(max(SumsHand::staged(), ResetHand::staged()));
+    using SumsProduct = GradientProduct<T, Product, protocol, 0, resets ? Cell::gates - 1 : Cell::gates, whole_parts>;
+    using ResetGradientProduct = typename GradientProductIf<resets, GradientProduct<T, ResetProduct, protocol, Cell::gates - 1, 1, whole_parts>>::Type;
+    auto* const staging = pieces.take<Vector4<unsigned>>(max(SumsProduct::staged(), ResetGradientProduct::staged()));
     // With flags two buffers take turns, unless another exchange lies between reading one and writing it again; alone a barrier does.
     int const taking_turns = resets ? 1 : 2;
-    SumsHand sums(pieces, parameters.sums, passes, taking_turns, seq_length, staging);
-    ResetHand reset(pieces, parameters.reset, passes, taking_turns, seq_length, staging);
+    SumsProduct sums(pieces, parameters.sums, passes, taking_turns, seq_length, staging);
+    ResetGradientProduct reset(pieces, parameters.reset, passes, taking_turns, seq_length, staging);
     unsigned* const flags = protocol == Protocol::flags ? parameters.flags + (direction * gridDim.y + blockIdx.y) * gridDim.x : nullptr;
-    Exchange<protocol> exchange(flags, blockIdx.x, parameters.timeout);
+    BlockExchange<protocol> exchange(flags, blockIdx.x, parameters.timeout);
 
     struct Place {
         bool exists;
@@ -169,17 +169,17 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     Activations const activations(sequence.activations[direction]);
 
     // What the steps read and write of the operator. The recurrence begins at the last time of the longest sample, or at time 0.
-    using Upstream = Trail<T const, pairs, Product::samples, one_pass>;
-    using Values = Trail<float const, pairs, Product::samples, one_pass>;
+    using Upstream = StepPointers<T const, pairs, Product::samples, one_pass>;
+    using Values = StepPointers<float const, pairs, Product::samples, one_pass>;
     long long const row = sequence.step_row(0, first_sample, direction);
     long long const time_rows = static_cast<long long>(sequence.batch_size) * sequence.num_directions;
     int const rows = Gradient::rows * hidden_size;
-    int const kept_values = Gradient::kept * hidden_size;
+    int const saved_values = Gradient::saved * hidden_size;
     Strided<T const> const& outputs = sequence.output_sequence_gradient;
     Upstream upstreams(outputs.data == nullptr ? nullptr : &outputs.at(0, direction, first_sample, first_unit), outputs.strides[0],
                        outputs.strides[2], outputs.strides[3], !backward);
-    Values kept(sequence.kept + (row * kept_values + first_unit), time_rows * kept_values,
-                static_cast<long long>(sequence.num_directions) * kept_values, 1, !backward);
+    Values saved(sequence.saved + (row * saved_values + first_unit), time_rows * saved_values,
+                static_cast<long long>(sequence.num_directions) * saved_values, 1, !backward);
     // The state before a step; that after it is before the next one in the array, or after it where the direction runs backward.
     float const* const states = Gradient::before == 1 ? sequence.hidden : sequence.memory;
     long long const state_distance = static_cast<long long>(sequence.batch_size) * hidden_size;
@@ -188,7 +188,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
             ? nullptr
             : states + (sequence.slot_row(slot_after(!backward, 0), direction, first_sample) * hidden_size + first_unit),
         state_distance, hidden_size, 1, !backward);
-    Trail<float, pairs, Product::samples, one_pass> gradients(sequence.gate_gradients + (row * rows + first_unit), time_rows * rows,
+    StepPointers<float, pairs, Product::samples, one_pass> gradients(sequence.gate_gradients + (row * rows + first_unit), time_rows * rows,
                                                               static_cast<long long>(sequence.num_directions) * rows, 1, !backward);
     int lengths[pairs];  // if there is one pass
     {
@@ -198,7 +198,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
             Place const at = place_of(own, 0, p);
             lengths[p] = one_pass && at.exists ? sequence.steps.length(at.sample) : 0;
             upstreams.begin(p, own.sample(p), own.unit(p), steps);
-            kept.begin(p, own.sample(p), own.unit(p), steps);
+            saved.begin(p, own.sample(p), own.unit(p), steps);
             states_before.begin(p, own.sample(p), own.unit(p), steps);
             gradients.begin(p, own.sample(p), own.unit(p), steps);
         }
@@ -218,7 +218,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
             bool exists[pairs];
             bool takes[pairs];
             bool took[pairs];  // the step before
-            Kept<Gradient::kept> of_step[pairs];
+            Saved<Gradient::saved> of_step[pairs];
             float upstream[pairs];
 #pragma unroll
             for (int p = 0; p < pairs; ++p) {
@@ -229,10 +229,10 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                 took[p] = (step > 0) & (time_before < length);
                 upstream[p] = 0.0f;
                 if (at.exists & (step < steps)) {
-                    float const* of_gate = kept.at(p, pass, own.sample(p), own.unit(p), steps);
+                    float const* of_gate = saved.at(p, pass, own.sample(p), own.unit(p), steps);
 #pragma unroll
-                    for (int k = 0; k < Gradient::kept; ++k) {
-                        of_step[p].gates_kept[k] = *of_gate;
+                    for (int k = 0; k < Gradient::saved; ++k) {
+                        of_step[p].saved_gates[k] = *of_gate;
                         of_gate += hidden_size;
                     }
                     if constexpr (Gradient::before != 0) {
@@ -256,7 +256,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                 }
             }
             if (multiplies) {
-                // The other passes have published since; in the last turn none does.
+                // The other passes have released since; in the last turn none does.
                 int const since = step < steps ? passes - 1 : passes - 1 - pass;
                 sums.template multiply<true>(exchange, pass, one_pass ? loaded : sums.loaded(there), (resets ? 2 : 1) * since);
                 __syncthreads();
@@ -279,8 +279,8 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
             }
             if (step < steps) {
                 if constexpr (resets) {
-                    reset.put(exchange, pass, there, own, exists, d_sums);
-                    exchange.publish();
+                    reset.store(exchange, pass, there, own, exists, d_sums);
+                    exchange.release();
                     reset.template multiply<false>(exchange, pass, one_pass ? reset_loaded : reset.loaded(there), 0);
                     __syncthreads();
 #pragma unroll
@@ -290,8 +290,8 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                         }
                     }
                 }
-                sums.put(exchange, pass, there, own, exists, d_sums);
-                exchange.publish();
+                sums.store(exchange, pass, there, own, exists, d_sums);
+                exchange.release();
             } else {
                 __syncthreads();  // all have read the sums
             }
@@ -318,14 +318,14 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         sums.advance();
         reset.advance();
         upstreams.advance();
-        kept.advance();
+        saved.advance();
         states_before.advance();
         gradients.advance();
     }
 
     // Steps that no sample of the group takes; and all of them after a wait in vain: then there are no results, which NaN tells.
     bool const has_expired = exchange.has_expired();
-    float const nothing = has_expired ? machine::float_of_bits(not_yet) : 0.0f;
+    float const nothing = has_expired ? machine::float_of_bits(sentinel) : 0.0f;
     for (int time = has_expired ? 0 : steps; time < sequence.seq_length; ++time) {
 #pragma unroll 1
         for (int pass = 0; pass < passes; ++pass) {
@@ -354,7 +354,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
 /// direction. Where x is 1 a block is alone, and `protocol` says so; else all blocks have to run at the same time. Block:
 /// `product_threads`; in each pass, of which there is one with `one_pass`, a thread owns up to `Pairs::count` units, each in one sample.
 /// Product is of all gates, but of z and r where the cell resets before the product: then that of h is ResetProduct, with the same rows and
-/// samples, else NoProduct. `whole_parts`: see Hand. Dynamic shared memory: what the pieces sum to.
+/// samples, else NoProduct. `whole_parts`: see GradientProduct. Dynamic shared memory: what the pieces sum to.
 template <class T, class Product, class ResetProduct, Protocol protocol, bool one_pass, bool whole_parts, class Cell,
           class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) persistent_grid(const __grid_constant__ PersistentGridParameters<T> parameters) {

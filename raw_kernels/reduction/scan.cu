@@ -4,15 +4,15 @@
 //
 // Entries are numbered in the order in which they are taken: backwards their strides are negative.
 //
-// A team is `lanes` x `slots` threads of a block: its lanes have neighbouring lines, its slots parts of a tile of a line, `items` entries
-// each, one after the other. A thread scans its entries, threads of a line tell each other what theirs make together, and a tile hands on
-// what all before it make. A block is several teams; blockIdx.x counts blocks of teams, blockIdx.y splits: equal parts of each line, of
+// A thread group is `lanes` x `slots` threads of a block: its lanes have neighbouring lines, its slots parts of a tile of a line, `items` entries
+// each, one after the other. A thread scans its entries, threads of a line tell each other what theirs make together, and a tile passes on
+// what all before it make. A block is several thread groups; blockIdx.x counts blocks of thread groups, blockIdx.y splits: equal parts of each line, of
 // which a block takes one. Of several splits `total` first leaves what each makes, and `scan` begins with all before its own.
 //
 // T is the type of entries, R the reduction of common/reduction.cuh: Sum or Multiply. A thread reads its entries of a tile before it writes
 // them, and no other thread reads them later: y may be x.
 #include "common/machine.cuh"
-#include "common/neighbours.cuh"
+#include "common/group_scan.cuh"
 #include "common/reduction.cuh"
 
 /// Entries of a thread in a tile.
@@ -27,13 +27,13 @@ struct ScanParameters {
     unsigned line_count;
     unsigned length;             // entries of a line, less than 2^32 by more than a tile
     unsigned split_length;       // entries of a split, the last one what is left: a multiple of a tile
-    TeamSize size;
+    ThreadGroupSize size;
     typename R::Part* totals;    // [splits][line_count]; absent if there is one split
     int exclusive;
     int backwards;               // whether entries of a vector are taken from its end
 };
 
-/// A thread's place: a line, and a slot of its team.
+/// A thread's place: a line, and a slot of its thread group.
 struct Taker {
     unsigned line;
     unsigned slot;
@@ -41,9 +41,9 @@ struct Taker {
 
     template <class T, class R>
     __device__ explicit Taker(ScanParameters<T, R> const& parameters) {
-        TeamSize const size = parameters.size;
-        unsigned const team = blockIdx.x * (blockDim.x >> (size.lanes_log2 + size.slots_log2)) + (threadIdx.x >> (size.lanes_log2 + size.slots_log2));
-        line = (team << size.lanes_log2) + (threadIdx.x & ((1u << size.lanes_log2) - 1));
+        ThreadGroupSize const size = parameters.size;
+        unsigned const thread_group = blockIdx.x * (blockDim.x >> (size.lanes_log2 + size.slots_log2)) + (threadIdx.x >> (size.lanes_log2 + size.slots_log2));
+        line = (thread_group << size.lanes_log2) + (threadIdx.x & ((1u << size.lanes_log2) - 1));
         slot = (threadIdx.x >> size.lanes_log2) & ((1u << size.slots_log2) - 1);
         present = line < parameters.line_count;
         line = present ? line : 0;
@@ -52,12 +52,12 @@ struct Taker {
 
 /// Turns a vector round.
 template <class T, int width>
-__device__ __forceinline__ void reverse(Pack<T, width>& pack) {
+__device__ __forceinline__ void reverse(AlignedVector<T, width>& vector) {
 #pragma unroll
     for (int place = 0; place < width / 2; ++place) {
-        T const other = pack.values[place];
-        pack.values[place] = pack.values[width - 1 - place];
-        pack.values[width - 1 - place] = other;
+        T const other = vector.values[place];
+        vector.values[place] = vector.values[width - 1 - place];
+        vector.values[width - 1 - place] = other;
     }
 }
 
@@ -65,28 +65,28 @@ __device__ __forceinline__ void reverse(Pack<T, width>& pack) {
 template <int width, class T, class R>
 __device__ __forceinline__ void load(ScanParameters<T, R> const& parameters, T const* line, unsigned first, unsigned end,
                                      typename R::Part (&parts)[items]) {
-    Pack<T, width> packs[items / width];
+    AlignedVector<T, width> vectors[items / width];
 #pragma unroll
-    for (int pack = 0; pack < items / width; ++pack) {
-        unsigned const entry = first + pack * width;
+    for (int index = 0; index < items / width; ++index) {
+        unsigned const entry = first + index * width;
         if (entry < end) {
             // backwards the last entry of a vector is the first in memory
             T const* const address = line + (entry + (parameters.backwards ? width - 1 : 0)) * parameters.strides[0];
-            packs[pack] = load_vector<width>(address, parameters.strides[0] == 0);
+            vectors[index] = load_vector<width>(address, parameters.strides[0] == 0);
             if (parameters.backwards) {
-                reverse(packs[pack]);
+                reverse(vectors[index]);
             }
         }
     }
 #pragma unroll
     for (int item = 0; item < items; ++item) {
-        parts[item] = first + item < end ? typename R::Part{to_number(packs[item / width].values[item % width])} : typename R::Part{};
+        parts[item] = first + item < end ? typename R::Part{to_number(vectors[item / width].values[item % width])} : typename R::Part{};
     }
 }
 
 /// First launch of two: what each split makes.
 template <class T, class R, int width>
-__global__ void __launch_bounds__(most_team_threads, 1) total(const __grid_constant__ ScanParameters<T, R> parameters) {
+__global__ void __launch_bounds__(most_block_threads, 1) total(const __grid_constant__ ScanParameters<T, R> parameters) {
     using Part = typename R::Part;
     Taker const taker(parameters);
     unsigned const begin = blockIdx.y * parameters.split_length;
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(most_team_threads, 1) total(const __grid_const
             return a;
         }, own));
     }
-    merge_team(parameters.size, parts, machine::dynamic_shared<Part>());
+    merge_thread_group(parameters.size, parts, machine::dynamic_shared<Part>());
     if (taker.present && taker.slot == 0) {
         parameters.totals[static_cast<long long>(blockIdx.y) * parameters.line_count + taker.line] = parts[0];
     }
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(most_team_threads, 1) total(const __grid_const
 
 /// The running results.
 template <class T, class R, int width>
-__global__ void __launch_bounds__(most_team_threads, 1) scan(const __grid_constant__ ScanParameters<T, R> parameters) {
+__global__ void __launch_bounds__(most_block_threads, 1) scan(const __grid_constant__ ScanParameters<T, R> parameters) {
     using Part = typename R::Part;
     Part* const shared = machine::dynamic_shared<Part>();   // two arrays of a part for each thread, and one for splits
     Taker const taker(parameters);
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(most_team_threads, 1) scan(const __grid_consta
         for (unsigned split = taker.slot; split < blockIdx.y; split += 1u << parameters.size.slots_log2) {
             before[0].merge(parameters.totals[static_cast<long long>(split) * parameters.line_count + taker.line]);
         }
-        merge_team(parameters.size, before, shared + 2 * blockDim.x);
+        merge_thread_group(parameters.size, before, shared + 2 * blockDim.x);
     }
     unsigned turn = 0;
     unsigned const tile = items << parameters.size.slots_log2;
@@ -136,10 +136,10 @@ __global__ void __launch_bounds__(most_team_threads, 1) scan(const __grid_consta
         for (int item = 1; item < items; ++item) {
             own.merge(parts[item]);
         }
-        Neighbours<Part> const neighbours = look_around(parameters.size, taker.slot, own, shared, turn);
+        GroupScan<Part> const scanned = scan_group(parameters.size, taker.slot, own, shared, turn);
         Part running = before[0];
-        running.merge(neighbours.before);
-        before[0].merge(neighbours.all);
+        running.merge(scanned.before);
+        before[0].merge(scanned.all);
         T results[items];
 #pragma unroll
         for (int item = 0; item < items; ++item) {
@@ -148,19 +148,19 @@ __global__ void __launch_bounds__(most_team_threads, 1) scan(const __grid_consta
             results[item] = R::result(parameters.exclusive ? earlier : running, {});
         }
 #pragma unroll
-        for (int pack = 0; pack < items / width; ++pack) {
-            unsigned const entry = first + pack * width;
+        for (int index = 0; index < items / width; ++index) {
+            unsigned const entry = first + index * width;
             if (entry < own_end) {
-                Pack<T, width> vector;
+                AlignedVector<T, width> vector;
 #pragma unroll
                 for (int place = 0; place < width; ++place) {
-                    vector.values[place] = results[pack * width + place];
+                    vector.values[place] = results[index * width + place];
                 }
                 if (parameters.backwards) {
                     reverse(vector);
                 }
                 T* const address = parameters.y + line.of[1] + (entry + (parameters.backwards ? width - 1 : 0)) * parameters.strides[1];
-                *reinterpret_cast<Pack<T, width>*>(address) = vector;
+                *reinterpret_cast<AlignedVector<T, width>*>(address) = vector;
             }
         }
     }

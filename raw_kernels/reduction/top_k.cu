@@ -12,8 +12,8 @@
 // T is the type of entries: float, half, or an unsigned integer for all integers of its size. Outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/axes.cuh"
-#include "common/elements.cuh"
-#include "common/neighbours.cuh"
+#include "common/grid_stride.cuh"
+#include "common/group_scan.cuh"
 #include "common/reduction.cuh"
 #include "common/types.cuh"
 
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(select_threads, 1) select(const __grid_constan
     __shared__ Total<unsigned> shared[2 * select_threads];
     __shared__ unsigned chosen_digit;
     __shared__ unsigned chosen_before;
-    TeamSize const team{0, select_threads_log2};
+    ThreadGroupSize const thread_group{0, select_threads_log2};
     unsigned turn = 0;
     unsigned const thread = threadIdx.x;
     unsigned const line = blockIdx.x;
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(select_threads, 1) select(const __grid_constan
         }
         __syncthreads();
         unsigned const own = counts[thread];
-        unsigned const before = look_around(team, thread, Total<unsigned>{own}, shared, turn).before.total;
+        unsigned const before = scan_group(thread_group, thread, Total<unsigned>{own}, shared, turn).before.total;
         if (before < wanted && wanted <= before + own) {
             chosen_digit = thread;
             chosen_before = before;
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(select_threads, 1) select(const __grid_constan
                 found += entries[item].key < prefix ? 1u : entries[item].key == prefix ? 1u << 16 : 0u;
             }
         }
-        auto const around = look_around(team, thread, Total<unsigned>{found}, shared, turn);
+        auto const around = scan_group(thread_group, thread, Total<unsigned>{found}, shared, turn);
         unsigned less = less_before + (around.before.total & 0xFFFF);
         unsigned equal = equal_before + (around.before.total >> 16);
 #pragma unroll

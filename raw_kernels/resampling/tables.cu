@@ -7,7 +7,7 @@
 // the same neighbours are chosen as by the definition in dmlpy.reference.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/elements.cuh"
+#include "common/grid_stride.cuh"
 #include "resampling/tables.cuh"
 
 enum class Rounding { half_up, up, down };

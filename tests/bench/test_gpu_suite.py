@@ -32,10 +32,10 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
 from tests.support import gpu_suite
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 from tests.support.cuda.cpu_seam import H100
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.fake_cupy import Machine
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.folders import ROOT
 from tests.support.gpu_suite import case_of, cases
@@ -56,8 +56,8 @@ def small() -> Iterator[None]:
 def null(small: None, monkeypatch: pytest.MonkeyPatch) -> CudaDevice:
     """A GPU that computes nothing, here and in the libraries' processes."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv(stand_in.VARIABLE, "null")
-    return CudaDevice(NullSeam(H100))
+    monkeypatch.setenv(emulated_gpu.VARIABLE, "null")
+    return CudaDevice(DryRunSeam(H100))
 
 
 def work_of(name: str, dtype: Any) -> LargeWork:
@@ -84,7 +84,7 @@ def test_a_row_fills_a_gpu_and_is_planned(name: str, dtype: Any) -> None:
     assert row.sets(dtype) * given >= large.CYCLED_BYTES
     assert (row.sets(dtype) - 1) * given < large.CYCLED_BYTES
     flags = "ALLOW_HALF_PRECISION_COMPUTATION" if row.half_precision else ()
-    report = dml.compile(desc, CudaDevice(NullSeam(H100)), flags=flags).explain_plan()
+    report = dml.compile(desc, CudaDevice(DryRunSeam(H100)), flags=flags).explain_plan()
     assert report.floor_us is not None
     assert report.floor_us > 9, "it takes longer than its launch"
 
@@ -146,7 +146,7 @@ def test_an_output_that_no_kernel_writes_is_wrong(null: CudaDevice) -> None:
 
 
 def test_each_set_has_memory_of_its_own(small: None) -> None:
-    seam: Any = NullSeam(H100)
+    seam: Any = DryRunSeam(H100)
     runner = DmlpyOperators(CudaDevice(seam), 1).build(work_of("ELEMENT_WISE_ADD:LARGE", "FLOAT16"), "graph")
     memory: dict[str, Any] = runner._memory  # type: ignore[attr-defined]
     assert runner.sets == 2
@@ -296,7 +296,7 @@ def test_a_wrong_row_is_told(monkeypatch: pytest.MonkeyPatch, small: None) -> No
     """One row of 37 is off."""
     require("g++")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv(stand_in.VARIABLE, "cpu")
+    monkeypatch.setenv(emulated_gpu.VARIABLE, "cpu")
     options = Options(own=gpu_suite.own(gpu_suite.Wrong), peers=(), rounds=1, threads=1)
     names = ("ELEMENT_WISE_ADD:LARGE", "ELEMENT_WISE_IDENTITY:TRANSPOSE")
     wrong, right = Benchmark(cuda_on_cpu(), options).run(cases(*names)).runs
@@ -340,11 +340,11 @@ from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support import gpu_suite
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 
 gpu_suite.shrink()
 options = Options(own=gpu_suite.own(gpu_suite.Slow), peers=(), rounds=1, threads=1)
-Benchmark(CudaDevice(NullSeam()), options).run(gpu_suite.cases(*sys.argv[2:]), Path(sys.argv[1]))
+Benchmark(CudaDevice(DryRunSeam()), options).run(gpu_suite.cases(*sys.argv[2:]), Path(sys.argv[1]))
 """
 
 
@@ -352,7 +352,7 @@ Benchmark(CudaDevice(NullSeam()), options).run(gpu_suite.cases(*sys.argv[2:]), P
 def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
     names = [*suite.CASES][:13]
     file = tmp_path / "record.json"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), stand_in.VARIABLE: "null"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), emulated_gpu.VARIABLE: "null"}
     with subprocess.Popen([sys.executable, "-c", KILLED, str(file), *names], env=environment, cwd=tmp_path) as started:
         until = time.monotonic() + 120
         while (not file.exists() or len(Record.load(file).runs) < 2) and started.poll() is None and time.monotonic() < until:

@@ -15,7 +15,7 @@ from dmlpy.bench import picture, predictions, readme, shapes, tables
 from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES, LayerShape, Recurrent
-from dmlpy.devices.cuda.machine import Arithmetic, Machine
+from dmlpy.devices.cuda.gpu_model import Arithmetic, GpuModel
 from dmlpy.devices.cuda.recurrent import model
 from tests.support.cuda.cpu_seam import H100
 from tests.support.folders import DATA
@@ -389,7 +389,7 @@ def test_predictions_are_the_models() -> None:
     page = (readme.RECORDS / "README.md").read_text("utf-8")
     rows = re.findall(r"^\| (\w+), H (\d+), B (\d+), (FLOAT\d+) \| ([\d.]+) \|", page, re.MULTILINE)
     assert len(rows) == 4
-    machine = Machine.of(H100)  # the model knows no difference
+    machine = GpuModel.of(H100)  # the model knows no difference
     for cell, hidden, batch, dtype, floor in rows:
         gates: int = shapes.GATES[cell]
         arithmetic: Arithmetic = "half" if dtype == "FLOAT16" else "float"

@@ -20,7 +20,7 @@ from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.cpu_seam import T4, CpuSeam
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cudnn_runs import check_torch
 from tests.support.networks import (
     MODES,
@@ -420,7 +420,7 @@ def test_a_bound_network_is_one_graph() -> None:
 def test_all_layers_steps_count_for_the_graph(steps: int, captured: bool) -> None:
     """Where they are launched one by one."""
     net = network(np.random.default_rng(25), "gru", layers=3, walks=1, steps=steps, batch=1, units=2, inputs=1)
-    library = KernelLibrary(NullSeam(), 0)
+    library = KernelLibrary(DryRunSeam(), 0)
     for desc in (net.desc, net.desc.gradient()):
         assert NetworkPlan(desc, library, strategy="per_step").capturable is captured
         assert NetworkPlan(desc, library, strategy="persistent_block").capturable

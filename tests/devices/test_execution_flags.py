@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _ModelRun
 from tests.support.cuda.cpu_seam import H100, T4
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.tf32 import ALLOW, DISABLE, NONE, VOLATILE, check_results_in_tf32
 from tests.support.dispatch_cases import CASES, Case, relu
 from tests.support.models import put, rnn_model, write
@@ -102,7 +102,7 @@ def test_a_models_flags_reach_its_operators(tmp_path: Path, written: Any, meant:
 # TF32
 
 
-class ProductsSeam(NullSeam):
+class ProductsSeam(DryRunSeam):
     """Notes of each matrix product the type of its factors and whether they may be of TF32."""
 
     def __init__(self, *options: Any) -> None:

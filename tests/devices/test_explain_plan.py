@@ -12,9 +12,9 @@ import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.branching_graphs import branches
+from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.gpu_models import H200
 from tests.support.cuda.gradient_cases import gradient_desc
-from tests.support.cuda.machines import H200
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.networks import network
 from tests.support.recurrent_runs import CELLS, USUAL, sizes_of
 
@@ -27,7 +27,7 @@ FMA = 0.8 * 256
 
 
 def on(strategy: str | None = None) -> CudaDevice:
-    return CudaDevice(NullSeam(H200), strategy=strategy)
+    return CudaDevice(DryRunSeam(H200), strategy=strategy)
 
 
 def layer(cell: str, data_type: str = "FLOAT32", *, t: int = 10, b: int = 4, i: int = 3, h: int = 8, directions: int = 1) -> RecurrentDesc:
@@ -179,7 +179,7 @@ def test_batch_normalization(
 ) -> None:
     """Images of ResNet-50 at 4.3 TB/s: x read once and y written once, or x and dy read once and dx written once.
 
-    Training's second sweep, forwards and backwards, reads again what shared memory has no room for, in images.
+    Training's second pass, forwards and backwards, reads again what shared memory has no room for, in images.
     """
 
     def tensor(*sizes: int) -> dml.TensorDesc:
@@ -199,7 +199,7 @@ def test_batch_normalization(
         backward = "input_gradient_tensor" in members
         wanted_us, sweep = (backward_us, again[1]) if backward else (forward_us, 0 if "mean_tensor" in members else again[0])
         assert found.floor_us == pytest.approx(wanted_us, abs=0.06)
-        assert found.bytes_moved.get("second sweep", 0) == round(sweep * size)
+        assert found.bytes_moved.get("second pass", 0) == round(sweep * size)
         assert found.bytes_moved["tensors"] == sum(item.element_count * item.data_type.bits // 8 for item in desc.tensors().values())
         assert found.estimate_us is not None
         assert wanted_us < found.estimate_us < 2.5 * wanted_us

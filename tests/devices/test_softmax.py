@@ -171,7 +171,7 @@ def test_accuracy_of_one_thread(monkeypatch: pytest.MonkeyPatch, function: str, 
     x = ROWS[row](np.random.default_rng(6), np.arange(100_000)).astype(np.float32)
     x = np.stack([x, x + np.float32(0.5)], axis=1)
     desc = described(function, x, (0,))
-    assert "1 to a team" in dml.compile(desc, device=device).plan
+    assert "1 to a thread group" in dml.compile(desc, device=device).plan
     check_each(device, function, run(device, desc, x), x, (0,))
 
 

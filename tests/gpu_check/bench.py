@@ -19,7 +19,7 @@ from dmlpy.bench.references import References
 from dmlpy.bench.work import Case
 from tests.gpu_check.calls import LONG_CASES
 from tests.support import gpu_suite
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 
 PEER_NAMES = ("torch",)
 ROUNDS = 7
@@ -63,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--references", type=Path)
     given = parser.parse_args(arguments)
     own = OPERATORS_OWN
-    if stand_in.install() is not None:
+    if emulated_gpu.install() is not None:
         gpu_suite.shrink()
         own = gpu_suite.own()
-    if stand_in.chosen() == "null":  # nothing computes: all is measured as if results were right
+    if emulated_gpu.chosen() == "null":  # nothing computes: all is measured as if results were right
         setattr(measure, "relative_error", lambda found, expected: (0.0, ""))  # noqa: B010 (which the module imports)
     cases = (operator_cases if given.operators else layer_cases)(given.names)
     options = Options(

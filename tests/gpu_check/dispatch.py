@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dmlpy.bench import worth
 from dmlpy.bench.operators.libraries import DmlpyOperators
 from tests.support import gpu_suite
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 
 
 def main(names: Sequence[str]) -> None:
     """Runs them, and prints their plans."""
-    if stand_in.install() is not None:
+    if emulated_gpu.install() is not None:
         gpu_suite.shrink()
     for name in names:
         library = DmlpyOperators("cuda", 1)

@@ -15,7 +15,7 @@ from importlib.metadata import distributions
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 
 QUERIED = "name,driver_version,temperature.gpu,power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_mode"
 LIBRARIES = ("cupy", "numpy", "nvidia-cublas", "nvidia-cuda-nvrtc", "nvidia-cudnn", "pytest", "torch", "triton")
@@ -48,12 +48,12 @@ def main(folder: str) -> int:
         done = subprocess.run([smi, f"--query-gpu={QUERIED}", "--format=csv"], capture_output=True, text=True, timeout=20)
         print((done.stdout or done.stderr).strip())
     try:
-        device = stand_in.install() or dml.device("cuda")
+        device = emulated_gpu.install() or dml.device("cuda")
     except dml.DeviceError as error:
         print(f"nothing can be run here: {error}")
         return 1
-    if stand_in.chosen():
-        print(f"DRY RUN over a stand-in for the GPU: {stand_in.chosen()}")
+    if emulated_gpu.chosen():
+        print(f"DRY RUN over a stand-in for the GPU: {emulated_gpu.chosen()}")
     assert isinstance(device, CudaDevice)
     print(*(f"{name}: {value}" for name, value in device.describe().items()), fit(device, brought), sep="\n")
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tests.gpu_check.calls import CARRIED, LONG_CASES, PROFILED, RESERVED_S, SECONDS, SOAK, named_in, part_seconds, shares
 from tests.gpu_check.programs import python
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 from tests.support.folders import ROOT
 
 INFO_S = 6.0
@@ -33,7 +33,7 @@ Starts and tests were measured in dry runs without a GPU's work, the rest is ari
 def collected(*arguments: str) -> list[str]:
     """The names of tests in the order in which they would run."""
     command = python("-m", "pytest", "--collect-only", "-q", "-m", "gpu and not slow", "-p", "no:cacheprovider", *arguments)
-    variables = os.environ | {stand_in.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
+    variables = os.environ | {emulated_gpu.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])

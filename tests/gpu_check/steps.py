@@ -25,7 +25,7 @@ from dmlpy.bench.work import Case, Work
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.plans import STRATEGIES
 from tests.gpu_check.bench import left_of
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 
 Size = tuple[Cell, DataType, int, int]
 SIZES: tuple[Size, ...] = (
@@ -141,7 +141,7 @@ def main(file: str, seconds: str, *chosen: str, sizes: Sequence[Size] = SIZES) -
 
 def measure(record: dict[str, Any], path: Path, sizes: Sequence[Size], chosen: Sequence[str]) -> None:
     """Fills a record."""
-    found = stand_in.install() or dml.device("cuda")
+    found = emulated_gpu.install() or dml.device("cuda")
     assert isinstance(found, CudaDevice)
     record |= {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

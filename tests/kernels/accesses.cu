@@ -2,7 +2,7 @@
 #include "common/machine.cuh"
 
 template <class T, int count>
-struct alignas(count * sizeof(T)) Pack {
+struct alignas(count * sizeof(T)) AlignedVector {
     T values[count];
 };
 
@@ -94,7 +94,7 @@ __global__ void one_by_one(Parameters parameters) {
         own[e] = parameters.input[32 * e + threadIdx.x];
     }
     for (int e = 0; e < 4; ++e) {
-        reinterpret_cast<Pack<float, 4>*>(values)[threadIdx.x].values[e] = own[e] + 1.0f;  // aligned struct
+        reinterpret_cast<AlignedVector<float, 4>*>(values)[threadIdx.x].values[e] = own[e] + 1.0f;  // aligned struct
     }
     __syncthreads();
     for (int e = 0; e < 4; ++e) {
@@ -147,7 +147,7 @@ __global__ void wait_for_all(Parameters parameters) {
     parameters.output[blockIdx.x * 32 + threadIdx.x] = 1.0f;                    // then
 }
 
-/// Each block hands all others four words for each of its threads, which tell by themselves that they have come: they are not zero then.
+/// Each block sends all others four words for each of its threads, which tell by themselves that they have come: they are not zero then.
 __global__ void hand_over(Parameters parameters) {
     for (int word = 0; word < 4; ++word) {
         machine::store_relaxed(parameters.words + (blockIdx.x * 4 + word) * 32 + threadIdx.x, word + 1u);  // put

@@ -1,7 +1,7 @@
 // x <- A x, again and again: the smallest kernel that multiplies by a resident matrix and exchanges what it makes.
 #include "common/machine.cuh"
 #include "common/types.cuh"
-#include "common/exchange.cuh"
+#include "common/block_exchange.cuh"
 #include "common/staging.cuh"
 #include "common/products.cuh"
 
@@ -9,7 +9,7 @@ template <class T>
 struct Parameters {
     float const* matrix;          // [size][size]
     float* vectors;               // [size][samples], before and after
-    Quad<unsigned>* arrangements; // [blocks][arranged]
+    Vector4<unsigned>* arrangements; // [blocks][arranged]
     T* operands;                  // [2, or times + 1][passes][samples of a pass][row], as the protocol wants it before the launch
     unsigned* flags;              // [blocks], zero
     int size;
@@ -20,12 +20,12 @@ struct Parameters {
 };
 
 struct Halved : Unscaled {
-    __device__ Pack<float, 2> operator()(int, int) const {
+    __device__ AlignedVector<float, 2> operator()(int, int) const {
         return {{0.5f, 0.5f}};
     }
 };
 
-/// Grid: blocks that own `rows` rows each, an even number where they hand on halves as data. Values are scaled by 2 going out and by 1/2
+/// Grid: blocks that own `rows` rows each, an even number where they exchange halves as data. Values are scaled by 2 going out and by 1/2
 /// coming in where `scaled`.
 template <class T, class Product, Protocol protocol, bool scaled>
 __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> parameters) {
@@ -35,14 +35,14 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
     int const rows = min(parameters.rows, size - first_row);
     int const passes = (parameters.samples + Product::samples - 1) / Product::samples;
     SharedPieces pieces;
-    auto* const staging = pieces.take<Quad<unsigned>>(alone ? 0 : Product::staged(size));
+    auto* const staging = pieces.take<Vector4<unsigned>>(alone ? 0 : Product::staged(size));
     Product product(pieces, size, staging);
     int const operand_row = product.template row<protocol>();
     int const pass_size = operand_row * Product::samples;
     T* const operands = alone ? pieces.take<T>(passes * pass_size) : parameters.operands;
 
     int const arranged = Product::arranged(size);
-    Quad<unsigned>* const arrangement = parameters.arrangements + blockIdx.x * arranged;
+    Vector4<unsigned>* const arrangement = parameters.arrangements + blockIdx.x * arranged;
     auto const matrix = [&](int row, int k) { return parameters.matrix[(first_row + row) * size + k]; };
     for (int index = threadIdx.x; index < arranged; index += blockDim.x) {
         int const tile = index / 32 % Product::tiles;
@@ -56,12 +56,12 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
     __syncthreads();
     product.load(arrangement);
 
-    Exchange<protocol> exchange(parameters.flags, blockIdx.x, parameters.timeout);
+    BlockExchange<protocol> exchange(parameters.flags, blockIdx.x, parameters.timeout);
     auto const buffer = [&](int time, int pass) {
         int const turn = alone ? 0 : protocol == Protocol::flags ? time % 2 : time;
         return operands + (turn * passes + pass) * pass_size;
     };
-    // What is handed on is counted by threads, rows first, so that neighbours have neighbouring rows.
+    // What is exchanged is counted by threads, rows first, so that neighbours have neighbouring rows.
     int const handed = (parameters.rows + 31) / 32 * 32;
     auto const put_all = [&](int time, int pass, auto const& value_of) {
         for (int index = threadIdx.x; index < handed * Product::samples; index += blockDim.x) {
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
             bool const hands_on = protocol == Protocol::data ? row < parameters.rows && first_row + row < operand_row &&
                                                                    pass * Product::samples + sample < parameters.samples
                                                              : counts;
-            exchange.put(buffer(time, pass) + sample * operand_row + first_row + row, Product::element(scaled ? 2.0f * value : value),
+            exchange.store(buffer(time, pass) + sample * operand_row + first_row + row, Product::element(scaled ? 2.0f * value : value),
                          hands_on);
         }
     };
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
             return parameters.vectors[(first_row + row) * parameters.samples + pass * Product::samples + sample];
         });
     }
-    exchange.publish();
+    exchange.release();
     int const last_depth = min(size, product.end_depth()) - 1;
     auto const operand_of = [&](int time, int pass) {
         auto const takes = [&](int sample) { return pass * Product::samples + sample < parameters.samples; };
@@ -109,6 +109,6 @@ __global__ void __launch_bounds__(product_threads, 1) iterate(Parameters<T> para
                 __syncthreads();
             }
         }
-        exchange.publish();
+        exchange.release();
     }
 }

@@ -16,7 +16,7 @@ from dmlpy.bench.operators.shape import large_shape
 from dmlpy.bench.shapes import DataType
 from dmlpy.bench.work import Array, Case, LargeWork, Work
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 
 SMALL = suite.Sizes(
     matrix=20,
@@ -70,7 +70,7 @@ class OverStandIn(DmlpyOperators):
 
     def __init__(self, device: str, threads: int) -> None:
         shrink()
-        stand_in.install()
+        emulated_gpu.install()
         super().__init__(device, threads)
 
 

@@ -1,4 +1,4 @@
-"""Divides groups of entries among a grid, for every layout: `Teams` and `Splits` of raw_kernels/common/teams.cuh."""
+"""Divides groups of entries among a grid, for every layout: `ThreadGroups` and `Splits` of raw_kernels/common/thread_groups.cuh."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FEW_THREADS = 256
 """Threads of a block where there are blocks enough: at least two of them fit a multiprocessor, within groups four."""
 
 MOST_THREADS = 512
-"""`most_team_threads`: those of a block where all of them run at the same time anyway, one on a multiprocessor, within groups two."""
+"""`most_block_threads`: those of a block where all of them run at the same time anyway, one on a multiprocessor, within groups two."""
 
 LANES = 32
-"""The most lanes of a team: a warp then reads up to 512 contiguous bytes."""
+"""The most lanes of a thread group: a warp then reads up to 512 contiguous bytes."""
 
 BLOCKS_WITHIN, BLOCKS_ACROSS = 4, 6
 """Blocks for each multiprocessor that groups are split into. Four run on one at a time within groups, across them two or three: no last
@@ -72,9 +72,9 @@ SPLITS = struct(("partials", np.uint64), ("splits", np.uint32), ("groups", np.ui
 
 
 @cache
-def teams_type(tensors: int) -> np.dtype[Any]:
-    """The struct type `Teams<tensors>`."""
-    counts = ("vectors", "split_vectors", "row_vectors", "step_rows", "step_columns", "columns", "tiles", "teams")
+def thread_groups_type(tensors: int) -> np.dtype[Any]:
+    """The struct type `ThreadGroups<tensors>`."""
+    counts = ("vectors", "split_vectors", "row_vectors", "step_rows", "step_columns", "columns", "tiles", "count")
     return struct(
         ("outer", axes_type(tensors)),
         ("rows", axes_type(tensors)),
@@ -94,12 +94,12 @@ class Division:
         entries: the entries of a group.
         groups: the number of groups.
         side_by_side: groups along the innermost axis; 1 unless `across`.
-        lanes: threads of a team side by side, on different groups.
-        slots: threads of a team on the same groups.
+        lanes: threads of a thread group side by side, on different groups.
+        slots: threads of a thread group on the same groups.
         threads: the threads of a block.
         splits: parts of each group, taken by different blocks.
-        grid: blocks of teams, and splits.
-        kept: vectors of each tensor that a second sweep reads again which a thread keeps in shared memory instead.
+        grid: blocks of thread groups, and splits.
+        cached: vectors of each tensor that a second pass reads again which a thread keeps in shared memory instead.
         part_bytes: the bytes of a thread's partial result of a group.
 
     Args:
@@ -147,19 +147,19 @@ class Division:
                 raise DeviceError(f"{count} {what}: at most {NUMBERS - 1}")
         multiprocessors = limits.multiprocessors
         self.lanes, self.splits = self._lanes_and_splits(width * item_size, multiprocessors, reduces)
-        teams = self._teams(self.lanes)
-        alone = teams <= multiprocessors * (1 if self.across else 2)
+        thread_groups = self._thread_groups(self.lanes)
+        alone = thread_groups <= multiprocessors * (1 if self.across else 2)
         self.threads = MOST_THREADS if reduces and self.splits == 1 and (alone or self._crowds_out()) else FEW_THREADS
         # enough neighbours for a whole warp, then a few vectors per thread
         few = power_of_two(-(-self.vectors // self.splits) // UNROLLED)
         self.slots = min(self.threads // self.lanes, max(few, min(LANES // self.lanes, power_of_two(self.vectors))))
         size = self.lanes * self.slots
-        self._block_teams = max(1, min(FEW_THREADS // size, power_of_two(teams // multiprocessors)))
-        self.threads = size * self._block_teams
+        self._block_thread_groups = max(1, min(FEW_THREADS // size, power_of_two(thread_groups // multiprocessors)))
+        self.threads = size * self._block_thread_groups
         self._split_vectors = -(-self.vectors // (self.splits * self.slots)) * self.slots
         self.splits = -(-self.vectors // self._split_vectors)
-        self.grid = (-(-teams // self._block_teams), self.splits)
-        self.kept = self._vectors_to_keep(again) if again and self.splits == 1 else 0
+        self.grid = (-(-thread_groups // self._block_thread_groups), self.splits)
+        self.cached = self._vectors_to_cache(again) if again and self.splits == 1 else 0
 
     def _lanes_and_splits(self, vector_bytes: int, multiprocessors: int, reduces: bool) -> tuple[int, int]:
         all_columns = min(LANES, power_of_two(self._columns))
@@ -172,34 +172,34 @@ class Division:
         parts = [lanes for lanes in parts if lanes <= widest]
         enough, blocks = 3 * multiprocessors // 4, multiprocessors * (BLOCKS_ACROSS if self.across else BLOCKS_WITHIN)
         for lanes in parts:
-            if self._teams(lanes) >= enough and (lanes == widest or lanes * vector_bytes >= LINE_BYTES):
+            if self._thread_groups(lanes) >= enough and (lanes == widest or lanes * vector_bytes >= LINE_BYTES):
                 return lanes, self._least_splits(lanes)
-        lanes = next((lanes for lanes in parts if self._teams(lanes) >= enough), parts[-1])
+        lanes = next((lanes for lanes in parts if self._thread_groups(lanes) >= enough), parts[-1])
         if self._splits(lanes, blocks) == 1:
             return lanes, 1
         return widest, max(self._splits(widest, blocks), self._least_splits(widest))
 
-    def _teams(self, lanes: int) -> int:
-        """Teams of this many lanes."""
+    def _thread_groups(self, lanes: int) -> int:
+        """ThreadGroups of this many lanes."""
         return element_count(self._outer) * -(-self._columns // lanes)
 
     def _splits(self, lanes: int, blocks: int) -> int:
         """Splits for this many blocks in total, fewer if threads would not have enough to do."""
-        return max(1, min(blocks // self._teams(lanes), self.vectors * lanes // (LEAST_VECTORS * FEW_THREADS)))
+        return max(1, min(blocks // self._thread_groups(lanes), self.vectors * lanes // (LEAST_VECTORS * FEW_THREADS)))
 
     def _least_splits(self, lanes: int) -> int:
         """The fewest splits that leave no thread too many terms to sum in sequence."""
         return -(-self.vectors * lanes // (MOST_VECTORS * FEW_THREADS))
 
     def _crowds_out(self) -> bool:
-        """Returns whether blocks that keep a team's vectors leave no shared memory for as many others as registers allow."""
+        """Returns whether blocks that keep a thread group's vectors leave no shared memory for as many others as registers allow."""
         size, room = self.vectors * self.lanes * self._vector_bytes, self._limits.shared_memory_per_block
         return LEAST_KEPT * size <= room < size * self._most_threads // FEW_THREADS
 
-    def _vectors_to_keep(self, again: int) -> int:
+    def _vectors_to_cache(self, again: int) -> int:
         """The vectors that a thread keeps: all of them, or as many as fit shared memory; none where keeping them would take longer.
 
-        Time is counted in sweeps over one tensor: each of those that are read again is read once, one is written, and what is not kept
+        Time is counted in passes over one tensor: each of those that are read again is read once, one is written, and what is not kept
         comes once more. It grows where blocks with so much shared memory take rounds of which the last one leaves multiprocessors idle.
         """
         room = self._limits.shared_memory_per_block - self._shared_bytes(0)
@@ -207,9 +207,9 @@ class Division:
         share = kept / self._thread_vectors
         if share < LEAST_KEPT:
             return 0
-        sweeps = again + 1
-        keeping = (sweeps + (1 - share) * again) * self._idling(self._resident_blocks(kept))
-        return kept if keeping < (sweeps + again) * self._idling(self._resident_blocks(0)) else 0
+        passes = again + 1
+        keeping = (passes + (1 - share) * again) * self._idling(self._resident_blocks(kept))
+        return kept if keeping < (passes + again) * self._idling(self._resident_blocks(0)) else 0
 
     def _idling(self, resident_blocks: int) -> float:
         """The factor by which blocks take longer because some multiprocessors idle in the last round; 1 for a single round."""
@@ -234,14 +234,14 @@ class Division:
     @property
     def kept_share(self) -> float:
         """The share of a group that the second pass finds in shared memory."""
-        return min(1.0, self.kept * self.slots / self.vectors)
+        return min(1.0, self.cached * self.slots / self.vectors)
 
     def resident_groups(self) -> int:
         """The number of groups in flight: those of the blocks that run together, or all if groups are split."""
         if self.splits > 1:
             return self.groups
-        teams = self._limits.multiprocessors * self._resident_blocks(self.kept) * self._block_teams
-        return min(self.groups, teams * self.lanes * (self.width if self.across else 1))
+        thread_groups = self._limits.multiprocessors * self._resident_blocks(self.cached) * self._block_thread_groups
+        return min(self.groups, thread_groups * self.lanes * (self.width if self.across else 1))
 
     @property
     def partial_bytes(self) -> int:
@@ -251,15 +251,15 @@ class Division:
     @property
     def shared_bytes(self) -> int:
         """Bytes of shared memory for a block's partial sums and for the vectors that it keeps."""
-        return self._shared_bytes(self.kept)
+        return self._shared_bytes(self.cached)
 
     def _shared_bytes(self, kept: int) -> int:
         parts = self.threads * (self.width if self.across else 1) * self.part_bytes
         return -(-parts // VECTOR_BYTES) * VECTOR_BYTES + kept * self.threads * self._vector_bytes
 
-    def teams(self) -> Value:
-        """The value of a `Teams` field."""
-        value = np.zeros((), teams_type(self._tensors))
+    def thread_groups(self) -> Value:
+        """The value of a `ThreadGroups` field."""
+        value = np.zeros((), thread_groups_type(self._tensors))
         value["outer"] = axes_value(of_tensors(self._outer, slice(0, self._tensors)), self._tensors)
         value["rows"] = axes_value(of_tensors(self._rows, slice(0, self._tensors)), self._tensors)
         # a vector spans `width` elements, or a single repeated one
@@ -267,7 +267,7 @@ class Division:
         value["vectors"], value["split_vectors"], value["row_vectors"] = self.vectors, self._split_vectors, self._row_vectors
         value["step_rows"], value["step_columns"] = divmod(self.slots, self._row_vectors)
         value["columns"], value["tiles"] = self._columns, -(-self._columns // self.lanes)
-        value["teams"] = self._teams(self.lanes)
+        value["count"] = self._thread_groups(self.lanes)
         value["size"] = (self.lanes.bit_length() - 1, self.slots.bit_length() - 1)
         return value
 
@@ -287,12 +287,14 @@ class Division:
         """Describes the division in words."""
         where = "across groups" if self.across else "within a group"
         owned = self.lanes * (self.width if self.across else 1)
-        teams = f"{self._teams(self.lanes)} teams of {self.lanes} x {self.slots} threads, each on {owned} groups at a time"
+        thread_groups = (
+            f"{self._thread_groups(self.lanes)} thread groups of {self.lanes} x {self.slots} threads, each on {owned} groups at a time"
+        )
         splits = f"each group in {self.splits} splits, to share the work out to more blocks" if self.splits > 1 else "no group is split"
-        text = f"{self.groups} groups of {self.entries} entries; vectors of {self.width} {where}; {teams}; {splits}"
-        if self.kept:
+        text = f"{self.groups} groups of {self.entries} entries; vectors of {self.width} {where}; {thread_groups}; {splits}"
+        if self.cached:
             share = "all" if self.kept_share == 1 else f"{self.kept_share:.0%}"
-            text += f"; {share} of a group stays in shared memory between the sweeps, {self.shared_bytes} bytes a block"
+            text += f"; {share} of a group stays in shared memory between the passes, {self.shared_bytes} bytes a block"
         return text
 
 

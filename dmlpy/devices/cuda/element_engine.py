@@ -17,8 +17,8 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.element_tiles import TILE_SIDE, Crossing
 from dmlpy.devices.cuda.element_types import ELEMENT_TYPES, INT4_TYPES, element_type, word_type
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.steps import NO_SCRATCH
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
@@ -100,7 +100,7 @@ def elements_kernel(functor: AnyFunctor, width: int, offset: str, most: int, sca
         ("output", np.uint64),
         ("inputs", np.uint64, (max(inputs, 1),)),
         ("axes", axes_type(1 + inputs, offset, most)),
-        ("packs", np.uint32),
+        ("vectors", np.uint32),
         ("rest", np.uint32),
         ("repeats", np.int32, (max(inputs, 1),)),
         ("functor", functor.struct),
@@ -219,7 +219,7 @@ class Elementwise:
                 argument["repeats"] = [stride == 0 for stride in innermost.strides[1:]]
             axes = (*axes[:-1], Axis(innermost.size // width, tuple(stride * width for stride in innermost.strides)))
         packs = element_count(axes)
-        argument["axes"], argument["packs"] = axes_value(axes, 1 + inputs, self._offset, self._most), packs
+        argument["axes"], argument["vectors"] = axes_value(axes, 1 + inputs, self._offset, self._most), packs
         self.functor.write(argument["functor"])
         return kernel, packs, argument
 
@@ -247,12 +247,12 @@ class ElementsPlan(PlanWithoutConstants):
         return "\n".join(step.describe() for step in self.steps)
 
     def cost(self) -> Cost:
-        machine, names = Machine.of(self._library.limits), set(self._scratch.arrays)
+        gpu, names = GpuModel.of(self._library.limits), set(self._scratch.arrays)
         moved, between = (sum(step.traffic(names, inside=inside) for step in self.steps) for inside in (False, True))
         return Cost(
             traffic={"scratch": between} if between else {},
-            floor_us=machine.memory_us(moved),
-            estimate_us=machine.memory_us(moved + between) + CAPTURED_LAUNCH_US * len(self.steps),
+            floor_us=gpu.memory_us(moved),
+            estimate_us=gpu.memory_us(moved + between) + CAPTURED_LAUNCH_US * len(self.steps),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

@@ -25,7 +25,7 @@ ELEMENT_TYPES = {
 INT4_TYPES = {"int4": "Int4", "uint4": "UInt4"}
 """What stands for the types of 4-bit elements, two to a byte."""
 
-WORD_TYPES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "Quad<unsigned>"}
+WORD_TYPES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "Vector4<unsigned>"}
 """The words that kernels move, by their bytes."""
 
 

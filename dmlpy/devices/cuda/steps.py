@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ class StepsPlan(PlanWithoutConstants):
         return "\n".join(lines)
 
     def cost(self) -> Cost:
-        machine, rereads = Machine.of(self._library.limits), self._rereads * self._scratch.size
+        gpu, rereads = GpuModel.of(self._library.limits), self._rereads * self._scratch.size
         return Cost(
             traffic={"scratch": rereads} if rereads else {},
-            floor_us=machine.memory_us(self._bytes),
-            estimate_us=machine.memory_us(self._bytes + rereads) + CAPTURED_LAUNCH_US * len(self._steps),
+            floor_us=gpu.memory_us(self._bytes),
+            estimate_us=gpu.memory_us(self._bytes + rereads) + CAPTURED_LAUNCH_US * len(self._steps),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

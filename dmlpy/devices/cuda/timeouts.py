@@ -1,6 +1,6 @@
 """`Timeouts`: how long the blocks of a launch wait for each other, and which operators' blocks have waited in vain.
 
-A kernel whose block has waited too long says so in host memory and comes to its end, see raw_kernels/common/exchange.cuh. Nobody is
+A kernel whose block has waited too long says so in host memory and comes to its end, see raw_kernels/common/block_exchange.cuh. Nobody is
 woken by that: `CudaDevice` looks there before it launches anything and after it has waited for a stream.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cuda.seam import Seam
 
 TIMEOUT = np.dtype([*((name, np.uint64) for name in ("expired", "report", "any_report")), ("limit", np.uint32)], align=True)
-"""`Timeout` of raw_kernels/common/exchange.cuh."""
+"""`Timeout` of raw_kernels/common/block_exchange.cuh."""
 
 VARIABLE = "DMLPY_TIMEOUT_S"
 SECONDS = 2.0

@@ -10,7 +10,7 @@ import pytest
 
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Seam
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 
 
@@ -22,15 +22,15 @@ def cuda_seam(cuda_device: Any) -> Seam:
 
 
 @pytest.fixture
-def machine() -> Machine:
+def gpus() -> FakeGpus:
     """The GPUs below the likeness of CuPy."""
-    return Machine()
+    return FakeGpus()
 
 
 @pytest.fixture
-def seam(machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
-    """CuPy's seam, whose CuPy runs on `machine`."""
-    return seam_over(machine, monkeypatch, tmp_path)
+def seam(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CupySeam:
+    """CuPy's seam, whose CuPy runs on `gpus`."""
+    return seam_over(gpus, monkeypatch, tmp_path)
 
 
 @pytest.fixture

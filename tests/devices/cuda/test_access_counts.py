@@ -48,7 +48,7 @@ def name_of(mark: str) -> str:
     return f"kernel.cu:{SOURCE[: SOURCE.index(f'// {mark}' + chr(10))].count(chr(10)) + 1}"
 
 
-FLOAT, TWO, FOUR = "float", "Pack<float, 2>", "Pack<float, 4>"
+FLOAT, TWO, FOUR = "float", "AlignedVector<float, 2>", "AlignedVector<float, 4>"
 
 PLACES: list[tuple[str, tuple[int, int, int, int], int, int, int, int, int]] = [
     # type, (lanes of a place, places, stride, offset): wavefronts of a store, of a load, the least; sectors, the least

@@ -22,8 +22,8 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.device import DEVICE_KINDS
 from dmlpy.devices.image_store import ImageStore
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda import stand_in
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda import emulated_gpu
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.programs import COPY
 from tests.support.tools import require
 
@@ -103,9 +103,9 @@ def test_what_is_there_is_not_compiled_again(store: Path) -> None:
 
 
 def test_kernels_of_the_gpu_that_is_there(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(stand_in.VARIABLE, "null A100")
+    monkeypatch.setenv(emulated_gpu.VARIABLE, "null A100")
     monkeypatch.setitem(DEVICE_KINDS, "cuda", DEVICE_KINDS["cuda"])
-    stand_in.install()
+    emulated_gpu.install()
     status, printed = run("--device", "cuda", "pooling")
     assert status == 0, printed
     assert "Kernels of the A100" in printed
@@ -161,7 +161,7 @@ def packed(tmp_path: Path, *keys: str) -> Any:
 
 
 def test_only_what_is_whole_is_packed(store: Path, tmp_path: Path) -> None:
-    library = KernelLibrary(NullSeam(), 0)
+    library = KernelLibrary(DryRunSeam(), 0)
     library.images([COPY])
     (key,) = library.keys.values()
     assert packed(tmp_path, key, key) == 1

@@ -14,8 +14,8 @@ from dmlpy.devices.cuda.attention import plan as attention
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support import relation_descs as descs
 from tests.support.cuda.cpu_seam import CpuSeam
-from tests.support.cuda.machines import H200, T4
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.gpu_models import H200, T4
 from tests.support.layout_runs import Array, by_definition, layouts, run, same
 from tests.support.tensors import tensor
 from tests.support.tolerance import assert_close
@@ -118,7 +118,7 @@ def test_masks_whose_effect_changes_from_key_to_key(cuda_device: dml.Device, fil
 
 
 def test_plans_tell_how_they_multiply() -> None:
-    newer, older = (CudaDevice(NullSeam(machine)) for machine in (H200, T4))
+    newer, older = (CudaDevice(DryRunSeam(machine)) for machine in (H200, T4))
     many, few = attention_of(64, 64, 64, 64), attention_of(16, 64, 64, 64)
     assert "products on tensor cores, by mma m16n8k16 of halves" in dml.compile(many, newer).plan
     assert "products on tensor cores, by mma m16n8k8 of halves" in dml.compile(many, older).plan

@@ -15,7 +15,7 @@ from dmlpy.devices.cuda.captures import RELAXED
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
 from tests.support.cuda.fake_captures import GLOBAL, THREAD_LOCAL
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 
 SIZE = 4096
@@ -26,10 +26,10 @@ pytestmark = pytest.mark.usefixtures("small_workspaces")
 def captured_by_another(mode: int) -> Iterator[Any]:
     """While another thread captures a stream. Raises RuntimeError at the end if the capture was invalidated."""
     stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    machine = sys.modules["cupy"].cuda.runtime._machine
+    gpus = sys.modules["cupy"].cuda.runtime._gpus
     in_a_fresh_thread(lambda: stream.begin_capture(mode))
     yield stream
-    machine.recordings[stream.ptr].mode = RELAXED  # so that it may be ended here
+    gpus.recordings[stream.ptr].mode = RELAXED  # so that it may be ended here
     stream.end_capture()
 
 
@@ -83,7 +83,7 @@ def words_of_the_host(seam: CupySeam, waiting: list[Any]) -> None:
 @pytest.mark.parametrize("work", [new_memory, memory_that_waits, copies, kernels, products, own_captures, waits, timers, words_of_the_host])
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
 def test_captures_of_other_threads_go_on(
-    mode: int, work: Callable[[CupySeam, list[Any]], None], seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    mode: int, work: Callable[[CupySeam, list[Any]], None], seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PyTorch captures in the global mode: whoever allocates or asks about an event meanwhile spoils the capture, unless relaxed."""
     monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
@@ -93,20 +93,20 @@ def test_captures_of_other_threads_go_on(
     del memory
     with captured_by_another(mode):
         work(seam, waiting)
-        assert not hasattr(machine.local, "mode") or machine.local.mode == GLOBAL, "the thread's mode is as before"
+        assert not hasattr(gpus.local, "mode") or gpus.local.mode == GLOBAL, "the thread's mode is as before"
 
 
 @pytest.mark.parametrize("mode", [GLOBAL, THREAD_LOCAL, RELAXED], ids=["global", "thread-local", "relaxed"])
 @pytest.mark.parametrize("is_current", [False, True], ids=["named stream", "current stream"])
 def test_cublas_may_be_started_while_its_stream_is_captured(
-    is_current: bool, mode: int, seam: CupySeam, machine: Machine, stream: Any
+    is_current: bool, mode: int, seam: CupySeam, gpus: FakeGpus, stream: Any
 ) -> None:
     """Whoever plans a product starts it. If that is in a capture, its memory is no node of the graph."""
     assert not seam._cublas
     stream.begin_capture(mode)
     with stream if is_current else nullcontext():
         products(seam, [], stream.ptr)
-    assert len(machine.recordings[stream.ptr].work) == 1
+    assert len(gpus.recordings[stream.ptr].work) == 1
     stream.end_capture()
 
 

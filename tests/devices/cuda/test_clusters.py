@@ -26,11 +26,11 @@ from tests.support.cuda import training_layers as training
 from tests.support.cuda.cpu_compiler import SharedKernel
 from tests.support.cuda.cpu_launches import CpuFunction
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.forward_descs import described, forward_desc
+from tests.support.cuda.gpu_models import A100, B200, GEFORCE_4090, H200, T4
 from tests.support.cuda.grid_rows import CLIPPED, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
 from tests.support.cuda.layer_plans import launch
-from tests.support.cuda.machines import A100, B200, GEFORCE_4090, H200, T4
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.plan_kernels import GEFORCE_5090
 from tests.support.tools import require
 
@@ -162,7 +162,7 @@ SMALL = [("LSTM", "FLOAT32", 128, 1), ("LSTM", "FLOAT32", 128, 16), ("GRU", "FLO
     ids=lambda value: getattr(value, "name", None),
 )
 def test_small_layers_take_a_cluster_where_there_are_any(limits: Limits, has_clusters: bool, about: tuple[Any, ...]) -> None:
-    plan = recurrent_plan(forward_desc(*about), Target(KernelLibrary(NullSeam(limits), 0)))
+    plan = recurrent_plan(forward_desc(*about), Target(KernelLibrary(DryRunSeam(limits), 0)))
     taken = [kernel for kernel in plan.kernels() if kernel.entry.startswith("clustered<")]
     assert bool(taken) == has_clusters, plan.describe()
     assert all(kernel.lowest_capability == 90 and kernel.file == "recurrent/clusters.cu" for kernel in taken)
@@ -176,9 +176,9 @@ def test_an_older_device_refuses_the_kernel() -> None:
     shape = grid_shape(run.desc, H100, *row.shape, tf32=False, protocol="cluster")
     assert shape is not None
     assert grid_shape(run.desc, A100, *row.shape, tf32=False, protocol="cluster") is None
-    (kernel,) = (kernel for kernel in row.plan(run.desc, KernelLibrary(NullSeam(H100), 0)).kernels() if "clustered<" in kernel.entry)
+    (kernel,) = (kernel for kernel in row.plan(run.desc, KernelLibrary(DryRunSeam(H100), 0)).kernels() if "clustered<" in kernel.entry)
     with pytest.raises(DeviceError, match=r"needs compute capability 9\.0, the device has 8\.0"):
-        KernelLibrary(NullSeam(A100), 0).function(kernel)
+        KernelLibrary(DryRunSeam(A100), 0).function(kernel)
 
 
 @pytest.mark.parametrize("batch", [1, 7, 300])

@@ -11,8 +11,8 @@ import dmlpy as dml
 from dmlpy.devices.cuda.convolution.geometry import Geometry
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.cpu_seam import CpuSeam
-from tests.support.cuda.machines import H200
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.gpu_models import H200
 from tests.support.layout_runs import Array, check_layouts, compute, packed, random_values, results_of, run, same
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -130,7 +130,7 @@ def test_elements_of_a_quantized_convolution_may_have_sums_of_more_than_32_bits(
     assert (found == count * 255 * 255 - (1 << 32)).all()
     scales = {name: packed("float32", 1, 1, 1, 1) for name in ("input_scale_tensor", "filter_scale_tensor", "output_scale_tensor")}
     linear = dml.QuantizedLinearConvolutionDesc(**given, **own, **scales, output_tensor=packed("uint8", 1, 8, 1, 1))
-    plans = [str(dml.compile(desc, device=CudaDevice(NullSeam())).plan) for desc in (sums, linear)]
+    plans = [str(dml.compile(desc, device=CudaDevice(DryRunSeam())).plan) for desc in (sums, linear)]
     assert ["convolve_tiles<" in plan for plan in plans] == [True, False]
     values = {"input_scale_tensor": 1.0, "filter_scale_tensor": 1.0, "output_scale_tensor": 2.0**25}
     arrays = {name: np.full((1, 1, 1, 1), value, np.float32) for name, value in values.items()}
@@ -169,7 +169,7 @@ def test_channels_that_lie_last_come_16_bytes_at_a_time(cuda_device: dml.Device,
     rng, last = np.random.default_rng(3), image_desc(kind)
     first = last.replace(input_tensor=packed(kind.split()[-1], *last.input_tensor.sizes))
     odd = image_desc(kind, channels=30)
-    plans = [str(dml.compile(desc, CudaDevice(NullSeam(H200))).plan) for desc in (last, first, odd)]
+    plans = [str(dml.compile(desc, CudaDevice(DryRunSeam(H200))).plan) for desc in (last, first, odd)]
     assert [WIDE in plan for plan in plans] == [True, False, False]
     assert all("elements of x read" in plan for plan in plans[1:])
     for desc in (last, odd):
@@ -233,7 +233,7 @@ def test_more_than_2_to_the_32_pixels_are_counted() -> None:
 
 
 def test_plans_name_their_kernel_and_tell_their_cost() -> None:
-    device = CudaDevice(NullSeam(H200))
+    device = CudaDevice(DryRunSeam(H200))
     tiles = dml.compile(one_dimensional("float16", (2, 32, 100), (70, 32, 3), fused_activation=dml.ActivationReluDesc()), device)
     assert "convolve_tiles<Floats<machine::half, Epilogue<Relu>>, false>: 8 tiles" in tiles.plan
     assert "sums of 96 terms" in tiles.plan

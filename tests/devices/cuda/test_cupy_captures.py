@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.graphs import GraphDispatch
 from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, THREAD_LOCAL
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.onnx_models import model
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
@@ -36,7 +36,7 @@ def block(seam: CupySeam, stream: Any, size: int = SIZE) -> int:
 # memory of captured work
 
 
-def test_memory_allocated_in_a_capture_is_the_graphs(seam: CupySeam, machine: Machine, stream: Any) -> None:
+def test_memory_allocated_in_a_capture_is_the_graphs(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
     """It comes from what other work has left, and goes back when the graph is destroyed and has run."""
     warm = block(seam, stream)
     stream.begin_capture()
@@ -45,15 +45,15 @@ def test_memory_allocated_in_a_capture_is_the_graphs(seam: CupySeam, machine: Ma
     others = [seam.allocate(0, SIZE, stream.ptr) for _ in range(3)]
     assert warm not in {other.pointer for other in others}
     graph.launch(stream)
-    machine.busy.add(stream.ptr)
+    gpus.busy.add(stream.ptr)
     del graph
     gc.collect()
     assert block(seam, stream) != warm, "its last launch runs yet"
-    machine.busy.clear()
+    gpus.busy.clear()
     assert warm in {seam.allocate(0, SIZE, stream.ptr).pointer, seam.allocate(0, SIZE, stream.ptr).pointer}
 
 
-def test_a_capture_that_fails_lets_go_of_its_memory(seam: CupySeam, machine: Machine, stream: Any) -> None:
+def test_a_capture_that_fails_lets_go_of_its_memory(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
     stream.begin_capture()
     taken = block(seam, stream)
     with pytest.raises(RuntimeError, match="StreamCaptureUnsupported"):
@@ -63,31 +63,31 @@ def test_a_capture_that_fails_lets_go_of_its_memory(seam: CupySeam, machine: Mac
     assert block(seam, stream) == taken
 
 
-def test_missing_memory_is_taken_from_every_graph_that_has_ended(seam: CupySeam, machine: Machine, stream: Any) -> None:
-    machine.memory = 1 << 20
+def test_missing_memory_is_taken_from_every_graph_that_has_ended(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
+    gpus.memory = 1 << 20
     graphs = []
     for _ in range(4):
         stream.begin_capture()
-        block(seam, stream, machine.memory // 5)
+        block(seam, stream, gpus.memory // 5)
         graphs.append(stream.end_capture())
     with pytest.raises(dml.DeviceError, match="Out of memory") as error:
-        seam.allocate(0, machine.memory // 2, 0)
+        seam.allocate(0, gpus.memory // 2, 0)
     assert error.value.hresult == dml.HResult.E_OUTOFMEMORY
     graphs.clear()
     gc.collect()
-    assert seam.allocate(0, machine.memory - SIZE, 0).size
+    assert seam.allocate(0, gpus.memory - SIZE, 0).size
 
 
-def test_a_stream_ordered_allocator_has_its_memory_back_within_the_capture(seam: CupySeam, machine: Machine, stream: Any) -> None:
+def test_a_stream_ordered_allocator_has_its_memory_back_within_the_capture(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
     """There allocations are nodes of the graph, and a graph whose memory was not freed within it cannot be launched twice."""
-    machine.stream_ordered = True
+    gpus.stream_ordered = True
     before = seam.allocate(0, SIZE, 0)
     stream.begin_capture()
     memory = seam.allocate(0, SIZE, stream.ptr)
     memory.used_in(stream.ptr)
-    assert len(machine.recordings[stream.ptr].work) == 1
+    assert len(gpus.recordings[stream.ptr].work) == 1
     del memory
-    assert len(machine.recordings[stream.ptr].work) == 2, "its end is a node, too"
+    assert len(gpus.recordings[stream.ptr].work) == 2, "its end is a node, too"
     assert not seam.pool.graph_memory
     before.used_in(stream.ptr)
     assert seam.pool.graph_memory, "memory of before is kept"
@@ -110,13 +110,13 @@ def test_memory_that_captured_work_uses_is_kept(allocated_for: str, seam: CupySe
     assert pointer in [held.pointer for held in [seam.allocate(0, SIZE, owner) for _ in range(3)]]
 
 
-def test_memory_of_a_threads_default_stream_is_kept_by_its_captures(seam: CupySeam, machine: Machine) -> None:
+def test_memory_of_a_threads_default_stream_is_kept_by_its_captures(seam: CupySeam, gpus: FakeGpus) -> None:
     """Though it is the stream that the memory was allocated for, and CUDA has one handle for that of every thread."""
     memory = seam.allocate(0, SIZE, PER_THREAD)
-    machine.begin_capture(PER_THREAD, RELAXED, is_blocking=True)
+    gpus.begin_capture(PER_THREAD, RELAXED, is_blocking=True)
     memory.used_in(PER_THREAD)
     assert seam.pool.graph_memory
-    machine.end_capture(PER_THREAD)
+    gpus.end_capture(PER_THREAD)
 
 
 # whole calls
@@ -212,7 +212,7 @@ def test_a_captured_call_keeps_its_memory(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]],
     is_current: bool,
     seam: CupySeam,
-    machine: Machine,
+    gpus: FakeGpus,
     stream: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -324,14 +324,14 @@ def upload(gpu: CudaDevice) -> Callable[[Any], object]:
 
 @pytest.mark.parametrize("prepare_call", [portable, portable_graph])
 def test_what_cannot_be_kept_in_host_memory_is_not_packed(
-    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, machine: Machine, stream: Any
+    prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, gpus: FakeGpus, stream: Any
 ) -> None:
     """The capture is as it was."""
     call = prepare_call(CudaDevice(seam))
     stream.begin_capture()
     with pytest.raises(dml.DeviceError, match="is being captured"):
         call(stream)
-    assert machine.recordings[stream.ptr].work == []
+    assert gpus.recordings[stream.ptr].work == []
     stream.end_capture()
 
 
@@ -362,7 +362,7 @@ def test_a_refused_copy_allocates_nothing(
     assert not noted.blocks
 
 
-def test_a_graph_packs_its_constants_before_it_is_captured(seam: CupySeam, machine: Machine, stream: Any) -> None:
+def test_a_graph_packs_its_constants_before_it_is_captured(seam: CupySeam, gpus: FakeGpus, stream: Any) -> None:
     """Which is done once, in the first call: with the capturing stream as the current one there is none to do it in."""
     op, given = graph_with_constants(CudaDevice(seam))
     stream.begin_capture()
@@ -373,7 +373,7 @@ def test_a_graph_packs_its_constants_before_it_is_captured(seam: CupySeam, machi
         op(**given)
         stream.begin_capture()
         op(**given)
-        assert len(machine.recordings[stream.ptr].work) >= 2
+        assert len(gpus.recordings[stream.ptr].work) >= 2
         stream.end_capture()
 
 

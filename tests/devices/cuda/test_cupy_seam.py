@@ -21,7 +21,7 @@ from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.cupy_likeness import compare
 from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.dispatch_cases import CASES
 from tests.support.folders import ROOT
@@ -77,22 +77,22 @@ def test_limits(seam: CupySeam) -> None:
     assert seam.device_count() == 2
 
 
-def test_free_memory_counts_what_the_pool_would_give_again(seam: CupySeam, machine: Machine) -> None:
+def test_free_memory_counts_what_the_pool_would_give_again(seam: CupySeam, gpus: FakeGpus) -> None:
     memory = seam.allocate(0, 1 << 20, 0)
-    assert seam.free_memory(0) == machine.memory - (1 << 20)
+    assert seam.free_memory(0) == gpus.memory - (1 << 20)
     del memory
-    assert seam.free_memory(0) == machine.memory
+    assert seam.free_memory(0) == gpus.memory
 
 
-def test_the_threads_device_is_given_back(seam: CupySeam, machine: Machine) -> None:
+def test_the_threads_device_is_given_back(seam: CupySeam, gpus: FakeGpus) -> None:
     def fail() -> None:
         with seam.use(1):
-            assert machine.device() == 1
+            assert gpus.device() == 1
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert machine.device() == 0
+    assert gpus.device() == 0
 
 
 # kernels
@@ -102,11 +102,11 @@ def test_the_threads_device_is_given_back(seam: CupySeam, machine: Machine) -> N
     ("architecture", "target", "kind"), [(80, "sm_80", b"cubin"), (86, "compute_80", b"ptx"), (100, "compute_90", b"ptx")]
 )
 def test_a_gpu_that_nvrtc_does_not_know_gets_intermediate_code(
-    seam: CupySeam, machine: Machine, architecture: int, target: str, kind: bytes
+    seam: CupySeam, gpus: FakeGpus, architecture: int, target: str, kind: bytes
 ) -> None:
     (compiled,) = seam.compile("source", ["copy<float>"], architecture)
     assert compiled == (kind + b" of copy<float>", "_Z_copy<float>")
-    assert machine.compiled == [(*cupy_seam.compile_options((13, 0)), f"--gpu-architecture={target}")]
+    assert gpus.compiled == [(*cupy_seam.compile_options((13, 0)), f"--gpu-architecture={target}")]
 
 
 def test_an_option_is_left_out_where_it_was_never_tried() -> None:
@@ -120,10 +120,10 @@ def test_what_the_compiler_is_told_belongs_to_its_version(seam: CupySeam) -> Non
     assert seam.compiler_version() == " ".join(["NVRTC 13.0", *cupy_seam.compile_options((13, 0))])
 
 
-def test_instances_of_a_source_are_compiled_in_one_program(seam: CupySeam, machine: Machine) -> None:
+def test_instances_of_a_source_are_compiled_in_one_program(seam: CupySeam, gpus: FakeGpus) -> None:
     image = b"cubin of copy<float>, scale<float>"
     assert seam.compile("source", ["copy<float>", "scale<float>"], 90) == [(image, "_Z_copy<float>"), (image, "_Z_scale<float>")]
-    assert len(machine.compiled) == 1
+    assert len(gpus.compiled) == 1
 
 
 def test_a_refused_source_is_told_with_the_log(seam: CupySeam) -> None:
@@ -132,7 +132,7 @@ def test_a_refused_source_is_told_with_the_log(seam: CupySeam) -> None:
         seam.compile("source", ["copy<float>"], 90)
 
 
-def test_of_several_instances_the_refused_one_is_told(seam: CupySeam, machine: Machine) -> None:
+def test_of_several_instances_the_refused_one_is_told(seam: CupySeam, gpus: FakeGpus) -> None:
     sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error", "scale<float>": "kernel.cu(4): error"}
     with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\): error$"):
         seam.compile("source", ["pack<float>", "copy<float>", "scale<float>"], 90)
@@ -140,20 +140,20 @@ def test_of_several_instances_the_refused_one_is_told(seam: CupySeam, machine: M
 
 @pytest.mark.parametrize("device", [0, 1])
 @pytest.mark.parametrize("static", [0, 1024])
-def test_a_kernel_may_have_all_the_shared_memory_that_a_block_can(device: int, static: int, seam: CupySeam, machine: Machine) -> None:
-    machine.static_shared = static
-    function = in_a_fresh_thread(lambda: seam.load(device, b"image", "symbol", machine.optin))
-    largest = machine.optin - static
+def test_a_kernel_may_have_all_the_shared_memory_that_a_block_can(device: int, static: int, seam: CupySeam, gpus: FakeGpus) -> None:
+    gpus.static_shared = static
+    function = in_a_fresh_thread(lambda: seam.load(device, b"image", "symbol", gpus.optin))
+    largest = gpus.optin - static
 
     def launch(shared_bytes: int) -> None:
         with seam.use(device):
             seam.launch(function, (1, 1, 1), 128, shared_bytes, ARGUMENT, 0)
 
     in_a_fresh_thread(lambda: launch(largest))
-    assert machine.launches == [(0, device, ARGUMENT.tobytes(), largest)]
+    assert gpus.launches == [(0, device, ARGUMENT.tobytes(), largest)]
     with pytest.raises(DeviceError, match="CUDA_ERROR_INVALID_VALUE"):
         launch(largest + 1)
-    assert machine.device() == 0
+    assert gpus.device() == 0
 
 
 @pytest.mark.parametrize("device", [0, 1])
@@ -163,24 +163,24 @@ def test_a_fresh_thread_can_ask_about_a_kernel(device: int, seam: CupySeam) -> N
     assert in_a_fresh_thread(lambda: seam.occupancy(function, 128, 0)) == 1
 
 
-def test_a_launch_takes_the_arguments_value(seam: CupySeam, machine: Machine) -> None:
+def test_a_launch_takes_the_arguments_value(seam: CupySeam, gpus: FakeGpus) -> None:
     function = seam.load(0, b"image", "symbol", 0)
     argument = ARGUMENT.copy()
     stream = sys.modules["cupy"].cuda.Stream()
     for count in (1, 2):
         argument["count"] = count
         seam.launch(function, (1, 1, 1), 128, 0, argument, stream.ptr)
-    assert [np.frombuffer(run[2], ARGUMENT.dtype)["count"][0] for run in machine.launches] == [1, 2]
-    assert {run[0] for run in machine.launches} == {stream.ptr}
+    assert [np.frombuffer(run[2], ARGUMENT.dtype)["count"][0] for run in gpus.launches] == [1, 2]
+    assert {run[0] for run in gpus.launches} == {stream.ptr}
 
 
-def test_a_cooperative_grid_that_is_too_large_is_refused(seam: CupySeam, machine: Machine) -> None:
+def test_a_cooperative_grid_that_is_too_large_is_refused(seam: CupySeam, gpus: FakeGpus) -> None:
     function = seam.load(0, b"image", "symbol", 0)
     launch = in_a_fresh_thread(lambda: seam.bind_launch(function, (132, 1, 1), 128, 0, ARGUMENT, cooperative=True))
     launch(0)
     with pytest.raises(DeviceError, match="133"):
         seam.bind_launch(function, (133, 1, 1), 128, 0, ARGUMENT, cooperative=True)
-    assert len(machine.launches) == 1
+    assert len(gpus.launches) == 1
 
 
 def test_cublas_is_started_by_the_first_product(seam: CupySeam) -> None:
@@ -202,20 +202,20 @@ def test_each_device_has_a_handle_of_its_own(seam: CupySeam) -> None:
 # memory
 
 
-def test_host_words_are_zero_and_lie_where_kernels_find_them(seam: CupySeam, machine: Machine) -> None:
+def test_host_words_are_zero_and_lie_where_kernels_find_them(seam: CupySeam, gpus: FakeGpus) -> None:
     address, words = seam.host_words(1, 3)
     assert [*words] == [0, 0, 0]
-    machine.pinned[0].view(np.uint32)[2] = 7
-    assert ([*words], address) == ([0, 0, 7], machine.pinned[0].ctypes.data)
+    gpus.pinned[0].view(np.uint32)[2] = 7
+    assert ([*words], address) == ([0, 0, 7], gpus.pinned[0].ctypes.data)
     words[2] = 0
-    assert not machine.pinned[0].any()
+    assert not gpus.pinned[0].any()
 
 
-def test_a_device_that_cannot_write_to_host_memory_has_no_host_words(seam: CupySeam, machine: Machine) -> None:
-    machine.maps_host_memory = 0
+def test_a_device_that_cannot_write_to_host_memory_has_no_host_words(seam: CupySeam, gpus: FakeGpus) -> None:
+    gpus.maps_host_memory = 0
     with pytest.raises(DeviceError, match="cannot write to host memory"):
         seam.host_words(0, 3)
-    assert machine.pinned == []
+    assert gpus.pinned == []
 
 
 def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) -> None:
@@ -226,12 +226,12 @@ def test_freed_memory_goes_back_to_the_stream_that_asked_for_it(seam: CupySeam) 
     other = seam.allocate(0, 4096, 0)
     assert other.pointer != pointer
     assert seam.allocate(0, 4096, stream.ptr).pointer == pointer
-    assert stream.ptr in sys.modules["cupy"].cuda.runtime._machine.streams, "a caller's stream is not destroyed"
+    assert stream.ptr in sys.modules["cupy"].cuda.runtime._gpus.streams, "a caller's stream is not destroyed"
 
 
 @pytest.mark.parametrize("device", [0, 1])
 def test_freed_memory_waits_for_every_stream_that_used_it(
-    device: int, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    device: int, seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nothing is asked of CUDA where it is freed: the thread may be capturing just then."""
     monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
@@ -242,7 +242,7 @@ def test_freed_memory_waits_for_every_stream_that_used_it(
     pointer = memory.pointer
     for stream in (*streams, streams[0]):
         memory.used_in(stream.ptr)
-    machine.busy.update(stream.ptr for stream in streams)
+    gpus.busy.update(stream.ptr for stream in streams)
     free = seam.allocate(device, 1024, 0).pointer
     streams[0].begin_capture()
     del memory
@@ -250,50 +250,50 @@ def test_freed_memory_waits_for_every_stream_that_used_it(
     streams[0].end_capture()
     for stream in streams:
         assert seam.allocate(device, 4096, 0).pointer != pointer
-        machine.busy.discard(stream.ptr)
+        gpus.busy.discard(stream.ptr)
     found = [seam.allocate(device, 4096, 0) for _ in range(3)]
     assert pointer in {block.pointer for block in found}
-    assert machine.device() == 0
+    assert gpus.device() == 0
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0)])
-def test_both_handles_of_the_legacy_stream_share_their_memory(first: int, second: int, seam: CupySeam, machine: Machine) -> None:
+def test_both_handles_of_the_legacy_stream_share_their_memory(first: int, second: int, seam: CupySeam, gpus: FakeGpus) -> None:
     memory = seam.allocate(0, 4096, first)
     pointer = memory.pointer
     memory.used_in(second)
-    assert not machine.recorded, "it is the same stream"
+    assert not gpus.recorded, "it is the same stream"
     del memory
     assert seam.allocate(0, 4096, second).pointer == pointer
 
 
-def test_the_default_stream_of_another_thread_is_another_stream(seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_stream_of_another_thread_is_another_stream(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
     memory = seam.allocate(0, 4096, 2)
     pointer = memory.pointer
     memory.used_in(2)
-    assert not machine.recorded
+    assert not gpus.recorded
     for _ in range(2):
         in_a_fresh_thread(partial(memory.used_in, 2))
-    assert len(set(machine.recorded)) == 2, "an event for each of the threads"
-    machine.busy.add(2)
+    assert len(set(gpus.recorded)) == 2, "an event for each of the threads"
+    gpus.busy.add(2)
     del memory
     assert seam.allocate(0, 4096, 2).pointer != pointer
-    machine.busy.clear()
+    gpus.busy.clear()
     seam.allocate(0, 1024, 2)
     assert seam.allocate(0, 4096, 2).pointer == pointer
     assert in_a_fresh_thread(lambda: seam.allocate(0, 4096, 2).pointer) != pointer, "each thread has an arena"
 
 
-def test_memory_that_waits_is_waited_for_rather_than_missing(seam: CupySeam, machine: Machine) -> None:
-    machine.memory = 1 << 20  # all that is allocated is written
-    size = machine.memory - 4096
+def test_memory_that_waits_is_waited_for_rather_than_missing(seam: CupySeam, gpus: FakeGpus) -> None:
+    gpus.memory = 1 << 20  # all that is allocated is written
+    size = gpus.memory - 4096
     stream = sys.modules["cupy"].cuda.Stream()
     memory = seam.allocate(0, size, 0)
     memory.used_in(stream.ptr)
-    machine.busy.add(stream.ptr)
+    gpus.busy.add(stream.ptr)
     del memory
     assert seam.allocate(0, size, 0).size == size
-    assert not machine.busy, "it waited"
+    assert not gpus.busy, "it waited"
 
 
 def test_few_blocks_that_wait_are_not_asked_about(seam: CupySeam, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,15 +315,15 @@ def test_few_blocks_that_wait_are_not_asked_about(seam: CupySeam, monkeypatch: p
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_host_arrays_come_and_go(device: int, seam: CupySeam, machine: Machine) -> None:
+def test_host_arrays_come_and_go(device: int, seam: CupySeam, gpus: FakeGpus) -> None:
     source = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
     wanted = source.copy()
     made = seam.to_device(device, source, 0)
     source[...] = -1  # the caller's again, also where the copy is asynchronous: from pinned memory, say
     np.testing.assert_array_equal(seam.to_host(made, 0), wanted)
     assert seam.to_host(seam.to_device(device, np.zeros((2, 0), np.float16), 0), 0).shape == (2, 0)
-    assert machine.blocks[made.data.ptr][0] == device
-    assert machine.device() == 0
+    assert gpus.blocks[made.data.ptr][0] == device
+    assert gpus.device() == 0
 
 
 def test_a_pinned_array_is_the_callers_again(seam: CupySeam) -> None:
@@ -333,10 +333,10 @@ def test_a_pinned_array_is_the_callers_again(seam: CupySeam) -> None:
     np.testing.assert_array_equal(seam.to_host(made, 0), 1)
 
 
-def test_strided_arrays_are_as_large_as_they_reach(seam: CupySeam, machine: Machine) -> None:
+def test_strided_arrays_are_as_large_as_they_reach(seam: CupySeam, gpus: FakeGpus) -> None:
     made = seam.empty(0, (2, 3), (8, 1), np.dtype(np.float32), 0)
     assert made.strides == (32, 4)
-    assert machine.blocks[made.data.ptr][1].nbytes == 512 + 4 * (8 + 2 + 1)
+    assert gpus.blocks[made.data.ptr][1].nbytes == 512 + 4 * (8 + 2 + 1)
     assert seam.empty(0, (2, 0), (0, 1), np.dtype(np.float32), 0).shape == (2, 0)
 
 
@@ -346,13 +346,13 @@ def test_own_arrays_are_seen_as_they_describe_themselves(seam: CupySeam) -> None
     assert seam.view(np.zeros(3)) is None
 
 
-def test_bytes(seam: CupySeam, machine: Machine) -> None:
+def test_bytes(seam: CupySeam, gpus: FakeGpus) -> None:
     memory = seam.allocate(0, 8, 0)
     seam.memset(memory.pointer, 0x11, 8, 0)
     seam.copy(memory.pointer + 4, memory.pointer, 2, 0)
     seam.memset(memory.pointer, 0x22, 1, 0)
     assert seam.read(memory.pointer, 8, 0) == b"\x22" + b"\x11" * 7
-    assert machine.synchronized == [0]
+    assert gpus.synchronized == [0]
 
 
 def test_a_dlpack_array_is_taken_on_its_device(seam: CupySeam) -> None:
@@ -384,7 +384,7 @@ def test_the_default_stream_is_not_asked_whether_it_captures(seam: CupySeam) -> 
 
 
 @pytest.mark.parametrize("device", [0, 1])
-def test_a_graph_repeats_what_was_captured(device: int, seam: CupySeam, machine: Machine) -> None:
+def test_a_graph_repeats_what_was_captured(device: int, seam: CupySeam, gpus: FakeGpus) -> None:
     function = seam.load(device, b"image", "symbol", 0)
 
     def issue(stream: int) -> None:
@@ -392,17 +392,17 @@ def test_a_graph_repeats_what_was_captured(device: int, seam: CupySeam, machine:
         seam.gemm(device, matrix(), matrix(), matrix(), stream, workspace=4096)
 
     seam.workspace_size(device)
-    blocks = dict(machine.blocks)
+    blocks = dict(gpus.blocks)
     graph = seam.capture(device, issue)
     blas: Any = seam._cublas[device]
-    assert not machine.launches
+    assert not gpus.launches
     assert not blas.products
     for turn in (1, 2):
         seam.launch_graph(graph, 0)
-        assert len(machine.launches) == len(blas.products) == turn
+        assert len(gpus.launches) == len(blas.products) == turn
     assert blas.products[0][1] == (4096, seam.workspace_size(device))
-    assert machine.blocks == blocks, "a capture allocates nothing"
-    assert machine.device() == 0
+    assert gpus.blocks == blocks, "a capture allocates nothing"
+    assert gpus.device() == 0
 
 
 @pytest.mark.parametrize(("major", "expected"), [(7, 4 << 20), (8, 4 << 20), (9, 32 << 20), (12, 32 << 20)])
@@ -411,7 +411,7 @@ def test_the_memory_that_cublas_wants(major: int, expected: int, seam: CupySeam,
     assert seam.workspace_size(0) == expected
 
 
-def test_a_capture_that_fails_is_ended(seam: CupySeam, machine: Machine) -> None:
+def test_a_capture_that_fails_is_ended(seam: CupySeam, gpus: FakeGpus) -> None:
     def issue(stream: int) -> None:
         seam.gemm(0, matrix(), matrix(), matrix(), stream)
         seam.synchronize(stream)
@@ -419,7 +419,7 @@ def test_a_capture_that_fails_is_ended(seam: CupySeam, machine: Machine) -> None
     seam.workspace_size(0)
     with pytest.raises(DeviceError, match="StreamCaptureUnsupported"):
         seam.capture(0, issue)
-    assert not machine.recordings
+    assert not gpus.recordings
 
 
 def test_events(seam: CupySeam) -> None:
@@ -440,43 +440,43 @@ def test_the_current_stream_is_cupys(seam: CupySeam) -> None:
 # profiling
 
 
-def test_ranges_go_to_nvtx(seam: CupySeam, machine: Machine) -> None:
+def test_ranges_go_to_nvtx(seam: CupySeam, gpus: FakeGpus) -> None:
     seam.push_range("outer")
     seam.push_range("inner")
     seam.pop_range()
     seam.pop_range()
-    assert machine.ranges == ["outer", "inner", None, None]
+    assert gpus.ranges == ["outer", "inner", None, None]
 
 
 @pytest.mark.parametrize("change", [lambda cuda: delattr(cuda, "nvtx"), lambda cuda: setattr(cuda.nvtx, "available", False)])
-def test_a_cupy_without_nvtx_has_no_ranges(change: Callable[[Any], None], seam: CupySeam, machine: Machine) -> None:
+def test_a_cupy_without_nvtx_has_no_ranges(change: Callable[[Any], None], seam: CupySeam, gpus: FakeGpus) -> None:
     change(sys.modules["cupy"].cuda)
     seam.push_range("name")
     seam.pop_range()
-    assert machine.ranges == []
+    assert gpus.ranges == []
 
 
-def test_a_dispatch_that_fails_ends_its_range(seam: CupySeam, machine: Machine) -> None:
+def test_a_dispatch_that_fails_ends_its_range(seam: CupySeam, gpus: FakeGpus) -> None:
     dispatch = CASES["persistent_block, LSTM"].bound(seam, "FLOAT32")
-    machine.ranges.clear()
-    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    gpus.ranges.clear()
+    gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
     with pytest.raises(DeviceError, match="cudaErrorIllegalAddress"):
         dispatch()
-    assert machine.ranges == ["DML_LSTM_OPERATOR_DESC", None]
+    assert gpus.ranges == ["DML_LSTM_OPERATOR_DESC", None]
 
 
 # failures
 
 
-def test_no_memory_is_told_as_that(seam: CupySeam, machine: Machine) -> None:
+def test_no_memory_is_told_as_that(seam: CupySeam, gpus: FakeGpus) -> None:
     with pytest.raises(DeviceError, match="Out of memory") as error:
-        seam.allocate(0, machine.memory + 1, 0)
+        seam.allocate(0, gpus.memory + 1, 0)
     assert error.value.hresult == HResult.E_OUTOFMEMORY
 
 
-def test_errors_of_the_machine_are_device_errors(seam: CupySeam, machine: Machine) -> None:
+def test_errors_of_the_machine_are_device_errors(seam: CupySeam, gpus: FakeGpus) -> None:
     function = seam.load(0, b"image", "symbol", 0)
-    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
     calls: list[Callable[[], object]] = [
         lambda: seam.launch(function, (1, 1, 1), 128, 0, ARGUMENT, 0),
         lambda: seam.synchronize(0),

@@ -16,7 +16,7 @@ from dmlpy.devices.cuda import cupy_pool
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.dispatch_cases import CASES
 from tests.support.rnn_runs import inputs, rnn
@@ -42,7 +42,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam, machine: Machine) -> None:
+def test_a_dispatch_asks_cuda_for_nothing_but_launches(name: str, seam: CupySeam, gpus: FakeGpus) -> None:
     """Limits, occupancies and addresses are found out when memory is bound."""
     calls: Counter[str] = Counter()
     cuda = sys.modules["cupy"].cuda
@@ -82,13 +82,13 @@ def test_a_call_does_not_ask_for_the_free_memory(seam: CupySeam, monkeypatch: py
     op(**given)
 
 
-def test_memory_that_only_the_allocator_knows_of_is_there(seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_only_the_allocator_knows_of_is_there(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's, RMM's and stream-ordered allocators keep what was freed, and CUDA calls it used."""
     monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 80 << 20)
     gpu = CudaDevice(seam)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
     op = dml.compile(rnn(), gpu)
-    machine.held_elsewhere = machine.memory
+    gpus.held_elsewhere = gpus.memory
     assert seam.free_memory(0) == 0
     op(**given)
     op.prepare(**{name: given[name] for name in op.prepared_inputs})
@@ -104,7 +104,7 @@ TorchOutOfMemoryError.__name__ = "OutOfMemoryError"
 @pytest.mark.parametrize("error", [None, TorchOutOfMemoryError], ids=["CuPy's", "PyTorch's"])
 @pytest.mark.parametrize("what", ["outputs", "scratch", "scratch of bind", "packed constants", "outputs of a graph", "scratch of a graph"])
 def test_missing_memory_is_told_with_the_sizes(
-    what: str, error: type[Exception] | None, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    what: str, error: type[Exception] | None, seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = CudaDevice(seam)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
@@ -124,8 +124,8 @@ def test_missing_memory_is_told_with_the_sizes(
         "scratch of a graph": (lambda: graph(**arrays, y=y), "the tensors and scratch of graph"),
     }
     if error is not None:
-        machine.out_of_memory = error
-    machine.memory = 0
+        gpus.out_of_memory = error
+    gpus.memory = 0
     attempt, purpose = attempts[what]
     sizes = r"needs [0-9.]+ \w+; 0 bytes are available on cuda:0"
     with pytest.raises(dml.DeviceError, match=rf"^{purpose} {sizes} \(\w+: Out of memory allocating") as told:
@@ -133,11 +133,11 @@ def test_missing_memory_is_told_with_the_sizes(
     assert told.value.hresult == dml.HResult.E_OUTOFMEMORY
 
 
-def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(seam: CupySeam, machine: Machine) -> None:
+def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(seam: CupySeam, gpus: FakeGpus) -> None:
     gpu = CudaDevice(seam)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
     op = dml.compile(rnn(), gpu)
-    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+    gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
     with pytest.raises(dml.DeviceError, match="cudaErrorIllegalAddress") as told:
         op(**given)
     assert told.value.hresult != dml.HResult.E_OUTOFMEMORY
@@ -145,7 +145,7 @@ def test_a_failure_that_is_no_lack_of_memory_stays_what_it_is(seam: CupySeam, ma
 
 @pytest.mark.parametrize("device", [0, 1])
 @pytest.mark.parametrize("strategy", ["persistent_block", "per_step"])
-def test_whole_plans_keep_cudas_rules(device: int, strategy: str, seam: CupySeam, machine: Machine) -> None:
+def test_whole_plans_keep_cudas_rules(device: int, strategy: str, seam: CupySeam, gpus: FakeGpus) -> None:
     desc = rnn()
     gpu = CudaDevice(seam, device, strategy=strategy)
     op = dml.compile(desc, gpu)
@@ -154,25 +154,25 @@ def test_whole_plans_keep_cudas_rules(device: int, strategy: str, seam: CupySeam
     with seam.use(device):
         other = stream(non_blocking=True)
     in_a_fresh_thread(lambda: op(**given, stream=other))
-    assert {run[:2] for run in machine.launches} == {(other.ptr, device)}
+    assert {run[:2] for run in gpus.launches} == {(other.ptr, device)}
     constants = {name: given[name] for name in op._plan.constants}
     prepared = op.prepare(**constants)
     rest = {name: array for name, array in given.items() if name not in constants}
     outputs = {field.name: gpu.empty(desc.tensors()[field.name], 0) for field in desc.outputs() if field.name in desc.tensors()}
     dispatch = prepared.bind(rest, outputs)
-    machine.launches.clear()
+    gpus.launches.clear()
     in_a_fresh_thread(dispatch)
-    once = len(machine.launches)
+    once = len(gpus.launches)
     assert once >= 1
     with seam.use(device):
         capturing = stream(non_blocking=True)
     capturing.begin_capture()
     in_a_fresh_thread(lambda: dispatch(capturing))
     graph = capturing.end_capture()
-    assert len(machine.launches) == once, "a capture runs nothing"
+    assert len(gpus.launches) == once, "a capture runs nothing"
     graph.launch(other)
-    assert len(machine.launches) == 2 * once
-    assert machine.device() == 0
+    assert len(gpus.launches) == 2 * once
+    assert gpus.device() == 0
 
 
 def call_prepared(gpu: CudaDevice, stream: int) -> None:
@@ -240,7 +240,7 @@ def test_a_called_graph_has_memory_of_the_stream_that_it_runs_on(seam: CupySeam,
     ],
 )
 def test_what_is_dropped_while_it_runs_keeps_its_memory(
-    run: Callable[[CudaDevice, int], None], blocks: int, seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    run: Callable[[CudaDevice, int], None], blocks: int, seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work in another stream than the one that `blocks` blocks of memory were allocated for."""
     given: list[tuple[int, int]] = []
@@ -256,7 +256,7 @@ def test_what_is_dropped_while_it_runs_keeps_its_memory(
 
     monkeypatch.setattr(cupy_pool, "MOST_RETURNING", 0)
     stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    machine.busy.add(stream.ptr)
+    gpus.busy.add(stream.ptr)
     for method in ("_allocate", "upload"):
         monkeypatch.setattr(CudaDevice, method, noting(getattr(CudaDevice, method)))
     run(CudaDevice(seam), stream.ptr)
@@ -268,5 +268,5 @@ def test_what_is_dropped_while_it_runs_keeps_its_memory(
         return len({memory.pointer for memory in held} & {pointer for pointer, _ in given})
 
     assert given_again() == 0
-    machine.busy.clear()
+    gpus.busy.clear()
     assert given_again() == blocks

@@ -16,7 +16,7 @@ from dmlpy.devices.device import Memory
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import CountingSeam, Replayed
 from tests.support.cuda.cpu_seam import CpuSeam
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.dispatch_cases import CASES
 from tests.support.networks import network
 from tests.support.tools import require
@@ -117,7 +117,7 @@ def test_layers_are_ranges_where_they_are_issued_one_by_one(monkeypatch: pytest.
     def fail(*arguments: Any) -> None:
         raise DeviceError("gemm: no")
 
-    seam = NullSeam()
+    seam = DryRunSeam()
     dispatch = CASES["persistent_block, network"].bound(seam, "FLOAT32")
     outer = (0, "DMLPY_CUDNN_RNN_V3_OPERATOR_DESC")
     layers = [(1, f"layer {number}") for number in range(3)]
@@ -139,7 +139,7 @@ def test_layers_are_ranges_where_they_are_issued_one_by_one(monkeypatch: pytest.
 
 
 def test_packing_is_a_range() -> None:
-    seam = NullSeam()
+    seam = DryRunSeam()
     CASES["persistent_block, LSTM, prepared"].bound(seam, "FLOAT32")
     assert depths(seam.ranges) == [(0, "DML_LSTM_OPERATOR_DESC prepare")]
 
@@ -153,7 +153,7 @@ def test_memory_of_a_launch_that_fails_waits_for_what_it_has_enqueued(error: Bas
         if error is not None:
             raise error
 
-    dispatch = CudaDevice(NullSeam()).dispatched(launch, "a launch", [Memory(1 << 12, 64, None, used.append)])
+    dispatch = CudaDevice(DryRunSeam()).dispatched(launch, "a launch", [Memory(1 << 12, 64, None, used.append)])
     with nullcontext() if error is None else pytest.raises(type(error)):
         dispatch(7)
     assert used == [7]

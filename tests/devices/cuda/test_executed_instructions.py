@@ -128,7 +128,7 @@ class Row:
         return UsualWays(of_kernel, times, leaves_out), loop
 
 
-LOOK_AGAIN = Statement("common/exchange.cuh", "__device__ __forceinline__ bool look_again")
+LOOK_AGAIN = Statement("common/block_exchange.cuh", "__device__ __forceinline__ bool look_again")
 """What a wait does after a look that has not found all there; it is usual nowhere."""
 
 SLOW = (
@@ -164,7 +164,7 @@ STEP = Statement(GRID, "for (int step = 0; step < steps; ++step)")
 PASSES = Statement(GRID, "for (int pass = 0; pass < passes; ++pass)", after=_BEFORE_PASSES)
 CHANGE = Statement(GRID, "if (step == change)")
 """Where a sample of the block has come to its end."""
-WAIT = Statement("common/exchange.cuh", "for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32)")
+WAIT = Statement("common/block_exchange.cuh", "for (int block = first + static_cast<int>(threadIdx.x % 32); block <= last; block += 32)")
 INPUT_GATES = Statement(GRID, "loaded_gates[p][g] = *of_gate;")
 AWAITED = Statement("common/cluster_exchange.cuh", "while (!machine::have_arrived(arrivals_of(number_)")
 """What comes from the blocks of the cluster: at the first look all has come."""
@@ -177,9 +177,9 @@ STEPS_OF_CHUNK = Statement(PRODUCTS, "for (int first = begin; first < end; first
 LATER_CHUNK = Statement(PRODUCTS, "enter(begin);", after="if (begin % chunk == 0)")
 STEP_BACK = Statement(GRID_GRADIENT, "for (int step = 0; step <= steps; ++step)")
 PASSES_BACK = Statement(GRID_GRADIENT, "for (int pass = 0; pass < passes; ++pass)", after="bool const multiplies =")
-HANDS = "common/hands.cuh"
-SCALES = Statement(HANDS, "for (int place = place_of_lane() + quads_of_warp; place < parts_ * samples; place += quads_of_warp)")
-PARTS = Statement(HANDS, "for (int part = 0; part < units / 16 && exists[i]; ++part)")
+EXCHANGED = "common/gradient_products.cuh"
+SCALES = Statement(EXCHANGED, "for (int place = place_of_lane() + quads_of_warp; place < parts_ * samples; place += quads_of_warp)")
+PARTS = Statement(EXCHANGED, "for (int part = 0; part < units / 16 && exists[i]; ++part)")
 LAST_TURN = Statement(GRID_GRADIENT, "} else if (at.exists) {")
 """It has no step."""
 
@@ -190,10 +190,10 @@ CONVOLUTION = "common/convolution_tiles.cuh"
 PIECES = Statement(TILES, "for (long long first = 0; first < terms; first += Sums::piece_terms)")
 NEXT_PIECES = (Statement(TILES, "rows.load(next, terms);"), Statement(TILES, "columns.load(next, terms);"))
 END_OF_STAGE = Statement(TILES, "if (of_stage >= Sums::stage_terms || next >= terms)")
-QUADS = Statement(TILES, "for (int quad = 0; quad < 4; ++quad)")
-_LOAD, _PUT = "void load(long long first, long long terms)", "void put(unsigned* staged) const {"
-WIDE_TERMS = tuple(Statement(TILES, "if (order_ == Order::wide_terms)", after=where) for where in (_LOAD, _PUT))
-WIDE_LINES = tuple(Statement(TILES, "else if (order_ == Order::wide_lines)", after=where) for where in (_LOAD, _PUT))
+PACK_VECTOR4 = Statement(TILES, "for (int quad = 0; quad < 4; ++quad)")
+_LOAD, _STORE = "void load(long long first, long long terms)", "void store(unsigned* staged) const {"
+WIDE_TERMS = tuple(Statement(TILES, "if (order_ == Order::wide_terms)", after=where) for where in (_LOAD, _STORE))
+WIDE_LINES = tuple(Statement(TILES, "else if (order_ == Order::wide_lines)", after=where) for where in (_LOAD, _STORE))
 SINGLE = (
     Statement(TILES, "for (int number = 0; number < own_words; number += at_once)"),
     Statement(TILES, "for (int i = 0; i < own_words; ++i)", after="staged[word_place(first + (i ^ upper), thread / together)]"),
@@ -254,7 +254,7 @@ ROWS = [
             convolution(data_type),
             PIECES,
             most,
-            {QUADS: 4, SETTLE: 0},
+            {PACK_VECTOR4: 4, SETTLE: 0},
             without,
             Prefetched(NEXT_PIECES, *least),
         )
@@ -267,7 +267,7 @@ ROWS = [
         )
     ),
     *(
-        Row(f"product, {name}", listed(entry), PIECES, most, {QUADS: 4}, without, Prefetched(NEXT_PIECES, *least))
+        Row(f"product, {name}", listed(entry), PIECES, most, {PACK_VECTOR4: 4}, without, Prefetched(NEXT_PIECES, *least))
         for name, entry, without, most, least in (
             ("halves by terms", OF_HALVES, BY_TERMS, Executed(16, 0, 153, 6, 12, 4, 1), (16, 109)),
             ("halves by lines", OF_HALVES, BY_LINES, Executed(16, 0, 227, 20, 24, 4, 1), (16, 109)),

@@ -15,8 +15,8 @@ from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.cpu_seam import H100, CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.far_memory import STEP, far_array, run_far
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.layout_runs import by_definition
 from tests.support.tolerance import assert_close
 
@@ -129,7 +129,7 @@ class LastSplit(CpuSeam):
         super().launch(function, (1, 1, 1), *rest)
 
 
-class Grids(NullSeam):
+class Grids(DryRunSeam):
     """Notes the launches' grids and arguments."""
 
     def __init__(self, limits: Limits) -> None:
@@ -159,7 +159,7 @@ def test_a_reduction_of_more_than_2_to_the_31_entries() -> None:
     ones = tensor(MOST, data_type="UINT32", strides=(0,))
     desc = dml.ReduceDesc(function="SUM", input_tensor=ones, output_tensor=tensor(1, data_type="UINT32"), axes=[0])
     split, argument = last_split(desc)
-    share = int(argument["teams"]["split_vectors"][0])
+    share = int(argument["thread_groups"]["split_vectors"][0])
     assert split * share > 2**31
     text = "take_parts<width, across>(parameters, member, blockIdx.y, parts)"
     device = CudaDevice(LastSplit(LARGE, fault=(text, 0, text.replace("blockIdx.y", f"{split}u"))))
@@ -199,4 +199,4 @@ def test_what_is_beyond_the_kernels_count(size: int) -> None:
     described = tensor(size, data_type="UINT32", strides=(0,))
     desc = dml.ReduceDesc(function="SUM", input_tensor=described, output_tensor=tensor(1, data_type="UINT32"), axes=[0])
     with pytest.raises(dml.DeviceError, match=rf"{size} entries of a group: at most {MOST}"):
-        dml.compile(desc, CudaDevice(NullSeam(H100)))
+        dml.compile(desc, CudaDevice(DryRunSeam(H100)))

@@ -21,7 +21,7 @@ from dmlpy.bench import worth
 from dmlpy.bench.records import Record
 from tests.gpu_check import bench, calls, plugin
 from tests.gpu_check.__main__ import parsed
-from tests.support.cuda import gpu_faults, stand_in
+from tests.support.cuda import emulated_gpu, gpu_faults
 from tests.support.folders import ROOT
 from tests.support.gpu_check_runs import LIMIT_S, check_folder, named_for, outcomes, reports, wait_until
 from tests.support.tools import require
@@ -30,7 +30,7 @@ from tests.support.tools import require
 @contextmanager
 def call(*arguments: str | Path, over: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
     """`.ci/gpu` over a stand-in; its output is text."""
-    variables = os.environ | {stand_in.VARIABLE: over, "PYTHON": sys.executable, **environment}
+    variables = os.environ | {emulated_gpu.VARIABLE: over, "PYTHON": sys.executable, **environment}
     command = ["bash", str(ROOT / ".ci" / "gpu"), *map(str, arguments)]
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as started:
         try:

@@ -30,10 +30,10 @@ from tests.gpu_check import bench, calls, dispatch, info, packages, programs, st
 from tests.gpu_check.calls import Asked, Call
 from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support import gpu_suite
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 from tests.support.cuda.counting import CountingSeam
 from tests.support.cuda.cpu_seam import CpuSeam
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.folders import ROOT
 from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until
 
@@ -92,7 +92,7 @@ def run_call(name: str, out: Path, monkeypatch: pytest.MonkeyPatch, **more: Any)
     runner = Exhausting()
     out.mkdir(exist_ok=True)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.delitem(os.environ, stand_in.VARIABLE, raising=False)
+    monkeypatch.delitem(os.environ, emulated_gpu.VARIABLE, raising=False)
     monkeypatch.setattr(calls, "monotonic", lambda: runner.now)
     (out / f"{name}.log").touch()
     asked = Asked(name, out, calls.SECONDS.get(name, calls.PART_S), carried=out.parent / "carried", **more)
@@ -281,7 +281,7 @@ def test_who_failed_is_read_of_a_record_that_was_cut_off(tmp_path: Path) -> None
 def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
     """With what brings it; by a Python that has no packages."""
     command = [sys.executable, "-S", "-m", "tests.gpu_check", "check", "--out", str(tmp_path)]
-    variables = {name: text for name, text in os.environ.items() if name != stand_in.VARIABLE} | {"PYTHONPATH": str(ROOT)}
+    variables = {name: text for name, text in os.environ.items() if name != emulated_gpu.VARIABLE} | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     first, network, none, then = done.stdout.splitlines()
@@ -308,7 +308,7 @@ def test_measuring_needs_no_other_packages() -> None:
     text = "import tests.support.cuda.only_needed, tests.gpu_check.bench, tests.gpu_check.steps, tests.gpu_check.info;"
     text += "import dmlpy.bench.worker as worker;"
     text += "worker.Session().start('tests.support.gpu_suite:OverStandIn', 'cuda:0', 1); from dmlpy.bench import machine; machine.host(1)"
-    variables = os.environ | {stand_in.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
+    variables = os.environ | {emulated_gpu.VARIABLE: "null", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, env=variables, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -353,10 +353,10 @@ def test_kernels_that_are_brought_along_lie_where_the_product_looks(tmp_path: Pa
 
 def test_the_machine_says_whether_the_kernels_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
-    device = CudaDevice(NullSeam())
+    device = CudaDevice(DryRunSeam())
     assert info.fit(device, 7) == "NONE of 7 kernels that were brought along fits sm_90 and none: all are compiled here"
     compiler._compile.cache_clear()
-    assert info.fit(CudaDevice(NullSeam()), 7) == "7 kernels were brought along, for sm_90 and none"
+    assert info.fit(CudaDevice(DryRunSeam()), 7) == "7 kernels were brought along, for sm_90 and none"
 
 
 # what is measured
@@ -392,7 +392,7 @@ SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
 
 def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
-    device = CudaDevice(NullSeam())
+    device = CudaDevice(DryRunSeam())
     rows = list(steps.rows(device, SMALL))
     assert [(row.work, row.strategy) for row in rows] == [
         (work, strategy) for work in ("rnn-8-b2-t5 FLOAT32", "lstm-512-b1-t5 FLOAT16") for strategy in STRATEGIES
@@ -402,7 +402,7 @@ def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytes
     for row, (cell, dtype, hidden, batch) in zip(rows, [size for size in SMALL for _ in STRATEGIES], strict=True):
         if not row.reason:
             (desc,) = steps.shape_of(cell, hidden, batch, 5).descs("forward", dtype)
-            report = dml.compile(desc, CudaDevice(NullSeam(), strategy=row.strategy)).explain_plan()
+            report = dml.compile(desc, CudaDevice(DryRunSeam(), strategy=row.strategy)).explain_plan()
             assert (row.estimate_us, row.estimate_step_us) == (report.estimate_us, report.estimate_step_us)
             assert row.whole_us is not None
             assert any(row.strategy in line for line in row.plan)
@@ -410,12 +410,12 @@ def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytes
 
 def test_rows_are_chosen_by_a_part_of_their_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
-    rows = list(steps.rows(CudaDevice(NullSeam()), SMALL, ["rnn-8", "FLOAT16 persistent_grid"]))
+    rows = list(steps.rows(CudaDevice(DryRunSeam()), SMALL, ["rnn-8", "FLOAT16 persistent_grid"]))
     assert [(row.work, row.strategy) for row in rows] == [
         *(("rnn-8-b2-t5 FLOAT32", strategy) for strategy in STRATEGIES),
         ("lstm-512-b1-t5 FLOAT16", "persistent_grid"),
     ]
-    assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(NullSeam()), SMALL)] == steps.names(SMALL)
+    assert [f"{row.work} {row.strategy}" for row in steps.rows(CudaDevice(DryRunSeam()), SMALL)] == steps.names(SMALL)
 
 
 @pytest.mark.parametrize("interrupted", [True, False], ids=["interrupted", "the time is over"])
@@ -436,7 +436,7 @@ def test_steps_are_saved_one_by_one(
         time.sleep(LIMIT_S)
 
     device = CudaDevice(CpuSeam())
-    monkeypatch.setattr(stand_in, "install", lambda: device)
+    monkeypatch.setattr(emulated_gpu, "install", lambda: device)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
     monkeypatch.setattr(launches, "LAUNCHES", 5)
     monkeypatch.setattr(steps, "left_of", lambda seconds: seconds)
@@ -467,7 +467,7 @@ def test_a_measurement_s_time_begins_with_its_process() -> None:
 def test_a_profiler_sees_a_pass_of_each_case(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """And the kernels that it looks for are what runs."""
     seam = CountingSeam()
-    monkeypatch.setattr(stand_in, "install", lambda: CudaDevice(seam))
+    monkeypatch.setattr(emulated_gpu, "install", lambda: CudaDevice(seam))
     device = CudaDevice(seam)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: device)
     with gpu_suite.shrunken():

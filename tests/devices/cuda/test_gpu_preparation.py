@@ -22,8 +22,8 @@ from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.messages.problems import DeviceError
 from tests.gpu_check import calls, info, kernels, plan, plugin
 from tests.support.cuda import gpu_kernels
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.late_blocks import DELAY
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.nvrtc import NEWEST, Nvrtc, library_of
 from tests.support.cuda.persistent_grid_kernel_instances import grid_instances
 from tests.support.cuda.programs import COPY
@@ -136,7 +136,7 @@ def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: 
     functions = {kernel.entry.partition("<")[0] for kernel, _ in named}
     assert {"persistent_block", "persistent_grid", "per_step", "convolve_tiles", "attend_halves"} <= functions
     compiler._compile.cache_clear()
-    device = CudaDevice(NullSeam(limits_of("H100")))
+    device = CudaDevice(DryRunSeam(limits_of("H100")))
     dml.compile(info.probe(), device)
     assert {(kernel, False) for kernel in device.library.keys} <= named
 

@@ -16,11 +16,11 @@ from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam
-from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
+from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
 from tests.support.cuda.kernel_instances import instances
 from tests.support.cuda.late_blocks import DELAY, STORES, delays, with_delays
 from tests.support.cuda.network_checks import check_network, check_resetting_gru, resetting_gru, stacked
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.networks import Mode, Network
 from tests.support.tools import require
 
@@ -144,15 +144,15 @@ def test_blocks_that_wait_are_captured(strategy: str, protocol: Protocol, monkey
 
 def test_delays_are_in_every_kernel_whose_blocks_wait() -> None:
     files = [path.relative_to(sources.directory()).as_posix() for path in sources.directory().rglob("*.cu")]
-    waiting = [file for file in files if "Exchange<" in sources.read(file)]
+    waiting = [file for file in files if "BlockExchange<" in sources.read(file)]
     assert waiting
     assert all(with_delays(sources.read(file)).count(DELAY) == len(STORES) for file in waiting)
 
 
 def with_an_absent_block(text: str, protocol: Protocol) -> str:
-    """A kernel's source in which block 1 of a group hands on nothing."""
-    assert text.count(HANDS_ON[protocol]) <= 1
-    return text.replace(HANDS_ON[protocol], f"if (blockIdx.x != 1) {HANDS_ON[protocol]}")
+    """A kernel's source in which block 1 of a group releases nothing."""
+    assert text.count(SIGNALS[protocol]) <= 1
+    return text.replace(SIGNALS[protocol], f"if (blockIdx.x != 1) {SIGNALS[protocol]}")
 
 
 @ON_GPU
@@ -180,7 +180,7 @@ def test_a_block_that_never_comes_leaves_the_context_alive(strategy: str, protoc
     assert not any(np.isnan(np.frombuffer(data, np.float32)).any() for data in expected.values())
 
 
-@pytest.mark.parametrize("protocol", HANDS_ON)
+@pytest.mark.parametrize("protocol", SIGNALS)
 def test_a_kernel_whose_block_never_comes_compiles(protocol: Protocol) -> None:
     require("nvrtc")
     from tests.support.cuda.nvrtc import compile_instance
@@ -219,7 +219,7 @@ def test_kernels_with_delays_compile(strategy: str, protocol: Protocol, dtype: A
 
     exchanging_by(protocol, monkeypatch)
     layer, net = soaked(protocol, dtype)
-    device = CudaDevice(NullSeam(H100), strategy=strategy)
+    device = CudaDevice(DryRunSeam(H100), strategy=strategy)
     plans = [dml.compile(layer, device)._plan, *(plan for desc in descs_of(net) for plan in dml.compile(desc, device)._plan._plans)]  # type: ignore[attr-defined]
     kernels = dict.fromkeys(kernel for plan in plans for kernel in plan.kernels() if kernel.entry.startswith(f"{strategy}<"))
     assert {kernel.file for kernel in kernels} == {"recurrent/persistent_grid.cu", "recurrent/persistent_grid_gradient.cu"}

@@ -29,8 +29,8 @@ from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, per_step
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import EVERY_ACTIVATION, options_of, place, random_order
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -368,7 +368,7 @@ def test_launches_of_each_strategy() -> None:
 def test_very_long_sequences_are_not_captured() -> None:
     def plan(steps: int) -> RecurrentGradientPlan:
         case = gradient_desc("RNN", "FLOAT32", 1, 1, steps)
-        return per_step(case, KernelLibrary(NullSeam(H100), 0))
+        return per_step(case, KernelLibrary(DryRunSeam(H100), 0))
 
     assert plan(MOST_CAPTURED_STEPS).capturable
     assert not plan(MOST_CAPTURED_STEPS + 1).capturable
@@ -379,7 +379,7 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
     for name in ("input_tensor", "weight_tensor", "input_gradient_tensor", "weight_gradient_tensor"):
         desc = desc.replace(**{name: TensorDesc(data_type="FLOAT16", sizes=(1, 1, 1, 1 << 31))})
     with pytest.raises(dml.DeviceError, match="2147483648 = I columns"):
-        gradient_plan(desc, Target(KernelLibrary(NullSeam(H100), 0)))
+        gradient_plan(desc, Target(KernelLibrary(DryRunSeam(H100), 0)))
 
 
 # the shape of `persistent_block`
@@ -404,7 +404,7 @@ def test_sizes_beyond_32_bits_are_refused() -> None:
 def test_block_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any, expected: int | None) -> None:
     """`expected`: samples that a block of `persistent_block` takes, None where it cannot take the desc."""
     desc = gradient_desc(cell, dtype, batch, hidden, 20)
-    library = KernelLibrary(NullSeam(limits), 0)
+    library = KernelLibrary(DryRunSeam(limits), 0)
     if expected is None:
         with pytest.raises(dml.DeviceError, match=str(block_shared_bytes(desc, 1) if hidden <= MOST_PERSISTENT_BLOCK_THREADS else hidden)):
             gradient_plan(desc, Target(library, strategy="persistent_block"))
@@ -424,6 +424,6 @@ def test_block_shape(cell: str, dtype: str, hidden: int, batch: int, limits: Any
 def test_persistent_block_leaves_dropped_states_and_projections_to_per_step(optional: str) -> None:
     projects = optional == "projection"
     case = Case("LSTM", np.random.default_rng(17), p=3 if projects else 0, optional=() if projects else (optional,))
-    plan = gradient_plan(case.desc, Target(KernelLibrary(NullSeam(H100), 0)))
+    plan = gradient_plan(case.desc, Target(KernelLibrary(DryRunSeam(H100), 0)))
     assert isinstance(plan, PerStepGradientPlan)
     assert {"state_dropout": "dropout of states", "projection": "a projection"}[optional] in plan.describe()

@@ -19,8 +19,8 @@ from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda import layer_plans, training_layers
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.layer_plans import LAYOUTS, launch, per_step
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of
 from tests.support.tools import require
 
@@ -37,7 +37,7 @@ def described(cell: str, dtype: str, steps: int, batch: int, inputs: int, hidden
 
 
 def plan(desc: RecurrentDesc, limits: Limits = H100, strategy: str = "per_step") -> RecurrentPlan:
-    return recurrent_plan(desc, Target(KernelLibrary(NullSeam(limits), 0), strategy=strategy))
+    return recurrent_plan(desc, Target(KernelLibrary(DryRunSeam(limits), 0), strategy=strategy))
 
 
 # its element type

@@ -18,9 +18,9 @@ from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.cuda.tile_products import Order
 from tests.conftest import cuda_on_cpu
 from tests.support.cuda.cpu_seam import CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.far_memory import STEP, run_far
-from tests.support.cuda.machines import A100, H200, T4
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.gpu_models import A100, H200, T4
 from tests.support.layout_runs import Array, by_definition, check_layouts, compute, packed, repeated, run, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -205,7 +205,7 @@ MULTIPLICATIONS = [(T4, "m16n8k8", "m8n8k16"), (A100, "m16n8k16", "m16n8k32"), (
 
 @pytest.mark.parametrize(("machine", "halves", "of_bytes"), MULTIPLICATIONS, ids=lambda item: str(item))
 def test_plans_tell_how_they_multiply(machine: Limits, halves: str, of_bytes: str) -> None:
-    device = CudaDevice(NullSeam(machine))
+    device = CudaDevice(DryRunSeam(machine))
     assert f"on tensor cores, by mma {halves} of halves" in dml.compile(gemm_desc("float16", (), (64, 64, 64)), device).plan
     sums = dml.MatrixMultiplyIntegerDesc(a_tensor=packed("int8", 64, 64), b_tensor=packed("uint8", 64, 64)).with_outputs()
     assert f"on tensor cores, by mma {of_bytes} of bytes" in dml.compile(sums, device).plan
@@ -274,7 +274,7 @@ def test_how_many_blocks_share_a_tile(monkeypatch: pytest.MonkeyPatch, sizes: tu
     """Scratch stays below the operands."""
     monkeypatch.setattr(matrix_product, "LEAST_LIBRARY_MULTIPLICATIONS", 2**62)
     desc = gemm_desc("float32", (), sizes)
-    compiled = dml.compile(desc, CudaDevice(NullSeam()))
+    compiled = dml.compile(desc, CudaDevice(DryRunSeam()))
     assert (f" in {splits} splits" in compiled.plan) == (splits > 1)
     needed = compiled.binding_properties.temporary_resource_size
     assert (needed > 0) == (splits > 1)

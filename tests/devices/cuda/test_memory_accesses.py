@@ -134,7 +134,7 @@ class Layer:
         around: what comes before the first step and after the last.
         gradient: whether it is of the gradients.
         tf32: whether products are in TF32.
-        protocol: of the strategy `persistent_grid`: how blocks hand each other states.
+        protocol: of the strategy `persistent_grid`: how blocks exchange states.
         row_warps: warps of a block with different rows.
     """
 

@@ -20,8 +20,8 @@ from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.batch_normalization_runs import assert_same, results
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.normalized_images import INFERENCE, INFERENCE_GRAD, TRAINING, TRAINING_GRAD, described, images
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run
 from tests.support.tools import require
 
@@ -40,7 +40,7 @@ class Launch:
     shared_bytes: int
 
 
-class Recorder(NullSeam):
+class Recorder(DryRunSeam):
     """A device that takes note of launches and runs none."""
 
     def __init__(self, limits: Limits = H100) -> None:
@@ -130,8 +130,8 @@ def test_large_groups_fill_the_device(dtype: Any, channels: int, memory: str, mo
     sizes = (64, channels, 64, max(1, (25 << 20) // (64 * 64 * channels)))
     data_type = "FLOAT16" if dtype is np.float16 else "FLOAT32"
     _, launches = planned(described(mode, images(sizes, memory, data_type)))
-    sweeps = [launch for launch in launches if not launch.entry.startswith("combine")]
-    for launch in sweeps:
+    passes = [launch for launch in launches if not launch.entry.startswith("combine")]
+    for launch in passes:
         blocks = launch.grid[0] * launch.grid[1]
         assert 4 * blocks >= 3 * H100.multiprocessors
         assert launch.threads >= division.FEW_THREADS
@@ -261,7 +261,7 @@ def test_what_stays_on_chip(
     assert launch.shared_bytes <= limits.shared_memory_per_block
     text = plan.describe().splitlines()[1]
     assert ("stays in shared memory" in text) == bool(share)
-    assert f"; {share} of a group stays in shared memory between the sweeps, {launch.shared_bytes} bytes a block" in text or not share
+    assert f"; {share} of a group stays in shared memory between the passes, {launch.shared_bytes} bytes a block" in text or not share
 
 
 def test_statistics_alone_are_read_once() -> None:
@@ -338,7 +338,7 @@ def test_what_stays_on_chip_changes_no_bit(monkeypatch: pytest.MonkeyPatch, dtyp
 
 
 @pytest.mark.parametrize(("mode", "statement"), [(TRAINING, "keep<0>(first, x);"), (TRAINING_GRAD, "keep<1>(first, dy);")])
-def test_the_second_sweep_reads_what_the_first_one_kept(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
+def test_the_second_pass_reads_what_the_first_one_kept(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
     """Without that statement nothing is right but what is read again."""
     require("g++")
     fault = (f"kept.template {statement}", 0)
@@ -384,8 +384,8 @@ def test_groups_split_over_blocks(mode: str, dtype: Any, sizes: tuple[int, ...],
 
 @pytest.mark.parametrize(("sizes", "kept"), [((301, 3), (0,)), ((7, 3, 40), (0, 2))])
 @pytest.mark.parametrize("mode", [TRAINING, INFERENCE, TRAINING_GRAD, INFERENCE_GRAD])
-def test_a_block_with_teams_to_spare(mode: str, sizes: tuple[int, ...], kept: tuple[int, ...]) -> None:
-    """The last block has more teams than groups are left: those touch nothing."""
+def test_a_block_with_thread_groups_to_spare(mode: str, sizes: tuple[int, ...], kept: tuple[int, ...]) -> None:
+    """The last block has more thread groups than groups are left: those touch nothing."""
     require("g++")
     desc, arrays = case(mode, np.random.default_rng(5), sizes, kept, epsilon=0.25)
     seam = CpuSeam(replace(H100, multiprocessors=1))

@@ -15,8 +15,8 @@ from tests.support.cuda.cpu_compiler import run_sanitized
 from tests.support.cuda.cpu_launches import CpuFunction
 from tests.support.cuda.cpu_memory import DeviceArray, DlpackArray
 from tests.support.cuda.cpu_seam import T4, CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.kernel_parameters import PARAMETERS, Array, device, parameters, unset
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.folders import TESTS
 from tests.support.tools import require
 
@@ -412,7 +412,7 @@ def test_strided_arrays_cross_the_seam() -> None:
 
 
 def test_the_null_seam_launches_nothing() -> None:
-    seam = NullSeam()
+    seam = DryRunSeam()
     output = unset(seam, 4)
     function = seam.load(0, *seam.compile("no source", ["widen"], 90)[0], 0)
     seam.launch(function, (1, 1, 1), 1, 0, parameters(output=output), 0)

@@ -21,8 +21,8 @@ from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import PersistentGrid
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.recurrent_runs import GUARD, options_of, random_order
 from tests.support.tolerance import assert_close
@@ -459,7 +459,7 @@ def test_the_thread_sanitizer_misses_every_barrier(place: int) -> None:
 
 
 def test_launches() -> None:
-    """One launch for each arrangement of R and one for the recurrence, and what the blocks hand each other is zero before."""
+    """One launch for each arrangement of R and one for the recurrence, and what the blocks exchange is zero before."""
     require("g++")
     seam = CpuSeam(H100)
 
@@ -500,7 +500,7 @@ def test_a_bound_launch_starts_anew_each_time() -> None:
 @pytest.mark.parametrize(("cell", "dtype"), [("LSTM", "FLOAT16"), ("GRU", "FLOAT16"), ("LSTM", "FLOAT32"), ("RNN", "FLOAT32")])
 def test_shapes_fit(cell: str, dtype: str, limits: Limits, tf32: bool) -> None:
     """Whatever the sizes: all units and samples have a block, blocks of a group run at a time, and a plan can be made."""
-    seam = NullSeam(limits)
+    seam = DryRunSeam(limits)
     for hidden, batch in ((1, 1), (37, 5), (128, 64), (512, 16), (1000, 200)):
         desc = gradient_desc(cell, dtype, batch, hidden, 3)
         shapes = grid_gradient_shapes(desc, limits, tf32=tf32)
@@ -538,4 +538,4 @@ def test_blocks_that_do_not_run_together_are_refused() -> None:
     shape = grid_gradient_shape(desc, H100, 8, 1, 1, tf32=False)
     assert shape is not None
     with pytest.raises(NotResidentError, match="5 blocks would have to run together, the device holds 4"):
-        PersistentGridGradientPlan(desc, KernelLibrary(NullSeam(replace(H100, multiprocessors=4)), 0), shape, "as the test asks")
+        PersistentGridGradientPlan(desc, KernelLibrary(DryRunSeam(replace(H100, multiprocessors=4)), 0), shape, "as the test asks")

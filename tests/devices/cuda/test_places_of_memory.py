@@ -13,7 +13,7 @@ import dmlpy as dml
 from dmlpy.devices import Memory
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, Machine, MemoryPointer
+from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, FakeGpus, MemoryPointer
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
@@ -44,7 +44,7 @@ class ByDlpack:
 
 
 def by_dlpack(array: Any) -> ByDlpack:
-    found, kind = sys.modules["cupy"].cuda.runtime._machine.found(array.data.ptr)
+    found, kind = sys.modules["cupy"].cuda.runtime._gpus.found(array.data.ptr)
     return ByDlpack(array, (13, 0) if kind == MANAGED else (2, found))
 
 
@@ -133,7 +133,7 @@ def as_memory(array: Any) -> Memory:
     [(door, form) for door in DOORS for form in FORMS.values()]
     + [(door, as_memory) for door, (code, _) in DOORS.items() if code == "resource.kind"],
 )
-def test_memory_of_another_gpu_is_refused(door: str, form: Callable[[Any], Any], seam: CupySeam, machine: Machine) -> None:
+def test_memory_of_another_gpu_is_refused(door: str, form: Callable[[Any], Any], seam: CupySeam, gpus: FakeGpus) -> None:
     given = Given(seam)
     code, use = DOORS[door]
     sizes = SIZES if code == "array.device" else (1 << 20,)
@@ -155,16 +155,16 @@ def test_memory_of_another_gpu_is_refused(door: str, form: Callable[[Any], Any],
     # CuPy does not take DLPack's page-locked memory.
     [(MANAGED, form) for form in FORMS] + [(REGISTERED, form) for form in FORMS if form != "DLPack"],
 )
-def test_memory_of_every_gpu_is_taken(kind: int, device: int, ordinal: int, form: str, seam: CupySeam, machine: Machine) -> None:
+def test_memory_of_every_gpu_is_taken(kind: int, device: int, ordinal: int, form: str, seam: CupySeam, gpus: FakeGpus) -> None:
     gpu = CudaDevice(seam, ordinal)
-    array = sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(machine.new_memory(kind, BYTES, device), device))
+    array = sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(gpus.new_memory(kind, BYTES, device), device))
     op = dml.compile(RELU, gpu)
     value = FORMS[form](array)
     for _ in range(2):
         op(input_tensor=value)
     dispatch = op.bind([gpu.from_host(np.ones(SIZES, np.float32))], [value])
     dispatch()
-    assert [run[1] for run in machine.launches] == [ordinal] * 3
+    assert [run[1] for run in gpus.launches] == [ordinal] * 3
 
 
 @EACH_FORM
@@ -178,43 +178,43 @@ def test_a_known_layout_does_not_let_another_gpus_array_in(form: str, seam: Cupy
 
 
 @pytest.mark.parametrize(("form", "times"), [("CuPy", 0), ("__cuda_array_interface__", 1), ("DLPack", 0), ("Buffer", 1)])
-def test_cuda_is_asked_once_for_each_address(form: str, times: int, seam: CupySeam, machine: Machine) -> None:
+def test_cuda_is_asked_once_for_each_address(form: str, times: int, seam: CupySeam, gpus: FakeGpus) -> None:
     given = Given(seam)
     value = FORMS[form](given.own())
     dispatch = given.relu.bind([given.own()], [given.own()])
-    machine.asked.clear()
+    gpus.asked.clear()
     for _ in range(3):
         given.relu(input_tensor=value)
         dispatch.rebind(input_tensor=value)
-    assert len(machine.asked) == times
+    assert len(gpus.asked) == times
 
 
-def test_only_so_many_addresses_are_remembered(seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_addresses_are_remembered(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dmlpy.devices.cuda.device._MOST_USABLE", 3)
     gpu = CudaDevice(seam, 0)
-    pointers = [machine.new_memory(ON_DEVICE) for _ in range(8)]
+    pointers = [gpus.new_memory(ON_DEVICE) for _ in range(8)]
     assert [gpu.place_of(pointer) for pointer in pointers] == [None] * 8
     assert len(gpu._usable) <= 3
-    assert machine.asked == pointers
+    assert gpus.asked == pointers
 
 
 @pytest.mark.parametrize("pageable", [False, True])
-def test_a_buffer_of_host_memory_is_refused_where_kernels_cannot_access_it(pageable: bool, seam: CupySeam, machine: Machine) -> None:
-    machine.pageable = pageable
+def test_a_buffer_of_host_memory_is_refused_where_kernels_cannot_access_it(pageable: bool, seam: CupySeam, gpus: FakeGpus) -> None:
+    gpus.pageable = pageable
     op = dml.compile(RELU, CudaDevice(seam, 0))
-    buffer = dml.Buffer(machine.new_memory(UNREGISTERED), 4096)
+    buffer = dml.Buffer(gpus.new_memory(UNREGISTERED), 4096)
     if pageable:
         op(input_tensor=buffer)
-        assert len(machine.launches) == 1
+        assert len(gpus.launches) == 1
         return
     with pytest.raises(dml.BindError, match="a buffer in host memory, expected memory of cuda:0"):
         op(input_tensor=buffer)
-    assert machine.launches == []
+    assert gpus.launches == []
 
 
-def test_an_interface_to_host_memory_is_refused(seam: CupySeam, machine: Machine) -> None:
+def test_an_interface_to_host_memory_is_refused(seam: CupySeam, gpus: FakeGpus) -> None:
     class Wrong:
-        __cuda_array_interface__ = {"version": 3, "shape": SIZES, "typestr": "<f4", "data": (machine.new_memory(UNREGISTERED), False)}
+        __cuda_array_interface__ = {"version": 3, "shape": SIZES, "typestr": "<f4", "data": (gpus.new_memory(UNREGISTERED), False)}
 
     with pytest.raises(dml.BindError, match="its memory is the host's, which cuda:0 cannot access") as error:
         dml.compile(RELU, CudaDevice(seam, 0))(input_tensor=Wrong())

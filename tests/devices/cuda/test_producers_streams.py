@@ -12,7 +12,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.fake_cupy import MANAGED, Machine, MemoryPointer, one_handle
+from tests.support.cuda.fake_cupy import MANAGED, FakeGpus, MemoryPointer, one_handle
 from tests.support.cuda.seam_over_fake_cupy import in_a_fresh_thread
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
@@ -32,8 +32,8 @@ class Produced:
 class Machinery:
     """What the tests have at hand: an operator, a prepared one, a graph, and streams."""
 
-    def __init__(self, seam: CupySeam, machine: Machine) -> None:
-        self.gpu, self.machine = CudaDevice(seam), machine
+    def __init__(self, seam: CupySeam, gpus: FakeGpus) -> None:
+        self.gpu, self.gpus = CudaDevice(seam), gpus
         self.relu = dml.compile(RELU, self.gpu)
         self.rnn = dml.compile(rnn(), self.gpu)
         builder = dml.GraphBuilder()
@@ -50,11 +50,11 @@ class Machinery:
 
     def produced(self, stream: int, array: Any = None) -> Produced:
         """An array, and work on a stream that fills it: it is done when something waits for it."""
-        self.machine.pending[one_handle(stream)].append(lambda: None)
+        self.gpus.pending[one_handle(stream)].append(lambda: None)
         return Produced(self.array() if array is None else array, stream)
 
     def is_done(self, stream: int) -> bool:
-        return not self.machine.pending[one_handle(stream)]
+        return not self.gpus.pending[one_handle(stream)]
 
     def given(self) -> dict[str, Any]:
         return {name: self.gpu.from_host(array) for name, array in inputs(rnn()).items()}
@@ -70,8 +70,8 @@ class Machinery:
 
 
 @pytest.fixture
-def at(seam: CupySeam, machine: Machine) -> Machinery:
-    return Machinery(seam, machine)
+def at(seam: CupySeam, gpus: FakeGpus) -> Machinery:
+    return Machinery(seam, gpus)
 
 
 def rebound(dispatch: Any, **tensors: Any) -> Any:
@@ -118,7 +118,7 @@ def test_work_waits_for_the_producer(use: str, producer: str, at: Machinery) -> 
     own = at.new_stream()
     handle = {"a stream": own.ptr, "the legacy default stream": 1, "the thread's default stream": 2}[producer]
     done: list[bool] = []
-    issue = at.machine.issue
+    issue = at.gpus.issue
 
     def noted(stream: int, work: Callable[[], object], *, deferred: bool = False) -> None:
         """Whether what is on the producer's stream is done whenever the work's stream comes to something else than a wait."""
@@ -126,27 +126,27 @@ def test_work_waits_for_the_producer(use: str, producer: str, at: Machinery) -> 
         if stream == at.stream.ptr and not deferred:
             done.append(at.is_done(handle))
 
-    at.machine.issue = noted  # type: ignore[method-assign]
+    at.gpus.issue = noted  # type: ignore[method-assign]
     with at.new_stream():  # what else is made goes there, and does not end the producer's work
         USES[use](at, handle)
     assert done
     assert all(done)
-    assert own.ptr not in at.machine.synchronized, "the host does not wait"
+    assert own.ptr not in at.gpus.synchronized, "the host does not wait"
 
 
 @pytest.mark.parametrize(("producer", "consumer"), [(1, 0), (0x7000, 0x7000), (2, 2)])
 def test_a_stream_does_not_wait_for_itself(producer: int, consumer: int, at: Machinery) -> None:
     at.relu(input_tensor=at.array(), stream=consumer if consumer != 0x7000 else at.stream)
-    at.machine.recorded.clear()
+    at.gpus.recorded.clear()
     stream = at.stream.ptr if producer == 0x7000 else producer
     at.relu(input_tensor=Produced(at.array(), stream), stream=at.stream if producer == 0x7000 else consumer)
-    assert not at.machine.recorded
+    assert not at.gpus.recorded
 
 
 def test_the_default_streams_of_two_threads_wait_for_each_other(at: Machinery) -> None:
     dispatch = in_a_fresh_thread(lambda: at.relu.bind([Produced(at.array(), 2)], [at.array()]))
     dispatch(2)
-    assert at.machine.waits == [2]
+    assert at.gpus.waits == [2]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_default_streams_of_two_threads_wait_for_each_other(at: Machinery) -
 )
 def test_without_a_stream_nothing_waits(stream: int | None, version: int, at: Machinery) -> None:
     at.relu(input_tensor=Produced(at.array(), stream, version), stream=at.stream)
-    assert not at.machine.recorded
+    assert not at.gpus.recorded
 
 
 @pytest.mark.parametrize(
@@ -165,28 +165,28 @@ def test_what_is_no_stream_is_refused(stream: Any, said: str, at: Machinery) -> 
         with pytest.raises(dml.BindError, match=said) as error:
             use(Produced(at.array(), stream))
         assert [problem.code for problem in error.value.problems] == ["array.kind"]
-    assert not at.machine.launches
+    assert not at.gpus.launches
 
 
-def test_cupys_variable_turns_the_waits_off(seam: CupySeam, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cupys_variable_turns_the_waits_off(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "0")
-    at = Machinery(seam, machine)
+    at = Machinery(seam, gpus)
     at.relu(input_tensor=Produced(at.array(), at.producer.ptr), stream=at.stream)
-    assert not machine.recorded
+    assert not gpus.recorded
 
 
 def test_one_call_waits_for_what_was_bound(at: Machinery) -> None:
     dispatch = at.relu.bind([Produced(at.array(), at.producer.ptr)], [at.array()])
     for _ in range(3):
         dispatch(at.stream)
-    assert len(at.machine.waits) == 1
+    assert len(at.gpus.waits) == 1
 
 
 def test_memory_that_was_replaced_is_not_waited_for(at: Machinery) -> None:
     dispatch = at.relu.bind([Produced(at.array(), at.producer.ptr)], [at.array()])
     dispatch.rebind(input_tensor=at.array())
     dispatch(at.stream)
-    assert not at.machine.waits
+    assert not at.gpus.waits
 
 
 @pytest.mark.parametrize("bound", [False, True])
@@ -200,16 +200,16 @@ def test_a_capture_does_not_wait_for_what_is_outside(bound: bool, at: Machinery)
     else:
         at.relu(input_tensor=given, output_tensor=output, stream=at.stream)
     at.stream.end_capture()
-    assert not at.machine.waits
+    assert not at.gpus.waits
     dispatch(other)
-    assert len(at.machine.waits) == 1
+    assert len(at.gpus.waits) == 1
 
 
 def test_work_outside_does_not_join_the_capture_of_its_producer(at: Machinery) -> None:
     given, output = Produced(at.array(), at.producer.ptr), at.array()
     at.producer.begin_capture()
     at.relu(input_tensor=given, output_tensor=output, stream=at.stream)
-    assert at.stream.ptr not in at.machine.recordings
+    assert at.stream.ptr not in at.gpus.recordings
     at.producer.end_capture()
 
 
@@ -219,9 +219,9 @@ def test_both_in_one_capture_are_ordered(at: Machinery) -> None:
     at.producer.begin_capture()
     runtime.eventRecord(fork.ptr, at.producer.ptr)
     runtime.streamWaitEvent(at.stream.ptr, fork.ptr)
-    at.machine.waits.clear()
+    at.gpus.waits.clear()
     at.relu(input_tensor=given, output_tensor=output, stream=at.stream)
-    assert at.machine.waits == [at.stream.ptr]
+    assert at.gpus.waits == [at.stream.ptr]
     at.producer.end_capture()
 
 
@@ -234,30 +234,30 @@ def test_the_legacy_stream_is_left_alone_in_a_capture_that_it_would_wait_for(at:
     stream.end_capture()
 
 
-def test_the_host_waits_for_the_stream_of_another_gpu(seam: CupySeam, machine: Machine) -> None:
+def test_the_host_waits_for_the_stream_of_another_gpu(seam: CupySeam, gpus: FakeGpus) -> None:
     """Managed memory may be filled by any: no event joins streams of two GPUs from the consumer's side alone."""
-    at = Machinery(seam, machine)
+    at = Machinery(seam, gpus)
     with seam.use(1):
         producer = at.new_stream()
-    array = sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(machine.new_memory(MANAGED), 0))
+    array = sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(gpus.new_memory(MANAGED), 0))
     at.relu(input_tensor=Produced(array, producer.ptr), stream=at.stream)
-    assert producer.ptr in machine.synchronized
+    assert producer.ptr in gpus.synchronized
 
 
 @pytest.mark.parametrize("bound", [False, True])
-def test_nobody_waits_for_a_captured_stream_of_another_gpu(bound: bool, seam: CupySeam, machine: Machine) -> None:
-    at = Machinery(seam, machine)
+def test_nobody_waits_for_a_captured_stream_of_another_gpu(bound: bool, seam: CupySeam, gpus: FakeGpus) -> None:
+    at = Machinery(seam, gpus)
     with seam.use(1):
         producer = at.new_stream()
-    given = Produced(sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(machine.new_memory(MANAGED), 0)), producer.ptr)
+    given = Produced(sys.modules["cupy"].ndarray(SIZES, np.float32, MemoryPointer(gpus.new_memory(MANAGED), 0)), producer.ptr)
     producer.begin_capture()
     if bound:
         at.relu.bind([given], [at.array()])(at.stream)
     else:
         at.relu(input_tensor=given, stream=at.stream)
     producer.end_capture()
-    assert producer.ptr not in machine.synchronized
-    assert not machine.waits
+    assert producer.ptr not in gpus.synchronized
+    assert not gpus.waits
 
 
 class ByDlpack:
@@ -285,4 +285,4 @@ def test_work_on_another_stream_waits_for_dlpacks_producer_too(bound: bool, at: 
         else:
             at.relu(input_tensor=given, stream=at.stream)
         assert given.streams == [current.ptr]
-        assert at.machine.waits == [at.stream.ptr]
+        assert at.gpus.waits == [at.stream.ptr]

@@ -58,7 +58,7 @@ def iterate(
 ) -> tuple[Array, Array]:
     """What the kernel makes of random numbers in `blocks` blocks, of which `missing` are not launched, and what it should make.
 
-    Blocks hand each other values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is told.
+    Blocks exchange values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is told.
     `left` becomes what the kernel leaves in its other memory, by name.
     """
     protocol = "alone" if blocks == 1 else protocol
@@ -143,7 +143,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("flags", "data")
 def rows() -> list[Any]:
     """Each product with each protocol, one of which is slow, in turn, three times, and every third one once.
 
-    A block alone hands nothing on and has one protocol.
+    A block alone exchanges nothing and has one protocol.
     """
     found = []
     for number, row in enumerate(PRODUCTS):
@@ -186,7 +186,7 @@ def test_a_wait_in_vain_comes_to_an_end_and_is_reported(protocol: Protocol) -> N
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_wait_in_vain_that_cannot_be_reported_fails_the_launch(protocol: Protocol) -> None:
     require("g++")
-    with pytest.raises(DeviceError, match=r"trap at common/exchange\.cuh"):
+    with pytest.raises(DeviceError, match=r"trap at common/block_exchange\.cuh"):
         iterate(CpuSeam(), TensorCores(HALF, 1, 1, 1, 8, 4, 8), 37, 8, 2, 3, protocol, limit_s=0.05, missing=1)
 
 

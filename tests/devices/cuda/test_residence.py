@@ -20,7 +20,7 @@ from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_launches import CooperativeLaunch
 from tests.support.cuda.cpu_seam import H100, CpuSeam
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.network_checks import resetting_gru, stacked
 from tests.support.tolerance import assert_close
 from tests.support.tools import require
@@ -326,17 +326,17 @@ def test_a_graph_that_is_refused_as_a_whole_is_made_again(when_made: bool) -> No
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int64)], align=True))
 
 
-def test_what_the_driver_refuses_is_told(seam: CupySeam, machine: Machine) -> None:
+def test_what_the_driver_refuses_is_told(seam: CupySeam, gpus: FakeGpus) -> None:
     function = seam.load(0, *seam.compile("source", ["kernel<float>"], 90)[0], 0)
     with pytest.raises(NotResidentError, match=r"^133 blocks would have to run together, the device holds 132$"):
         seam.bind_launch(function, (133, 1, 1), 256, 0, ARGUMENT, cooperative=True)
     launch = seam.bind_launch(function, (66, 2, 1), 256, 0, ARGUMENT, cooperative=True)
     with seam.use(0):
         launch(0)
-        machine.left = 66
+        gpus.left = 66
         with pytest.raises(NotResidentError, match=r"^132 blocks would have to run together, the device holds fewer$"):
             launch(0)
     graph = seam.capture(0, lambda stream: seam.memset(ARGUMENT.ctypes.data, 0, 4, stream))
-    machine.refuses_graphs = True
+    gpus.refuses_graphs = True
     with pytest.raises(NotResidentError, match="CooperativeLaunchTooLarge"):
         seam.launch_graph(graph, 0)

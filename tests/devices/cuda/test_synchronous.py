@@ -13,7 +13,7 @@ from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.messages.hresult import HResult
 from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.rnn_runs import inputs, rnn
 from tests.support.tensors import tensor
 
@@ -41,9 +41,9 @@ def array(gpu: CudaDevice) -> Any:
 
 
 @SWITCHED_OFF
-def test_without_the_switch_a_later_operator_raises(gpu: CudaDevice, machine: Machine) -> None:
+def test_without_the_switch_a_later_operator_raises(gpu: CudaDevice, gpus: FakeGpus) -> None:
     relu, absolute = (dml.compile(desc, gpu).bind([array(gpu)], [array(gpu)]) for desc in (RELU, ABS))
-    machine.faulty.add(FAULTY)
+    gpus.faulty.add(FAULTY)
     relu()
     with pytest.raises(dml.DeviceError, match=rf"^launch: cudaErrorIllegalAddress: .*; .*{HINT}$"):
         absolute()
@@ -51,21 +51,21 @@ def test_without_the_switch_a_later_operator_raises(gpu: CudaDevice, machine: Ma
 
 @SWITCHED_ON
 @pytest.mark.parametrize("way", ["dispatch", "call"])
-def test_the_operator_that_failed_raises(way: str, gpu: CudaDevice, machine: Machine) -> None:
+def test_the_operator_that_failed_raises(way: str, gpu: CudaDevice, gpus: FakeGpus) -> None:
     relu, absolute = (dml.compile(desc, gpu) for desc in (RELU, ABS))
     given, output = array(gpu), array(gpu)
     dispatch = relu.bind([given], [output])
     absolute(input_tensor=given, output_tensor=output)
-    assert machine.synchronized[-2:] == [0, 0], "before and after"
-    machine.faulty.add(FAULTY)
+    assert gpus.synchronized[-2:] == [0, 0], "before and after"
+    gpus.faulty.add(FAULTY)
     with pytest.raises(dml.DeviceError, match=r"^DML_ACTIVATION_RELU_OPERATOR_DESC failed: synchronize: cudaErrorIllegalAddress: \D*$"):
         dispatch() if way == "dispatch" else relu(input_tensor=given, output_tensor=output)
 
 
 @SWITCHED_ON
-def test_what_others_broke_is_not_blamed_on_the_operator(gpu: CudaDevice, machine: Machine) -> None:
+def test_what_others_broke_is_not_blamed_on_the_operator(gpu: CudaDevice, gpus: FakeGpus) -> None:
     relu = dml.compile(RELU, gpu).bind([array(gpu)], [array(gpu)])
-    machine.broken = CUDARuntimeError(719, "cudaErrorLaunchFailure: unspecified launch failure")
+    gpus.broken = CUDARuntimeError(719, "cudaErrorLaunchFailure: unspecified launch failure")
     with pytest.raises(dml.DeviceError, match=r"^work before DML_ACTIVATION_RELU_OPERATOR_DESC on its stream failed: .*LaunchFailure"):
         relu()
 
@@ -78,10 +78,10 @@ def graph_of_two(gpu: CudaDevice) -> dml.CompiledGraph:
     return dml.compile(builder.build(), gpu)
 
 
-def test_the_node_that_failed_is_named(gpu: CudaDevice, machine: Machine) -> None:
+def test_the_node_that_failed_is_named(gpu: CudaDevice, gpus: FakeGpus) -> None:
     graph = graph_of_two(gpu)
     dispatch = graph.bind({"x": array(gpu)}, {"y": gpu.empty(graph.outputs["y"], 0)})
-    machine.faulty.add(FAULTY)
+    gpus.faulty.add(FAULTY)
     if not gpu._is_synchronous:
         dispatch()
         return
@@ -90,28 +90,28 @@ def test_the_node_that_failed_is_named(gpu: CudaDevice, machine: Machine) -> Non
 
 
 @SWITCHED_ON
-def test_a_preparation_is_named(gpu: CudaDevice, machine: Machine) -> None:
+def test_a_preparation_is_named(gpu: CudaDevice, gpus: FakeGpus) -> None:
     op = dml.compile(rnn(), gpu)
     constants = {name: gpu.from_host(value) for name, value in inputs(rnn()).items() if name in op.prepared_inputs}
-    machine.faulty.add("")
+    gpus.faulty.add("")
     with pytest.raises(dml.DeviceError, match=r"^DML_RNN_OPERATOR_DESC prepare( failed)?: .*IllegalAddress"):
         op.prepare(**constants)
 
 
 @SWITCHED_ON
-def test_a_capture_is_not_waited_for(gpu: CudaDevice, machine: Machine) -> None:
+def test_a_capture_is_not_waited_for(gpu: CudaDevice, gpus: FakeGpus) -> None:
     graph = graph_of_two(gpu)
     relu = dml.compile(RELU, gpu).bind([array(gpu)], [array(gpu)])
     nodes = graph.bind({"x": array(gpu)}, {"y": gpu.empty(graph.outputs["y"], 0)})
     stream = sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    machine.synchronized.clear()
+    gpus.synchronized.clear()
     stream.begin_capture()
     relu(stream)
     nodes(stream)
     captured = stream.end_capture()
-    assert not machine.synchronized
+    assert not gpus.synchronized
     captured.launch(stream)
-    assert len(machine.launches) == 3
+    assert len(gpus.launches) == 3
 
 
 @SWITCHED_ON
@@ -128,24 +128,24 @@ def test_the_error_of_a_launch_names_the_operator_too(gpu: CudaDevice, monkeypat
 
 
 @SWITCHED_OFF
-def test_an_error_on_another_stream_is_the_one_that_is_raised(gpu: CudaDevice, machine: Machine) -> None:
+def test_an_error_on_another_stream_is_the_one_that_is_raised(gpu: CudaDevice, gpus: FakeGpus) -> None:
     """Not the one that follows from it, when the memory of the dispatch is told what uses it."""
     op = dml.compile(rnn(), gpu)
     given = {name: gpu.from_host(value) for name, value in inputs(rnn()).items()}
     outputs = {field.name: gpu.empty(rnn().tensors()[field.name], 0) for field in rnn().outputs()}
     dispatch, stream = op.bind(given, outputs), sys.modules["cupy"].cuda.Stream(non_blocking=True)
-    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress")
+    gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress")
     with pytest.raises(dml.DeviceError, match=r"^(launch|launch_graph|memset|gemm): cudaErrorIllegalAddress; "):
         dispatch(stream)
 
 
 @SWITCHED_ON
-def test_only_an_error_of_kernels_has_the_hint(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
+def test_only_an_error_of_kernels_has_the_hint(gpu: CudaDevice, monkeypatch: pytest.MonkeyPatch, gpus: FakeGpus) -> None:
     monkeypatch.setenv("DMLPY_SYNCHRONIZE", "0")
-    machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress")
+    gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress")
     with pytest.raises(dml.DeviceError, match=HINT):
         gpu.synchronize(0)
-    machine.broken = CUDARuntimeError(1, "cudaErrorInvalidValue")
+    gpus.broken = CUDARuntimeError(1, "cudaErrorInvalidValue")
     with pytest.raises(dml.DeviceError, match=r"^synchronize: cudaErrorInvalidValue$"):
         gpu.synchronize(0)
 

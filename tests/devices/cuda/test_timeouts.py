@@ -17,26 +17,26 @@ from dmlpy.devices.cuda.timeouts import SECONDS, Timeouts
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
 from tests.support.cuda.cpu_seam import H100, CpuSeam
-from tests.support.cuda.exchanging_layers import HANDS_ON, Layer, exchanging_by
+from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
 from tests.support.cuda.network_checks import stacked
-from tests.support.cuda.null_seam import NullSeam
 from tests.support.tools import require
 
 FEW = replace(H100, multiprocessors=3)
 SHORT = 48829
 """50 ms."""
-PROTOCOLS = pytest.mark.parametrize("protocol", HANDS_ON)
+PROTOCOLS = pytest.mark.parametrize("protocol", SIGNALS)
 GRU = "DML_GRU_OPERATOR_DESC"
 LATE = "blocks of a kernel have waited in vain"
 
 
 class Absent(CpuSeam):
-    """In whatever runs while `is_absent`, block 1 of a group hands on nothing, and others wait for a short time: an odd one tells it."""
+    """In whatever runs while `is_absent`, block 1 of a group releases nothing, and others wait for a short time: an odd one tells it."""
 
     is_absent = False
 
     def __init__(self, protocol: Protocol, limits: Limits = FEW) -> None:
-        text = HANDS_ON[protocol]
+        text = SIGNALS[protocol]
         super().__init__(limits, fault=(text, 0, f"if (blockIdx.x != 1 || timeout_.limit % 2 == 0) {text}"))
 
     def _run_here(self, kernel: Any, shape: Any, argument: Any) -> None:
@@ -160,7 +160,7 @@ def test_time_in_which_a_device_stands_still_does_not_count(monkeypatch: pytest.
 # the reports
 
 
-class HostWords(NullSeam):
+class HostWords(DryRunSeam):
     """Has host memory that kernels can write, or has none."""
 
     def __init__(self, has_some: bool = True) -> None:
@@ -209,7 +209,7 @@ def test_without_such_memory_kernels_are_told_to_trap() -> None:
 # the limit
 
 
-class Recording(NullSeam):
+class Recording(DryRunSeam):
     """Keeps the limit of each launch whose blocks wait."""
 
     def __init__(self) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.networks import Network, gradient_inputs, poisoned, upstream, values
 
 
-class CountingSeam(NullSeam):
-    """Counts what a `NullSeam` is asked to enqueue; `fails` lets the next launch fail."""
+class CountingSeam(DryRunSeam):
+    """Counts what a `DryRunSeam` is asked to enqueue; `fails` lets the next launch fail."""
 
     fails = False
 

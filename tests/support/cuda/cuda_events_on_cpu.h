@@ -8,7 +8,7 @@ namespace cuda_on_cpu {
 
 enum class Kind : uint8_t {
     basic_block,  // begins
-    load,   // relaxed ones too: blocks hand each other values so
+    load,   // relaxed ones too: blocks exchange values so
     store,  // relaxed ones too
     atomic_load,   // that acquires
     atomic_store,  // that releases, or reads as well

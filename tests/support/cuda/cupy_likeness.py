@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from tests.support.cuda.fake_captures import GLOBAL, PER_THREAD, RELAXED, THREAD_LOCAL
-from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, Machine, fake_cupy
+from tests.support.cuda.fake_cupy import MANAGED, ON_DEVICE, REGISTERED, UNREGISTERED, FakeGpus, fake_cupy
 
 
 def compare(cupy: Any) -> int:
     """How many names were compared. Raises AssertionError where something differs."""
-    count = sum(_compare_part(getattr(cupy.cuda, part), getattr(fake_cupy(Machine()).cuda, part)) for part in ("runtime", "nvrtc"))
-    for name, ours in vars(fake_cupy(Machine()).cuda.driver).items():
+    count = sum(_compare_part(getattr(cupy.cuda, part), getattr(fake_cupy(FakeGpus()).cuda, part)) for part in ("runtime", "nvrtc"))
+    for name, ours in vars(fake_cupy(FakeGpus()).cuda.driver).items():
         listed = re.match(rf"{name}\((.*?)\)", getattr(cupy.cuda.driver, name).__doc__)
         assert listed is not None, name
         assert list(inspect.signature(ours).parameters) == [text.split()[-1] for text in listed[1].split(",")], name

@@ -1,4 +1,4 @@
-"""A layer whose blocks hand each other values by the protocol that a test asks for."""
+"""A layer whose blocks exchange values by the protocol that a test asks for."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.network_checks import resetting_gru
 from tests.support.networks import poisoned
 
-HANDS_ON: dict[Protocol, str] = {
+SIGNALS: dict[Protocol, str] = {
     "flags": "machine::store_release(flags_ + own_, epoch_);",
-    "data": "machine::store_relaxed(address, word == not_yet",
+    "data": "machine::store_relaxed(address, word == sentinel",
 }
-"""What a block does so that others need not wait any more, in the text of raw_kernels/common/exchange.cuh."""
+"""What a block does so that others need not wait any more, in the text of raw_kernels/common/block_exchange.cuh."""
 
 
 def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def exchanging_by(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Layer:
-    """A GRU that resets first, bound: its blocks hand each other two things a step.
+    """A GRU that resets first, bound: its blocks exchange two things a step.
 
     Attributes:
         dispatch: what was bound.

@@ -56,7 +56,7 @@ class MemoryPointer:
         return SimpleNamespace(id=self.device_id)
 
 
-class Machine(Captures):
+class FakeGpus(Captures):
     """The GPUs and what the threads and streams of this process do with them.
 
     Attributes:
@@ -223,28 +223,28 @@ def one_handle(stream: int) -> int:
     return 0 if stream in LEGACY else stream
 
 
-def fake_cupy(machine: Machine) -> Any:
+def fake_cupy(gpus: FakeGpus) -> Any:
     """The module, to be put into `sys.modules["cupy"]`."""
-    runtime, current = Runtime(machine), threading.local()
+    runtime, current = Runtime(gpus), threading.local()
 
     class Stream:
         def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: Any = None) -> None:
             self.ptr, self.device_id, self.non_blocking, self.foreign = 0, -1, non_blocking, None
             if not null:
-                self.ptr, self.device_id = next(machine.handles), machine.device()
-                machine.streams[self.ptr] = machine.device()
-                weakref.finalize(self, machine.streams.pop, self.ptr, None)
+                self.ptr, self.device_id = next(gpus.handles), gpus.device()
+                gpus.streams[self.ptr] = gpus.device()
+                weakref.finalize(self, gpus.streams.pop, self.ptr, None)
 
         @classmethod
         def from_external(cls, obj: Any) -> Any:
             version, pointer = obj.__cuda_stream__()
             assert version == 0
             stream = cls(null=True)
-            stream.ptr, stream.device_id, stream.foreign = pointer, machine.device(), obj
+            stream.ptr, stream.device_id, stream.foreign = pointer, gpus.device(), obj
             return stream
 
         def __enter__(self) -> Any:
-            if self.device_id not in (-1, machine.device()):
+            if self.device_id not in (-1, gpus.device()):
                 raise RuntimeError("the device that the stream is created on does not match with the current device")
             stack().append(self)
             return self
@@ -253,11 +253,11 @@ def fake_cupy(machine: Machine) -> Any:
             stack().pop()
 
         def begin_capture(self, mode: Any = None) -> None:
-            machine.begin_capture(self.ptr, RELAXED if mode is None else mode, is_blocking=not self.non_blocking)
+            gpus.begin_capture(self.ptr, RELAXED if mode is None else mode, is_blocking=not self.non_blocking)
 
         def end_capture(self) -> Any:
-            captured = machine.end_capture(self.ptr)
-            machine.unsafe("cudaGraphInstantiate")
+            captured = gpus.end_capture(self.ptr)
+            gpus.unsafe("cudaGraphInstantiate")
             return Graph(captured)
 
     class Graph:
@@ -271,22 +271,22 @@ def fake_cupy(machine: Machine) -> Any:
 
     def stack() -> list[Any]:
         stacks = current.__dict__.setdefault("stacks", {})
-        found: list[Any] = stacks.setdefault(machine.device(), [null])
+        found: list[Any] = stacks.setdefault(gpus.device(), [null])
         return found
 
     null = Stream(null=True)
 
     def get_current_stream(device_id: int = -1) -> Any:
         stacks = current.__dict__.setdefault("stacks", {})
-        return stacks.setdefault(machine.device() if device_id == -1 else device_id, [null])[-1]
+        return stacks.setdefault(gpus.device() if device_id == -1 else device_id, [null])[-1]
 
     class Module:
         def load(self, cubin: bytes) -> None:
             assert type(cubin) is bytes
-            machine.check()
-            machine.unsafe("cuModuleLoadData")
-            machine.bind_context()
-            self.device = machine.device()
+            gpus.check()
+            gpus.unsafe("cuModuleLoadData")
+            gpus.bind_context()
+            self.device = gpus.device()
 
         def get_function(self, name: str) -> Any:
             return Function(self, name)
@@ -298,28 +298,28 @@ def fake_cupy(machine: Machine) -> Any:
             self.dynamic_shared = DEFAULT_SHARED_BYTES
 
         def launch(self, grid: tuple[int, ...], shared_mem: int, stream: int, kernel_params: int) -> None:
-            machine.check()
-            machine.need_context()
-            limit = max(self.dynamic_shared, DEFAULT_SHARED_BYTES - machine.static_shared)
-            if machine.device() != self.module.device or shared_mem > limit or max(grid[1:]) > 65535:
+            gpus.check()
+            gpus.need_context()
+            limit = max(self.dynamic_shared, DEFAULT_SHARED_BYTES - gpus.static_shared)
+            if gpus.device() != self.module.device or shared_mem > limit or max(grid[1:]) > 65535:
                 raise CUDARuntimeError(INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE: invalid argument")
             # A kernel knows how large its parameters are.
-            argument = ctypes.string_at(ctypes.c_uint64.from_address(kernel_params).value, machine.parameter_bytes)
-            run = (stream, machine.device(), argument, shared_mem)
-            if machine.device_of(stream) != machine.device():
+            argument = ctypes.string_at(ctypes.c_uint64.from_address(kernel_params).value, gpus.parameter_bytes)
+            run = (stream, gpus.device(), argument, shared_mem)
+            if gpus.device_of(stream) != gpus.device():
                 raise CUDARuntimeError(INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE: invalid resource handle")
-            machine.issue(stream, lambda: self.execute(run))
+            gpus.issue(stream, lambda: self.execute(run))
 
         def execute(self, run: tuple[int, int, bytes, int]) -> None:
-            machine.launches.append(run)
-            if any(part in self.name for part in machine.faulty):
-                machine.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
+            gpus.launches.append(run)
+            if any(part in self.name for part in gpus.faulty):
+                gpus.broken = CUDARuntimeError(700, "cudaErrorIllegalAddress: an illegal memory access was encountered")
 
     functions: dict[int, Any] = {}
 
     class Event:
         def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
-            self.ptr, self.device, self.recorded, self.stream = id(self), machine.device(), False, NEVER
+            self.ptr, self.device, self.recorded, self.stream = id(self), gpus.device(), False, NEVER
             self.capture: Capture | None = None  # the one that it was recorded in
             runtime.events[self.ptr] = self
 
@@ -328,24 +328,24 @@ def fake_cupy(machine: Machine) -> Any:
             return runtime.eventQuery(self.ptr) == 0
 
         def synchronize(self) -> None:
-            machine.unsafe("cudaEventSynchronize")
+            gpus.unsafe("cudaEventSynchronize")
             if self.capture is not None:
                 self.capture.is_valid = False
                 raise CUDARuntimeError(CAPTURED_EVENT, "cudaErrorCapturedEvent")
-            machine.reach(self)
-            machine.busy.discard(self.stream)
+            gpus.reach(self)
+            gpus.busy.discard(self.stream)
 
     def get_elapsed_time(start_event: Any, end_event: Any) -> float:
         return 1.5 if start_event.recorded and end_event.recorded else float("nan")
 
     def alloc(size: int) -> Any:
-        machine.check()
-        device, stream = machine.device(), get_current_stream().ptr
+        gpus.check()
+        device, stream = gpus.device(), get_current_stream().ptr
         arena = device, -threading.get_ident() if stream == PER_THREAD else stream, size  # 0 and 1 are two arenas, though one stream
-        pointer = machine.allocate(arena, stream) if size else 0
+        pointer = gpus.allocate(arena, stream) if size else 0
         memory = MemoryPointer(pointer, device)
         if size:
-            weakref.finalize(memory, machine.free, arena, stream, pointer).atexit = False
+            weakref.finalize(memory, gpus.free, arena, stream, pointer).atexit = False
         return memory
 
     class ndarray:  # noqa: N801 - CuPy's name
@@ -375,15 +375,15 @@ def fake_cupy(machine: Machine) -> Any:
 
     def asnumpy(a: Any, stream: Any = None, order: str = "C", out: Any = None, *, blocking: bool = True) -> Array:
         pointer = get_current_stream().ptr
-        machine.not_capturing(pointer)
-        machine.unsafe("cudaStreamSynchronize")
-        machine.drain(pointer)
+        gpus.not_capturing(pointer)
+        gpus.unsafe("cudaStreamSynchronize")
+        gpus.drain(pointer)
         if blocking:
-            machine.synchronized.append(pointer)
+            gpus.synchronized.append(pointer)
         return np.array(a.host)
 
     def from_dlpack(array: Any, *, device: Any = None, copy: Any = None) -> Any:
-        if array.__dlpack_device__()[1] != machine.device():
+        if array.__dlpack_device__()[1] != gpus.device():
             raise RuntimeError("the memory is another device's")
         return array.__dlpack__(stream=get_current_stream().ptr or 1)
 
@@ -415,23 +415,23 @@ def fake_cupy(machine: Machine) -> Any:
         stream: int,
         kernel_params: int,
     ) -> None:
-        if grid_dim_x * grid_dim_y * grid_dim_z > machine.left:
+        if grid_dim_x * grid_dim_y * grid_dim_z > gpus.left:
             raise CUDARuntimeError(COOPERATIVE_LAUNCH_TOO_LARGE, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE")
         functions[f].launch((grid_dim_x, grid_dim_y, grid_dim_z), shared_mem_bytes, stream, kernel_params)
 
     driver = SimpleNamespace(
         launchKernel=launchKernel,
         launchCooperativeKernel=launchCooperativeKernel,
-        funcGetAttribute=lambda attribute, f: machine.with_context(
-            {0: 384, 1: machine.static_shared, 3: 0, 4: 128, 8: functions[f].dynamic_shared}[attribute]
+        funcGetAttribute=lambda attribute, f: gpus.with_context(
+            {0: 384, 1: gpus.static_shared, 3: 0, 4: 128, 8: functions[f].dynamic_shared}[attribute]
         ),
-        funcSetAttribute=lambda f, attribute, value: _set_attribute(machine, functions[f], attribute, value),
-        occupancyMaxActiveBlocksPerMultiprocessor=lambda func, blockSize, dynamicSMemSize: machine.with_context(1),  # noqa: N803
+        funcSetAttribute=lambda f, attribute, value: _set_attribute(gpus, functions[f], attribute, value),
+        occupancyMaxActiveBlocksPerMultiprocessor=lambda func, blockSize, dynamicSMemSize: gpus.with_context(1),  # noqa: N803
     )
     cuda = SimpleNamespace(
         runtime=runtime,
         driver=driver,
-        nvrtc=Nvrtc(machine),
+        nvrtc=Nvrtc(gpus),
         function=SimpleNamespace(Module=Module, Function=Function),
         Stream=Stream,
         Event=Event,
@@ -440,11 +440,11 @@ def fake_cupy(machine: Machine) -> Any:
         get_elapsed_time=get_elapsed_time,
         nvtx=SimpleNamespace(
             available=True,
-            RangePush=lambda message, id_color=-1: machine.ranges.append(message),
-            RangePop=lambda: machine.ranges.append(None),
+            RangePush=lambda message, id_color=-1: gpus.ranges.append(message),
+            RangePop=lambda: gpus.ranges.append(None),
         ),
     )
-    pool = SimpleNamespace(free_bytes=lambda: sum(size * len(free) for (_, _, size), free in machine.arenas.items()))
+    pool = SimpleNamespace(free_bytes=lambda: sum(size * len(free) for (_, _, size), free in gpus.arenas.items()))
     return SimpleNamespace(
         cuda=cuda,
         ndarray=ndarray,
@@ -456,8 +456,8 @@ def fake_cupy(machine: Machine) -> Any:
     )
 
 
-def _set_attribute(machine: Machine, function: Any, attribute: int, value: int) -> None:
-    machine.need_context()
-    if attribute != 8 or value + machine.static_shared > machine.optin:
+def _set_attribute(gpus: FakeGpus, function: Any, attribute: int, value: int) -> None:
+    gpus.need_context()
+    if attribute != 8 or value + gpus.static_shared > gpus.optin:
         raise CUDARuntimeError(INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE: invalid argument")
     function.dynamic_shared = value

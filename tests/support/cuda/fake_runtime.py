@@ -12,7 +12,7 @@ import numpy as np
 from tests.support.cuda.fake_captures import CAPTURED_EVENT, Capture, CUDARuntimeError
 
 if TYPE_CHECKING:
-    from tests.support.cuda.fake_cupy import Machine
+    from tests.support.cuda.fake_cupy import FakeGpus
 
 INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_HANDLE, NOT_READY = 35, 100, 400, 600
 COOPERATIVE_LAUNCH_TOO_LARGE = 720
@@ -37,119 +37,119 @@ class Runtime:
     hostAllocPortable, hostAllocMapped = 1, 2  # noqa: N815
     memcpyHostToDevice, memcpyDeviceToHost, memcpyDeviceToDevice = 1, 2, 3  # noqa: N815
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, gpus: FakeGpus) -> None:
+        self._gpus = gpus
         self.events: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.graphs: dict[int, Capture] = {}
 
     def getDeviceCount(self) -> int:  # noqa: N802
-        if self._machine.driver // 1000 < self._machine.runtime // 1000:
+        if self._gpus.driver // 1000 < self._gpus.runtime // 1000:
             raise CUDARuntimeError(INSUFFICIENT_DRIVER, "cudaErrorInsufficientDriver: CUDA driver version is insufficient")
-        if not self._machine.devices:
+        if not self._gpus.devices:
             raise CUDARuntimeError(NO_DEVICE, "cudaErrorNoDevice: no CUDA-capable device is detected")
-        return self._machine.devices
+        return self._gpus.devices
 
     def getDevice(self) -> int:  # noqa: N802
-        return self._machine.device()
+        return self._gpus.device()
 
     def setDevice(self, device: int) -> None:  # noqa: N802
-        if not 0 <= device < self._machine.devices:
+        if not 0 <= device < self._gpus.devices:
             raise CUDARuntimeError(101, "cudaErrorInvalidDevice: invalid device ordinal")
-        self._machine.local.device = device
-        self._machine.bind_context()
+        self._gpus.local.device = device
+        self._gpus.bind_context()
 
     def getDeviceProperties(self, device: int) -> dict[str, Any]:  # noqa: N802
-        major, minor = divmod(self._machine.capability, 10)
-        return {"name": b"Fake GPU", "major": major, "minor": minor, "totalGlobalMem": self._machine.memory}
+        major, minor = divmod(self._gpus.capability, 10)
+        return {"name": b"Fake GPU", "major": major, "minor": minor, "totalGlobalMem": self._gpus.memory}
 
     def deviceGetAttribute(self, attrib: int, device: int) -> int:  # noqa: N802
-        machine = self._machine
-        of_machine = {19: machine.maps_host_memory, 75: machine.capability // 10, 88: int(machine.pageable), 97: machine.optin}
+        gpus = self._gpus
+        of_machine = {19: gpus.maps_host_memory, 75: gpus.capability // 10, 88: int(gpus.pageable), 97: gpus.optin}
         return {13: 1_980_000, 16: 132, 36: 2_619_000, 37: 5120, 38: 50 << 20, 41: 1, 95: 1, **of_machine}[attrib]
 
     def driverGetVersion(self) -> int:  # noqa: N802
-        return self._machine.driver
+        return self._gpus.driver
 
     def runtimeGetVersion(self) -> int:  # noqa: N802
-        return self._machine.runtime
+        return self._gpus.runtime
 
     def pointerGetAttributes(self, ptr: int) -> Any:  # noqa: N802
-        self._machine.check()
-        self._machine.bind_context()
-        self._machine.asked.append(ptr)
-        device, kind = self._machine.found(ptr)
+        self._gpus.check()
+        self._gpus.bind_context()
+        self._gpus.asked.append(ptr)
+        device, kind = self._gpus.found(ptr)
         return SimpleNamespace(device=device, type=kind)
 
     def memGetInfo(self) -> tuple[int, int]:  # noqa: N802
-        self._machine.check()
-        self._machine.bind_context()
-        device = self._machine.device()
-        used = sum(block.nbytes - 512 for owner, block in self._machine.blocks.values() if owner == device)
-        return max(self._machine.memory - used - self._machine.held_elsewhere, 0), self._machine.memory
+        self._gpus.check()
+        self._gpus.bind_context()
+        device = self._gpus.device()
+        used = sum(block.nbytes - 512 for owner, block in self._gpus.blocks.values() if owner == device)
+        return max(self._gpus.memory - used - self._gpus.held_elsewhere, 0), self._gpus.memory
 
     def hostAlloc(self, size: int, flags: int) -> int:  # noqa: N802
         assert flags == self.hostAllocPortable | self.hostAllocMapped
-        self._machine.check()
-        self._machine.unsafe("cudaHostAlloc")
-        self._machine.bind_context()
-        self._machine.pinned.append(np.full(size, 0xFF, np.uint8))
-        return int(self._machine.pinned[-1].ctypes.data)
+        self._gpus.check()
+        self._gpus.unsafe("cudaHostAlloc")
+        self._gpus.bind_context()
+        self._gpus.pinned.append(np.full(size, 0xFF, np.uint8))
+        return int(self._gpus.pinned[-1].ctypes.data)
 
     def memcpyAsync(self, dst: int, src: int, size: int, kind: int, stream: int) -> None:  # noqa: N802
         # A copy from pinned memory reads its source when the stream comes to it.
-        self._machine.issue(stream, lambda: ctypes.memmove(dst, src, size), deferred=kind == self.memcpyHostToDevice)
+        self._gpus.issue(stream, lambda: ctypes.memmove(dst, src, size), deferred=kind == self.memcpyHostToDevice)
 
     def memsetAsync(self, ptr: int, value: int, size: int, stream: int) -> None:  # noqa: N802
-        self._machine.issue(stream, lambda: ctypes.memset(ptr, value, size))
+        self._gpus.issue(stream, lambda: ctypes.memset(ptr, value, size))
 
     def streamSynchronize(self, stream: int) -> None:  # noqa: N802
-        self._machine.not_capturing(stream)
-        self._machine.unsafe("cudaStreamSynchronize")
-        self._machine.drain(stream)
-        self._machine.check()
-        self._machine.synchronized.append(stream)
+        self._gpus.not_capturing(stream)
+        self._gpus.unsafe("cudaStreamSynchronize")
+        self._gpus.drain(stream)
+        self._gpus.check()
+        self._gpus.synchronized.append(stream)
 
     def streamIsCapturing(self, stream: int) -> bool:  # noqa: N802
-        self._machine.legacy_use(stream)
-        capture = self._machine.recordings.get(stream)
+        self._gpus.legacy_use(stream)
+        capture = self._gpus.recordings.get(stream)
         if capture is not None and not capture.is_valid:
             raise RuntimeError("the stream was capturing, but an error has invalidated the capture sequence")
         return capture is not None
 
     def graphLaunch(self, graphExec: int, stream: int) -> None:  # noqa: N802, N803
-        self._machine.not_capturing(stream)
-        if self._machine.refuses_graphs:
+        self._gpus.not_capturing(stream)
+        if self._gpus.refuses_graphs:
             raise CUDARuntimeError(
                 COOPERATIVE_LAUNCH_TOO_LARGE, "cudaErrorCooperativeLaunchTooLarge: too many blocks in cooperative launch"
             )
         graph = self.graphs[graphExec]
         graph.launched.add(stream)
-        self._machine.issue(stream, lambda: [step() for step in graph.work])
+        self._gpus.issue(stream, lambda: [step() for step in graph.work])
 
     def graphExecDestroy(self, graphExec: int) -> None:  # noqa: N802, N803
         self.graphs.pop(graphExec).is_destroyed = True
 
     def eventRecord(self, event: int, stream: int) -> None:  # noqa: N802
         found = self.events[event]
-        if found.device != self._machine.device_of(stream):
+        if found.device != self._gpus.device_of(stream):
             raise CUDARuntimeError(INVALID_HANDLE, "cudaErrorInvalidResourceHandle")
-        found.stream, found.capture, found.recorded = stream, self._machine.recordings.get(stream), False
-        self._machine.recorded.append(event)
-        self._machine.issue(stream, lambda: setattr(found, "recorded", True), deferred=self._machine.has_pending(stream))
+        found.stream, found.capture, found.recorded = stream, self._gpus.recordings.get(stream), False
+        self._gpus.recorded.append(event)
+        self._gpus.issue(stream, lambda: setattr(found, "recorded", True), deferred=self._gpus.has_pending(stream))
 
     def streamWaitEvent(self, stream: int, event: int, flags: int = 0) -> None:  # noqa: N802
         assert flags == 0
-        found, machine = self.events[event], self._machine
-        if machine.join(stream, found.capture):
-            machine.issue(stream, lambda: machine.reach(found), deferred=True)
-        machine.waits.append(stream)
+        found, gpus = self.events[event], self._gpus
+        if gpus.join(stream, found.capture):
+            gpus.issue(stream, lambda: gpus.reach(found), deferred=True)
+        gpus.waits.append(stream)
 
     def eventQuery(self, event: int) -> int:  # noqa: N802
-        found, status = self.events[event], self._machine.query()
+        found, status = self.events[event], self._gpus.query()
         if status == 0 and found.capture is not None:
             found.capture.is_valid = False
             return CAPTURED_EVENT
-        return status or (NOT_READY if found.stream in self._machine.busy else 0)
+        return status or (NOT_READY if found.stream in self._gpus.busy else 0)
 
 
 class Nvrtc:
@@ -157,8 +157,8 @@ class Nvrtc:
 
     NVRTCError = NVRTCError
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, gpus: FakeGpus) -> None:
+        self._gpus = gpus
         self.refused: dict[str, str] = {}  # instances, and what the log says of them
         self._programs: dict[int, list[str]] = {}
 
@@ -177,7 +177,7 @@ class Nvrtc:
         self._programs[prog].append(name)
 
     def compileProgram(self, prog: int, options: Any) -> None:  # noqa: N802
-        self._machine.compiled.append(tuple(options))
+        self._gpus.compiled.append(tuple(options))
         if self.refused.keys() & set(self._programs[prog]):
             raise NVRTCError("NVRTC_ERROR_COMPILATION (6)")
 

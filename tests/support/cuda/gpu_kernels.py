@@ -18,7 +18,7 @@ import pytest
 
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 from tests.support.folders import ROOT
 
 RESULT = "DMLPY_TEST_GPU_KERNELS"
@@ -51,7 +51,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def kernels_of_gpu_tests(result: Path, *tests: str, marks: str = "gpu", gpu: str = "") -> tuple[int, list[Named]]:
     """How many tests there are, of those that are named or of all, with these marks, and what they name for a GPU of `ahead.GPUS`."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", marks, "-p", __name__, "-p", "no:cacheprovider", "--tb=no", *tests]
-    environment = os.environ | {RESULT: str(result), stand_in.VARIABLE: f"null {gpu}", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {RESULT: str(result), emulated_gpu.VARIABLE: f"null {gpu}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):  # 1: without comparisons a test may come to what it cannot do with wrong results
         raise RuntimeError(done.stdout[-5000:] + done.stderr[-5000:])

@@ -147,7 +147,7 @@ class Case:
         self.plain = plain
         forward = traced(self.desc, plain)
         self.expected = exact(self.desc, plain | {"reserve_tensor": packed_reserve(self.desc, forward)})
-        flat, kept = self.inputs["reserve_tensor"].elements.reshape(-1), kept_values(self.desc, forward)
+        flat, kept = self.inputs["reserve_tensor"].elements.reshape(-1), saved_values(self.desc, forward)
         parts = [kept, forward.hidden, *([forward.memory] if cell == "LSTM" else [])]
         flat[...] = np.concatenate([part.ravel() for part in parts])
         places = ReserveAddresses.of(self.desc, 0)
@@ -192,7 +192,7 @@ class Case:
         return results
 
 
-def kept_values(desc: RecurrentGradDesc, forward: Trace) -> Array:
+def saved_values(desc: RecurrentGradDesc, forward: Trace) -> Array:
     """What the reserve keeps of each gate, its value or its argument, [T, B, D, K, H]; NaN at steps that a sample does not take."""
     kept, cell = forward.arguments.copy(), desc.cell
     for d in range(len(kept)):

@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.functors import ATTRIBUTES, functor
 from dmlpy.devices.cuda.kernels import Kernel
-from dmlpy.devices.cuda.recurrent.block_shapes import quads_kernel
+from dmlpy.devices.cuda.recurrent.block_shapes import pack_vector4_kernel
 from dmlpy.devices.cuda.recurrent.common import copy_kernel, pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.layer import SLICES, Pass, persistent_block_kernel, project_kernel, step_kernel
 from tests.support.cuda.attention_kernel_instances import attention_instances
@@ -31,7 +31,7 @@ from tests.support.cuda.pooling_kernel_instances import pooling_instances
 from tests.support.cuda.quantized_kernel_instances import quantized_instances
 from tests.support.cuda.reduction_kernel_instances import reduction_instances
 from tests.support.cuda.resampling_kernel_instances import resampling_instances
-from tests.support.cuda.words_kernel_instances import words_instances
+from tests.support.cuda.vectorized_copy_kernel_instances import vectorized_copy_instances
 
 HALF: np.dtype[Any] = np.dtype(np.float16)
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
@@ -61,7 +61,7 @@ def instances() -> tuple[Kernel, ...]:
         pooling_instances,
         resampling_instances,
         blocks_instances,
-        words_instances,
+        vectorized_copy_instances,
         quantized_instances,
         reduction_instances,
         matrix_instances,
@@ -71,12 +71,12 @@ def instances() -> tuple[Kernel, ...]:
 
 
 def pack_instances() -> Iterator[Kernel]:
-    """`copy`, `scale`, `pack_bias` and `quads`, from both element types."""
+    """`copy`, `scale`, `pack_bias` and `pack_vector4`, from both element types."""
     for data_type in (FLOAT, HALF):
         yield copy_kernel(data_type, FLOAT)
         yield scale_kernel(data_type)
         yield pack_bias_kernel(data_type)
-        yield quads_kernel(data_type)
+        yield pack_vector4_kernel(data_type)
     yield copy_kernel(HALF, HALF)
 
 

@@ -21,7 +21,7 @@ HALF: np.dtype[Any] = np.dtype(np.float16)
 FLOAT: np.dtype[Any] = np.dtype(np.float32)
 
 PRODUCTS: tuple[tuple[np.dtype[Any], Product, Protocol], ...] = (
-    # the element type, a product, how blocks hand on what they make
+    # the element type, a product, how blocks exchange what they make
     (HALF, TensorCores(HALF, 1, 1, 0, 8, 4, 8), "flags"),
     (HALF, TensorCores(HALF, 1, 1, 0, 8, 2, 1), "data"),
     (HALF, TensorCores(HALF, 2, 1, 0, 16, 4, 16), "flags"),

@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 
 T4, A100, H100, B200, GEFORCE_5090 = (GPUS[name] for name in ("T4", "A100", "H100", "B200", "RTX5090"))
 DEVICES = (T4, A100, H100, B200, GEFORCE_5090)
@@ -34,7 +34,7 @@ class RecordingLibrary(KernelLibrary):
     """
 
     def __init__(self, limits: Limits) -> None:
-        super().__init__(NullSeam(limits), 0)
+        super().__init__(DryRunSeam(limits), 0)
         self.kernels: dict[Kernel, None] = {}
 
     def functions(self, kernels: Iterable[Kernel]) -> list[Any]:

@@ -16,26 +16,26 @@ from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.fake_captures import GLOBAL, Capture
-from tests.support.cuda.fake_cupy import Machine, fake_cupy
+from tests.support.cuda.fake_cupy import FakeGpus, fake_cupy
 
 
 class FakeCublas:
     """Notes the stream and the workspace of each product, and that its device is the current one."""
 
-    machine: Machine
+    gpus: FakeGpus
 
     def __init__(self) -> None:
-        self.machine.unsafe("cudaMalloc")  # cublasCreate allocates
-        self.device = self.machine.device()
+        self.gpus.unsafe("cudaMalloc")  # cublasCreate allocates
+        self.device = self.gpus.device()
         self.products: list[tuple[int, tuple[int, int] | None, bool, bool]] = []
 
     def bind(
         self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool, tf32: bool, workspace: tuple[int, int] | None
     ) -> Callable[[int], None]:
         def multiply(stream: int) -> None:
-            assert self.machine.device() == self.device, "a handle works on its own device only"
+            assert self.gpus.device() == self.device, "a handle works on its own device only"
             used = (stream, workspace, accumulate, tf32)
-            self.machine.issue(stream, lambda: self.products.append(used))
+            self.gpus.issue(stream, lambda: self.products.append(used))
 
         return multiply
 
@@ -43,28 +43,28 @@ class FakeCublas:
 class FakeEnd(GraphEnd):
     """The end of a graph of the machine's."""
 
-    def __init__(self, machine: Machine, captured: Capture) -> None:
-        self.machine, self.captured = machine, captured
+    def __init__(self, gpus: FakeGpus, captured: Capture) -> None:
+        self.gpus, self.captured = gpus, captured
 
     def come(self) -> bool:
-        return self.captured.is_destroyed and not self.captured.launched & self.machine.busy
+        return self.captured.is_destroyed and not self.captured.launched & self.gpus.busy
 
 
 class FakeCaptures(CaptureDriver):
-    """The driver of a machine. A graph's handle is the number of its capture."""
+    """The driver of a gpus. A graph's handle is the number of its capture."""
 
-    machine: Machine
+    gpus: FakeGpus
 
     def __init__(self) -> None:
         self.exchange_mode = self._exchange
 
     def _exchange(self, pointer: Any) -> int:
-        local, mode = self.machine.local, pointer._obj
+        local, mode = self.gpus.local, pointer._obj
         local.mode, mode.value = mode.value, getattr(local, "mode", GLOBAL)
         return 0
 
     def capture(self, stream: int) -> tuple[int, int]:
-        found = self.machine.recordings.get(stream)
+        found = self.gpus.recordings.get(stream)
         if found is None or not found.is_valid:
             raise DeviceError(f"stream {stream:#x} is not being captured")
         return found.number, found.number
@@ -73,17 +73,17 @@ class FakeCaptures(CaptureDriver):
         return len(self._captured(graph).work)
 
     def watch(self, graph: int) -> GraphEnd:
-        return FakeEnd(self.machine, self._captured(graph))
+        return FakeEnd(self.gpus, self._captured(graph))
 
     def _captured(self, graph: int) -> Capture:
-        return next(capture for capture in self.machine.recordings.values() if capture.number == graph)
+        return next(capture for capture in self.gpus.recordings.values() if capture.number == graph)
 
 
-def seam_over(machine: Machine, monkeypatch: pytest.MonkeyPatch, folder: Path) -> CupySeam:
-    """A seam whose CuPy runs on a machine, and which keeps its kernels in a folder."""
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(machine))
-    monkeypatch.setattr(cupy_seam, "Cublas", type("Cublas", (FakeCublas,), {"machine": machine}))
-    monkeypatch.setattr(cupy_seam, "CaptureDriver", type("CaptureDriver", (FakeCaptures,), {"machine": machine}))
+def seam_over(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, folder: Path) -> CupySeam:
+    """A seam whose CuPy runs on a gpus, and which keeps its kernels in a folder."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy(gpus))
+    monkeypatch.setattr(cupy_seam, "Cublas", type("Cublas", (FakeCublas,), {"gpus": gpus}))
+    monkeypatch.setattr(cupy_seam, "CaptureDriver", type("CaptureDriver", (FakeCaptures,), {"gpus": gpus}))
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(folder))
     return CupySeam()
 

@@ -13,8 +13,8 @@ import numpy as np
 from dmlpy.devices.axes import Axis, element_count, merged, numbers_in_group, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, L2_SHARE, GpuModel
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, Machine
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 
@@ -36,7 +36,7 @@ PARAMETERS = struct(
     ("group_count", np.uint32),
     ("entry_count", np.uint32),
     ("number_step", np.uint32),
-    ("team_size", np.int32),
+    ("thread_group_size", np.int32),
 )
 
 FUNCTIONS = ("Softmax", "LogSoftmax", "Hardmax")
@@ -44,7 +44,7 @@ FUNCTIONS = ("Softmax", "LogSoftmax", "Hardmax")
 _USUAL_THREADS, _MOST_THREADS = 256, 512
 """Threads of a block; the second where there are few groups."""
 _BATCH = 4
-"""Packs that a thread loads at a time: a team in which it has fewer is large enough."""
+"""Vectors that a thread loads at a time: a thread group in which it has fewer is large enough."""
 _LINE_BYTES = 128
 """Bytes that neighbouring threads read together."""
 _RESIDENT_THREADS = 2048
@@ -64,7 +64,7 @@ class GroupsLaunch:
     Attributes:
         kernel: the instance.
         threads: the threads of a block.
-        team_size: threads that share a group, or as many groups as an access is wide.
+        thread_group_size: threads that share a group, or as many groups as an access is wide.
         blocks: the blocks of the grid.
 
     Args:
@@ -85,18 +85,18 @@ class GroupsLaunch:
         few = group_count < 8 * multiprocessors and entry_count > _BATCH * _USUAL_THREADS
         self.threads = most = _MOST_THREADS if few else _USUAL_THREADS
         if across:
-            # neighbouring teams share cache lines; where teams alone fill the device, each is one thread
+            # neighbouring thread groups share cache lines; where they alone fill the device, each is one thread
             neighbours = min(_power_of_two(group_count), _LINE_BYTES // (width * data_type.itemsize))
             most = min(most // neighbours, _power_of_two(-(-multiprocessors * _RESIDENT_THREADS // group_count)))
-        self.team_size = min(most, _power_of_two(-(-entry_count // _BATCH)))
+        self.thread_group_size = min(most, _power_of_two(-(-entry_count // _BATCH)))
         most_blocks = 16 * multiprocessors * _USUAL_THREADS // self.threads
-        self.blocks = min(-(-group_count * self.team_size // self.threads), most_blocks)
+        self.blocks = min(-(-group_count * self.thread_group_size // self.threads), most_blocks)
 
         self.kernel = groups_kernel(data_type, function, width, across)
         self._argument: Struct = np.zeros(1, PARAMETERS)
         self._argument["groups"], self._argument["entries"] = axes_value(groups, TENSORS), axes_value(entries, TENSORS)
         self._argument["group_count"], self._argument["entry_count"] = group_count, entry_count
-        self._argument["number_step"], self._argument["team_size"] = number_step, self.team_size
+        self._argument["number_step"], self._argument["thread_group_size"] = number_step, self.thread_group_size
 
     def launch(self, library: KernelLibrary, x: int, y: int) -> Launch:
         """A launch over tensors at these addresses."""
@@ -151,18 +151,18 @@ class GroupsPlan(PlanWithoutConstants):
         return (
             f"CUDA, {self._library.limits.name}, {self._type} storage, float32 arithmetic\n"
             f"{self._groups} groups of {self._entries} entries, accesses of {self._width * self._type.itemsize} bytes; "
-            f"{launch.blocks} blocks of {launch.threads} threads, {launch.team_size} to a team\n"
+            f"{launch.blocks} blocks of {launch.threads} threads, {launch.thread_group_size} to a thread group\n"
             f"kernels: {launch.kernel.entry}"
         )
 
     def cost(self) -> Cost:
         """Each element is read twice, the second time for the result, unless the cache still holds it."""
-        machine, size = Machine.of(self._library.limits), self._groups * self._entries * self._type.itemsize
-        missed = max(0.0, size - L2_SHARE * machine.l2_bytes)
+        gpu, size = GpuModel.of(self._library.limits), self._groups * self._entries * self._type.itemsize
+        missed = max(0.0, size - L2_SHARE * gpu.l2_bytes)
         return Cost(
-            traffic={"second sweep": size},
-            floor_us=machine.memory_us(2 * size),
-            estimate_us=machine.memory_us(2 * size + missed) + CAPTURED_LAUNCH_US,
+            traffic={"second pass": size},
+            floor_us=gpu.memory_us(2 * size),
+            estimate_us=gpu.memory_us(2 * size + missed) + CAPTURED_LAUNCH_US,
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

@@ -15,8 +15,8 @@ from dmlpy.description.enums import MultiheadAttentionMaskType
 from dmlpy.devices.axes import repeated
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.element_engine import Elementwise, View
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.movement.copies import COPY
 from dmlpy.devices.cuda.tile_products import TILE_THREADS, WIDE_BYTES, multiplication
 from dmlpy.devices.flops import flops_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.machine import Arithmetic
+    from dmlpy.devices.cuda.gpu_model import Arithmetic
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.attention import AttentionDesc
 
@@ -164,13 +164,13 @@ class AttentionPlan(PlanWithoutConstants):
 
     def cost(self) -> Cost:
         arithmetic: Arithmetic = "half" if self._kernel.file == TENSOR_CORES_FILE else "float"
-        machine = Machine.of(self._library.limits)
+        gpu = GpuModel.of(self._library.limits)
         moved = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
         output, flops = self._desc.output_tensor, flops_of(self._desc) or 0
         assert output is not None
         return Cost(
-            floor_us=max(machine.memory_us(moved), machine.product_us(flops, factors_of(output))),
-            estimate_us=max(machine.memory_us(moved), machine.gemm_us(flops, 0, arithmetic)) + CAPTURED_LAUNCH_US * len(self._kernels()),
+            floor_us=max(gpu.memory_us(moved), gpu.product_us(flops, factors_of(output))),
+            estimate_us=max(gpu.memory_us(moved), gpu.gemm_us(flops, 0, arithmetic)) + CAPTURED_LAUNCH_US * len(self._kernels()),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

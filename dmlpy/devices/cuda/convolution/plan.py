@@ -13,8 +13,8 @@ import numpy as np
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.convolution.geometry import EACH, REDUCTION, TILES, Geometry
 from dmlpy.devices.cuda.epilogue import epilogue
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.tile_products import TILE_SIDE, TILE_THREADS, multiplication
 from dmlpy.devices.flops import flops_of
 from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dmlpy.description.descs import FusableDesc
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.machine import Arithmetic as Arithmetics
+    from dmlpy.devices.cuda.gpu_model import Arithmetic as Arithmetics
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.convolution import ConvolutionDesc, ConvolvingDesc
 
@@ -115,14 +115,14 @@ class ConvolutionPlan(Plan):
         return "\n".join([*lines, f"{self._kernel.entry}: {work}"])
 
     def cost(self) -> Cost:
-        machine, flops, factors = Machine.of(self._library.limits), flops_of(self._desc) or 0, factors_of(self._desc.input_tensor)
-        memory_us, copied = machine.memory_us(self._bytes), 2 * self._packed.size
+        gpu, flops, factors = GpuModel.of(self._library.limits), flops_of(self._desc) or 0, factors_of(self._desc.input_tensor)
+        memory_us, copied = gpu.memory_us(self._bytes), 2 * self._packed.size
         arithmetic: Arithmetics = "half" if self._tiled and factors != "float" else "float"
         return Cost(
             traffic={"packed filter": copied} if copied else {},
-            floor_us=max(memory_us, machine.product_us(flops, factors)),
-            estimate_us=max(memory_us, machine.gemm_us(flops, self._bytes, arithmetic))
-            + machine.memory_us(copied)
+            floor_us=max(memory_us, gpu.product_us(flops, factors)),
+            estimate_us=max(memory_us, gpu.gemm_us(flops, self._bytes, arithmetic))
+            + gpu.memory_us(copied)
             + CAPTURED_LAUNCH_US * (2 if copied else 1),
         )
 

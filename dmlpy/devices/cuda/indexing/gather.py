@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.cuda.axes import MOST_AXES, axes_type, axes_value
-from dmlpy.devices.cuda.indexing.picks import Pick, blocks, elements, slices
+from dmlpy.devices.cuda.indexing.gather_indices import GatherIndices, blocks, elements, slices
 from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.words import Walk, WordsPlan
+from dmlpy.devices.cuda.vectorized_copy import CopyAxes, VectorizedCopyPlan
 from dmlpy.operators.indexing import GatherDesc, GatherElementsDesc, GatherND1Desc, GatherNDDesc, OneHotDesc
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 AnyGatherDesc = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
 
 
-class GatherPlan(WordsPlan):
-    """What a `Pick` tells, by raw_kernels/indexing/gather.cu."""
+class GatherPlan(VectorizedCopyPlan):
+    """What a `GatherIndices` tells, by raw_kernels/indexing/gather.cu."""
 
     file, name = "indexing/gather.cu", "gather"
     parameters = struct(
@@ -34,25 +34,25 @@ class GatherPlan(WordsPlan):
         ("count", np.uint32),
     )
 
-    def __init__(self, desc: AnyGatherDesc, pick: Pick, library: KernelLibrary) -> None:
+    def __init__(self, desc: AnyGatherDesc, gather: GatherIndices, library: KernelLibrary) -> None:
         assert desc.output_tensor is not None
         y = desc.output_tensor
-        self._indices, self._pick = desc.indices_tensor, pick
-        dimensions = pick.fitted(y.dimension_count)
+        self._indices, self._gather = desc.indices_tensor, gather
+        dimensions = gather.fitted(y.dimension_count)
         of_input, of_indices = [own.of_input for own in dimensions], [own.of_indices for own in dimensions]
-        walk = Walk.of(y.sizes, (y.element_strides, of_input), (of_indices,), y.data_type.numpy, pick.strides)
-        super().__init__(desc, library, walk)
+        copy = CopyAxes.of(y.sizes, (y.element_strides, of_input), (of_indices,), y.data_type.numpy, gather.strides)
+        super().__init__(desc, library, copy)
 
-    def argument(self, walk: Walk, tensors: Pointers) -> Struct:
+    def argument(self, copy: CopyAxes, tensors: Pointers) -> Struct:
         argument = np.zeros(1, self.parameters)
         argument["input"], argument["output"] = tensors["input_tensor"], tensors["output_tensor"]
-        argument["axes"], argument["count"] = axes_value(walk.axes, 3), walk.count
-        argument["indices"] = indices_value(self._indices, tensors["indices_tensor"], self._pick.sizes, self._pick.step)
-        argument["strides"][0, : len(walk.steps)] = walk.steps
+        argument["axes"], argument["count"] = axes_value(copy.axes, 3), copy.count
+        argument["indices"] = indices_value(self._indices, tensors["indices_tensor"], self._gather.sizes, self._gather.step)
+        argument["strides"][0, : len(copy.steps)] = copy.steps
         return argument
 
 
-class OneHotPlan(WordsPlan):
+class OneHotPlan(VectorizedCopyPlan):
     """ONE_HOT, by raw_kernels/indexing/one_hot.cu."""
 
     file, name = "indexing/one_hot.cu", "one_hot"
@@ -73,14 +73,14 @@ class OneHotPlan(WordsPlan):
         along = [at == desc.axis for at in range(y.dimension_count)]
         of_indices = [0 if own else stride for own, stride in zip(along, desc.indices_tensor.element_strides, strict=True)]
         super().__init__(
-            desc, library, Walk.of(y.sizes, (y.element_strides,), (of_indices, [int(own) for own in along]), y.data_type.numpy)
+            desc, library, CopyAxes.of(y.sizes, (y.element_strides,), (of_indices, [int(own) for own in along]), y.data_type.numpy)
         )
 
-    def argument(self, walk: Walk, tensors: Pointers) -> Struct:
+    def argument(self, copy: CopyAxes, tensors: Pointers) -> Struct:
         argument = np.zeros(1, self.parameters)
         argument["off"], argument["on"] = tensors["values_tensor"], tensors["values_tensor"] + self._on
         argument["output"] = tensors["output_tensor"]
-        argument["axes"], argument["count"] = axes_value(walk.axes, 3), walk.count
+        argument["axes"], argument["count"] = axes_value(copy.axes, 3), copy.count
         argument["indices"] = indices_value(self._indices, tensors["indices_tensor"], (self._size,))
         return argument
 

@@ -14,10 +14,10 @@ import numpy as np
 from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import Axis, element_count, merged, numbers_in_group
 from dmlpy.devices.cuda.axes import MOST_AXES, axes_type, axes_value
-from dmlpy.devices.cuda.indexing.picks import blocks, elements
+from dmlpy.devices.cuda.indexing.gather_indices import blocks, elements
 from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, struct
-from dmlpy.devices.cuda.words import Walk, movement_cost, word_kernel
+from dmlpy.devices.cuda.vectorized_copy import CopyAxes, movement_cost, word_kernel
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.operators.indexing import ScatterDesc, ScatterNDDesc
 
@@ -72,18 +72,18 @@ class ScatterPlan(PlanWithoutConstants):
             count = indexed = tuple_dimensions = y.dimension_count
         sizes = y.sizes[-count:]
         of_places = (*packed_strides(sizes[:indexed]), *(0,) * (count - indexed))
-        pick = blocks(desc, of_places) if isinstance(desc, ScatterNDDesc) else elements(desc, of_places)
-        tuples = pick.dimensions[:tuple_dimensions]
+        gather = blocks(desc, of_places) if isinstance(desc, ScatterNDDesc) else elements(desc, of_places)
+        tuples = gather.dimensions[:tuple_dimensions]
         of_updates = updates.element_strides[updates.dimension_count - tuple_dimensions - (count - indexed) :]
         of_tuples, of_blocks = of_updates[:tuple_dimensions], of_updates[tuple_dimensions:]
 
-        self._desc, self._library, self._indices, self._pick = desc, library, desc.indices_tensor, pick
+        self._desc, self._library, self._indices, self._gather = desc, library, desc.indices_tensor, gather
         self._tuple_sizes = [own.size for own in tuples]
         self._numbers = numbers_in_group(self._tuple_sizes, range(tuple_dimensions))
         of_indices, winners = [own.of_indices for own in tuples], [own.of_input for own in tuples]
         self._tuples = merged(self._tuple_sizes, (of_indices, winners, self._numbers))
         moved = (y.element_strides[-count:], x.element_strides[-count:], (*(0,) * indexed, *of_blocks))
-        self._elements = Walk.of(sizes, moved, (of_places,), y.data_type.numpy, of_tuples)
+        self._elements = CopyAxes.of(sizes, moved, (of_places,), y.data_type.numpy, of_tuples)
         self._words = self._elements.widened()
         self._scratch = Layout([("winners", (prod(sizes[:indexed]),), np.dtype(np.uint32))], ALIGNMENT)
         self.temporary_size = self._scratch.size
@@ -104,25 +104,25 @@ class ScatterPlan(PlanWithoutConstants):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         winners = self._scratch.pointers(temporary)["winners"]
         find = np.zeros(1, FIND)
-        find["indices"] = indices_value(self._indices, tensors["indices_tensor"], self._pick.sizes, self._pick.step)
+        find["indices"] = indices_value(self._indices, tensors["indices_tensor"], self._gather.sizes, self._gather.step)
         find["winners"] = winners
         find["axes"], find["count"] = axes_value(self._tuples, 3), element_count(self._tuples)
-        find["strides"][0, : len(self._pick.strides)] = self._pick.strides
+        find["strides"][0, : len(self._gather.strides)] = self._gather.strides
 
-        walk = self._elements.widened(tensors[name] for name in _MOVED)
+        copy = self._elements.widened(tensors[name] for name in _MOVED)
         # A tuple's number counts in row-major order, so its axes have that order.
-        tuples = merged(self._tuple_sizes, (self._numbers, walk.steps))
+        tuples = merged(self._tuple_sizes, (self._numbers, copy.steps))
         replace = np.zeros(1, REPLACE)
         replace["output"], replace["input"], replace["updates"] = (tensors[name] for name in _MOVED)
         replace["winners"] = winners
-        replace["axes"], replace["count"] = axes_value(walk.axes, 4), walk.count
+        replace["axes"], replace["count"] = axes_value(copy.axes, 4), copy.count
         replace["tuples"] = axes_value([Axis(axis.size, axis.strides[1:]) for axis in tuples], 1)
         clear = partial(self._library.seam.memset, winners, 0, self._scratch.size)
         return in_order(
             [
                 clear,
                 self._library.launch_elements(FIND_KERNEL, element_count(self._tuples), find),
-                self._library.launch_elements(replace_kernel(walk.word_bytes), walk.count, replace),
+                self._library.launch_elements(replace_kernel(copy.word_bytes), copy.count, replace),
             ]
         )
 

@@ -10,8 +10,8 @@ from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.activation.groups import GroupsPlan
 from dmlpy.devices.cuda.element_engine import Elementwise, View, absent
 from dmlpy.devices.cuda.epilogue import epilogue
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel, factors_of
 from dmlpy.devices.cuda.kernels import ALIGNMENT
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine, factors_of
 from dmlpy.devices.cuda.matrix.product import PRODUCT_FILE, LibraryProduct, Operand, OwnProduct, folded, split_terms
 from dmlpy.devices.cuda.matrix.tiles import Matrices
 from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
@@ -20,7 +20,7 @@ from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, i
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
 
 if TYPE_CHECKING:
-    from dmlpy.devices.cuda.machine import Arithmetic
+    from dmlpy.devices.cuda.gpu_model import Arithmetic
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.matrix import GEMMDesc
 
@@ -123,7 +123,7 @@ class GemmPlan(PlanWithoutConstants):
         return "\n".join(lines)
 
     def cost(self) -> Cost:
-        machine, sizes = Machine.of(self._library.limits), self._product.sizes
+        gpu, sizes = GpuModel.of(self._library.limits), self._product.sizes
         size = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._desc.tensors().values())
         by_library = isinstance(self._product, LibraryProduct)
         arithmetic: Arithmetic = "float"
@@ -133,8 +133,8 @@ class GemmPlan(PlanWithoutConstants):
             arithmetic = "tf32"
         launches = sizes.batch if by_library else 1
         flops = 2 * sizes.multiplications
-        floor = max(machine.memory_us(size), machine.product_us(flops, factors_of(self._output, tf32=self._tf32)))
-        product_us = max(machine.memory_us(size), machine.gemm_us(flops, size, arithmetic))
+        floor = max(gpu.memory_us(size), gpu.product_us(flops, factors_of(self._output, tf32=self._tf32)))
+        product_us = max(gpu.memory_us(size), gpu.gemm_us(flops, size, arithmetic))
         steps = [step for step in (self._finish, self._narrowed) if step is not None]
         again = sum(step.traffic() for step in steps) + (2 * self._result[1].element_count * FLOAT.itemsize if self._groups else 0)
         if isinstance(self._product, OwnProduct) and self._product.splits > 1:
@@ -144,7 +144,7 @@ class GemmPlan(PlanWithoutConstants):
         return Cost(
             traffic={"scratch": again} if again else {},
             floor_us=floor,
-            estimate_us=product_us + machine.memory_us(again) + launches * CAPTURED_LAUNCH_US,
+            estimate_us=product_us + gpu.memory_us(again) + launches * CAPTURED_LAUNCH_US,
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

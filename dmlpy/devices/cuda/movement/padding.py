@@ -11,7 +11,7 @@ from dmlpy.description.enums import PaddingMode
 from dmlpy.devices.axes import Axis
 from dmlpy.devices.cuda.axes import MOST_AXES, VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.words import Walk, WordsPlan
+from dmlpy.devices.cuda.vectorized_copy import CopyAxes, VectorizedCopyPlan
 from dmlpy.operators.movement.slicing import AnyPaddingDesc, Padding1Desc, PaddingDesc
 from dmlpy.reference.conversion import of_float, of_scalar
 
@@ -63,7 +63,7 @@ def margins(desc: AnyPaddingDesc) -> list[Margin]:
     return found
 
 
-class PaddingPlan(WordsPlan):
+class PaddingPlan(VectorizedCopyPlan):
     """One launch over the output."""
 
     file, name = "movement/padding.cu", "padding"
@@ -88,18 +88,18 @@ class PaddingPlan(WordsPlan):
             value = of_float(desc.padding_value, data_type)
         self._value = np.frombuffer(value.tobytes() * (VECTOR_BYTES // value.itemsize), np.uint32)
         self._mode, self._margins = desc.padding_mode, margins(desc)
-        super().__init__(desc, library, Walk(tuple(margin.axis for margin in self._margins), 2, data_type.numpy.itemsize))
+        super().__init__(desc, library, CopyAxes(tuple(margin.axis for margin in self._margins), 2, data_type.numpy.itemsize))
 
-    def argument(self, walk: Walk, tensors: Pointers) -> Struct:
+    def argument(self, copy: CopyAxes, tensors: Pointers) -> Struct:
         argument = np.zeros(1, self.parameters)
         argument["input"], argument["output"], argument["value"] = tensors["input_tensor"], tensors["output_tensor"], self._value
-        argument["axes"] = axes_value([Axis(axis.size, axis.strides[:2]) for axis in walk.axes], 2)
-        for at, (axis, margin) in enumerate(zip(walk.axes, self._margins, strict=False)):  # the last may be within a word
+        argument["axes"] = axes_value([Axis(axis.size, axis.strides[:2]) for axis in copy.axes], 2)
+        for at, (axis, margin) in enumerate(zip(copy.axes, self._margins, strict=False)):  # the last may be within a word
             size = axis.size if margin.is_empty else margin.size
             argument["starts"][0, at], argument["sizes"][0, at] = margin.start, size
             argument["periods"][0, at], argument["mirrors"][0, at] = _repetition(self._mode, size)
         argument["mode"] = {PaddingMode.CONSTANT: _VALUE, PaddingMode.EDGE: _NEAREST}.get(self._mode, _REPEATS)
-        argument["count"] = walk.count
+        argument["count"] = copy.count
         return argument
 
 

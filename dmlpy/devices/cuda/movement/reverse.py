@@ -9,7 +9,7 @@ import numpy as np
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.indices import INDICES, indices_value
 from dmlpy.devices.cuda.kernels import struct
-from dmlpy.devices.cuda.words import Walk, WordsPlan
+from dmlpy.devices.cuda.vectorized_copy import CopyAxes, VectorizedCopyPlan
 
 if TYPE_CHECKING:
     from dmlpy.devices.cuda.kernels import KernelLibrary, Struct
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.movement.copy import ReverseSubsequencesDesc
 
 
-class ReversePlan(WordsPlan):
+class ReversePlan(VectorizedCopyPlan):
     """One launch over the output."""
 
     file, name = "movement/reverse.cu", "reverse"
@@ -40,14 +40,14 @@ class ReversePlan(WordsPlan):
             [0 if own else stride for own, stride in zip(along, tensor.element_strides, strict=True)] for tensor in (x, lengths)
         )
         moved, others = (y.element_strides, of_input), (of_lengths, along)
-        super().__init__(desc, library, Walk.of(y.sizes, moved, others, x.data_type.numpy, [x.element_strides[desc.axis]]))
+        super().__init__(desc, library, CopyAxes.of(y.sizes, moved, others, x.data_type.numpy, [x.element_strides[desc.axis]]))
 
-    def argument(self, walk: Walk, tensors: Pointers) -> Struct:
+    def argument(self, copy: CopyAxes, tensors: Pointers) -> Struct:
         argument = np.zeros(1, self.parameters)
         argument["input"], argument["output"] = tensors["input_tensor"], tensors["output_tensor"]
-        argument["axes"], argument["count"] = axes_value(walk.axes, 4), walk.count
+        argument["axes"], argument["count"] = axes_value(copy.axes, 4), copy.count
         argument["lengths"] = indices_value(self._lengths, tensors["sequence_lengths_tensor"], (self._size,))
-        [argument["stride"]] = walk.steps
+        [argument["stride"]] = copy.steps
         return argument
 
 

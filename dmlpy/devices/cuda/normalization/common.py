@@ -10,9 +10,9 @@ import numpy as np
 from dmlpy.devices.axes import Axis, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type
-from dmlpy.devices.cuda.division import SPLITS, Division, of_tensors, teams_type
+from dmlpy.devices.cuda.division import SPLITS, Division, of_tensors, thread_groups_type
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, L2_SHARE, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, Machine
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def parameters_type(
         *((name, np.float32) for name in numbers),
     )
     addresses = ((role, np.uint64) for role in data)
-    return struct(*addresses, ("teams", teams_type(len(data))), ("statistics", of_statistics), ("splits", SPLITS), *others)
+    return struct(*addresses, ("thread_groups", thread_groups_type(len(data))), ("statistics", of_statistics), ("splits", SPLITS), *others)
 
 
-class TeamsPlan(PlanWithoutConstants):
+class ThreadGroupsPlan(PlanWithoutConstants):
     """The operands' layout, the division of the groups, and launches that share one struct of parameters.
 
     Where vectors are possible they need addresses at multiples of their size: a launch over others takes single entries.
@@ -125,16 +125,16 @@ class TeamsPlan(PlanWithoutConstants):
         """The roles of data that a second pass reads again."""
 
     def cost(self) -> Cost:
-        division, machine = self._by_vectors, Machine.of(self._library.limits)
+        division, gpu = self._by_vectors, GpuModel.of(self._library.limits)
         size = division.groups * division.entries * self.type.itemsize
         once = size * sum(role in self._operands for role in self.data)
         again = round(size * len(self.read_again()) * (1.0 - division.kept_share))
         # The second pass goes backwards, so it starts with what the first one read last.
-        missed = max(0.0, again - L2_SHARE * machine.l2_bytes * division.groups / division.resident_groups())
+        missed = max(0.0, again - L2_SHARE * gpu.l2_bytes * division.groups / division.resident_groups())
         return Cost(
-            traffic={"second sweep": again} if again else {},
-            floor_us=machine.memory_us(once),
-            estimate_us=machine.memory_us(once + missed) + CAPTURED_LAUNCH_US * len(self.names(division)),
+            traffic={"second pass": again} if again else {},
+            floor_us=gpu.memory_us(once),
+            estimate_us=gpu.memory_us(once + missed) + CAPTURED_LAUNCH_US * len(self.names(division)),
         )
 
     def _entries(self, division: Division) -> str:
@@ -161,9 +161,9 @@ class TeamsPlan(PlanWithoutConstants):
         argument: Struct = np.zeros(1, kernel.parameters)
         for role in (*self.data, *self.scratch):
             argument[role] = addresses.get(role, 0)
-        argument["teams"] = division.teams()
+        argument["thread_groups"] = division.thread_groups()
         argument["splits"] = division.merging().splits(division, addresses.get("partials", 0))
-        argument["kept"] = division.kept
+        argument["cached"] = division.cached
         for role in self.statistics:
             argument["statistics"][role] = addresses.get(role, 0)
         self.fill(argument, division)
@@ -178,7 +178,7 @@ class TeamsPlan(PlanWithoutConstants):
         return self._library.launch(kernel, division.grid, division.threads, argument, shared_bytes)
 
 
-class NormalizationPlan(TeamsPlan):
+class NormalizationPlan(ThreadGroupsPlan):
     """A plan of batch normalization or of its gradient.
 
     Args:
@@ -188,7 +188,7 @@ class NormalizationPlan(TeamsPlan):
         reduces: whether sums over groups are taken.
 
     Raises:
-        DeviceError: as `TeamsPlan`.
+        DeviceError: as `ThreadGroupsPlan`.
     """
 
     def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary, used: Collection[str], reduces: bool) -> None:

@@ -25,9 +25,9 @@ PARAMETERS = parameters_type(
     STATISTICS,
     ("epsilon", "factor", "entries", "unbiased"),
     ("firsts", np.uint64),
-    ("centres", np.uint64),
+    ("group_statistics", np.uint64),
     ("side_by_side", np.uint32),
-    ("kept", np.uint32),
+    ("cached", np.uint32),
     ("attributes", np.float32, (2,)),
 )
 
@@ -59,7 +59,7 @@ class ForwardPlan(NormalizationPlan):
 
     data = DATA
     statistics = STATISTICS
-    scratch = {"firsts": 4, "centres": 12}
+    scratch = {"firsts": 4, "group_statistics": 12}
 
     def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary) -> None:
         self._function = geometry.activation or ActivationIdentityDesc()

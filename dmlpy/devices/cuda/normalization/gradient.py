@@ -24,8 +24,8 @@ PARAMETERS = parameters_type(
     ("epsilon", "entries"),
     ("slopes", np.uint64),
     ("side_by_side", np.uint32),
-    ("kept", np.uint32),
-    ("centres_anew", np.int32),
+    ("cached", np.uint32),
+    ("corrects_mean", np.int32),
 )
 
 
@@ -49,9 +49,9 @@ class GradientPlan(NormalizationPlan):
 
     def __init__(self, geometry: NormalizationGeometry, library: KernelLibrary) -> None:
         wanted = geometry.operands.keys() & {"dx", "d_scale", "d_bias"}
-        centred = "d_scale" in wanted or (geometry.training and "dx" in wanted)
-        used = {"dy", *(["x"] if centred else []), *(["dx"] if "dx" in wanted else [])}
-        super().__init__(geometry, library, used, reduces=centred or "d_bias" in wanted)
+        centered = "d_scale" in wanted or (geometry.training and "dx" in wanted)
+        used = {"dy", *(["x"] if centered else []), *(["dx"] if "dx" in wanted else [])}
+        super().__init__(geometry, library, used, reduces=centered or "d_bias" in wanted)
 
     def names(self, division: Division) -> list[str]:
         if not self._reduces:
@@ -69,7 +69,7 @@ class GradientPlan(NormalizationPlan):
     def fill(self, argument: Struct, division: Division) -> None:
         super().fill(argument, division)
         argument["statistics"]["epsilon"], argument["statistics"]["entries"] = self._geometry.epsilon, division.entries
-        argument["centres_anew"] = self._geometry.centres_anew
+        argument["corrects_mean"] = self._geometry.centres_anew
 
 
 def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc, target: Target) -> GradientPlan:

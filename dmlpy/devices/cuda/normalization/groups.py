@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.division import SPLITS, teams_type
+from dmlpy.devices.cuda.division import SPLITS, thread_groups_type
 from dmlpy.devices.cuda.functors import attribute_values, functor
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, scalar_type, struct
-from dmlpy.devices.cuda.normalization.common import TeamsPlan
+from dmlpy.devices.cuda.normalization.common import ThreadGroupsPlan
 from dmlpy.operators.activation import ActivationDesc, ActivationIdentityDesc
 from dmlpy.operators.normalization.geometry import operand
 from dmlpy.operators.normalization.lp import LPNormalizationDesc
@@ -31,17 +31,17 @@ GroupNormalizationDesc = (
 DATA = ("x", "scale", "bias", "y")
 PARAMETERS = struct(
     *((role, np.uint64) for role in DATA),
-    ("teams", teams_type(len(DATA))),
+    ("thread_groups", thread_groups_type(len(DATA))),
     ("splits", SPLITS),
     ("firsts", np.uint64),
     ("scalings", np.uint64),
     ("settings", struct(("entries", np.float32), ("epsilon", np.float32), ("scales", np.int32))),
-    ("kept", np.uint32),
+    ("cached", np.uint32),
     ("attributes", np.float32, (2,)),
 )
 
 STATISTICS = ("MeanVariance", "RootMeanSquare", "OneNorm", "TwoNorm", "Unscaled")
-"""What x is centred and divided by, as the kernels have it."""
+"""What x is centered and divided by, as the kernels have it."""
 
 
 def groups_kernel(
@@ -82,7 +82,7 @@ class Statistic:
         return cls("MeanVariance", (1, 2, 3) if desc.cross_channel else (2, 3), desc.normalize_variance)
 
 
-class GroupNormalizationPlan(TeamsPlan):
+class GroupNormalizationPlan(ThreadGroupsPlan):
     """One launch, or three where groups are few and large."""
 
     data = DATA

@@ -10,8 +10,8 @@ from dmlpy.description.tensors import packed_strides
 from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import axes_type, axes_value
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, Struct, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.normalization.local_response import LocalResponseNormalizationGradDesc
@@ -97,13 +97,13 @@ class LocalResponsePlan(PlanWithoutConstants):
         )
 
     def cost(self) -> Cost:
-        machine, tensors = Machine.of(self._library.limits), len(self._desc.tensors())
-        floor = machine.memory_us(tensors * self._count * self._type.itemsize)
+        gpu, tensors = GpuModel.of(self._library.limits), len(self._desc.tensors())
+        floor = gpu.memory_us(tensors * self._count * self._type.itemsize)
         between = 2 * self._scratch.size  # written and read
         return Cost(
             traffic={"between the launches": between} if between else {},
             floor_us=floor,
-            estimate_us=floor + machine.memory_us(between) + CAPTURED_LAUNCH_US * len(self._names),
+            estimate_us=floor + gpu.memory_us(between) + CAPTURED_LAUNCH_US * len(self._names),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

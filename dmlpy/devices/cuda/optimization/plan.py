@@ -9,7 +9,7 @@ import numpy as np
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.kernels import Kernel, scalar_type, struct
-from dmlpy.devices.cuda.words import movement_cost
+from dmlpy.devices.cuda.vectorized_copy import movement_cost
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ ADAM = struct(
     ("betas", np.float64, (2,)),
     ("weights", np.float32, (4,)),
     ("epsilon", np.float32),
-    ("packs", np.uint32),
+    ("vectors", np.uint32),
 )
 
 
@@ -80,7 +80,7 @@ class AdamPlan(PlanWithoutConstants):
         argument = np.zeros(1, ADAM)
         argument["inputs"], argument["outputs"] = ([tensors[name] for name in names] for names in (_INPUTS, _OUTPUTS))
         argument["step"] = tensors["training_step_tensor"]
-        argument["axes"], argument["packs"] = axes_value(axes, len(_TENSORS)), element_count(axes)
+        argument["axes"], argument["vectors"] = axes_value(axes, len(_TENSORS)), element_count(axes)
         argument["learning_rate"], argument["betas"] = desc.learning_rate, (desc.beta1, desc.beta2)
         argument["weights"], argument["epsilon"] = (desc.beta1, 1 - desc.beta1, desc.beta2, 1 - desc.beta2), desc.epsilon
         return self._library.launch_elements(adam_kernel(self._type, width), element_count(axes), argument)

@@ -10,8 +10,8 @@ import numpy as np
 from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
 
@@ -31,7 +31,7 @@ PARAMETERS = struct(
     ("scale", np.uint64),
     ("zero_point", np.uint64),
     ("axes", axes_type(2)),
-    ("packs", np.uint32),
+    ("vectors", np.uint32),
     ("repeats", np.int32),
     ("ranges", np.uint64),
     ("range_count", np.uint32),
@@ -82,13 +82,13 @@ class DynamicQuantizePlan(PlanWithoutConstants):
         )
 
     def cost(self) -> Cost:
-        machine, count = Machine.of(self._library.limits), element_count(self._axes)
+        gpu, count = GpuModel.of(self._library.limits), element_count(self._axes)
         size = count * self._type.itemsize
-        floor = machine.memory_us(size + count)
+        floor = gpu.memory_us(size + count)
         return Cost(
             traffic={"second reading": size},
             floor_us=floor,
-            estimate_us=floor + machine.memory_us(size) + CAPTURED_LAUNCH_US * 2,
+            estimate_us=floor + gpu.memory_us(size) + CAPTURED_LAUNCH_US * 2,
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -102,7 +102,7 @@ class DynamicQuantizePlan(PlanWithoutConstants):
         blocks = self._library.element_blocks(packs)
         argument["x"], argument["y"] = x, y
         argument["scale"], argument["zero_point"] = tensors["output_scale_tensor"], tensors["output_zero_point_tensor"]
-        argument["axes"], argument["packs"], argument["repeats"] = axes_value(axes, 2), packs, repeats
+        argument["axes"], argument["vectors"], argument["repeats"] = axes_value(axes, 2), packs, repeats
         argument["ranges"], argument["range_count"] = temporary, blocks
         argument["least"], argument["most"] = limits.min, limits.max
         shared_bytes = ELEMENT_THREADS * RANGE_BYTES

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.matrix.product import Operand
 from dmlpy.devices.cuda.matrix.tiles import TILES, Matrices, ProductSizes
 from dmlpy.devices.cuda.tile_products import MOST_BYTE_TERMS, TILE_THREADS, multiplication
@@ -145,12 +145,12 @@ class IntegerProductPlan(PlanWithoutConstants):
         return "\n".join(lines)
 
     def cost(self) -> Cost:
-        machine = Machine.of(self._library.limits)
+        gpu = GpuModel.of(self._library.limits)
         size = sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._tensors.values())
-        memory_us, flops = machine.memory_us(size), 2 * self._sizes.multiplications
+        memory_us, flops = gpu.memory_us(size), 2 * self._sizes.multiplications
         return Cost(
-            floor_us=max(memory_us, machine.product_us(flops, "int8")),
-            estimate_us=max(memory_us, machine.gemm_us(flops, size, "float")) + CAPTURED_LAUNCH_US,
+            floor_us=max(memory_us, gpu.product_us(flops, "int8")),
+            estimate_us=max(memory_us, gpu.gemm_us(flops, size, "float")) + CAPTURED_LAUNCH_US,
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT, MOST_ROWS, gemm, headline, supported_flags, workspace
 from dmlpy.devices.cuda.recurrent.common import copy, copy_kernel, rounds_to_tf32, row_stride
 from dmlpy.devices.cuda.seam import Matrix
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.machine import Arithmetic
+    from dmlpy.devices.cuda.gpu_model import Arithmetic
     from dmlpy.devices.cuda.plans import Target
     from dmlpy.operators.recurrent.block_cell import GRUBlockCellDesc, GRUBlockCellGradDesc, GRUBlockDesc
 
@@ -153,15 +153,15 @@ class GRUBlockPlan(PlanWithoutConstants):
         return [*copies, *(block_kernel(name, self._type) for name in self._kernels())]
 
     def cost(self) -> Cost:
-        machine, flops = Machine.of(self._library.limits), flops_of(self._desc) or 0
-        memory_us = machine.memory_us(sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._tensors.values()))
+        gpu, flops = GpuModel.of(self._library.limits), flops_of(self._desc) or 0
+        memory_us = gpu.memory_us(sum(tensor.element_count * tensor.data_type.numpy.itemsize for tensor in self._tensors.values()))
         between = sum(prod(sizes) * kind.itemsize for name, (_, sizes, kind) in self._scratch.arrays.items() if name != "workspace")
         factors: Arithmetic = "tf32" if self._tf32 else "float" if self._operand_type == FLOAT else "half"
         launches = len(self._copied) + len(self._kernels()) + len(self._products())
         return Cost(
             traffic={"scratch": 2 * between} if between else {},
-            floor_us=max(memory_us, machine.product_us(flops, factors)),
-            estimate_us=max(memory_us, machine.gemm_us(flops, 0, factors)) + machine.memory_us(2 * between) + launches * CAPTURED_LAUNCH_US,
+            floor_us=max(memory_us, gpu.product_us(flops, factors)),
+            estimate_us=max(memory_us, gpu.gemm_us(flops, 0, factors)) + gpu.memory_us(2 * between) + launches * CAPTURED_LAUNCH_US,
         )
 
     def describe(self) -> str:

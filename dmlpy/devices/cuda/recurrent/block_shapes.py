@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Launch
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
-QUADS = struct(("source", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)), ("count", np.int64))
+PACK_VECTOR4 = struct(("source", STRIDED), ("destination", np.uint64), ("sizes", np.int64, (4,)), ("count", np.int64))
 
 MOST_PERSISTENT_BLOCK_THREADS = 384
 """`most_persistent_block_threads` of raw_kernels/common/layer.cuh."""
@@ -28,10 +28,10 @@ MOST_PERSISTENT_BLOCK_THREADS = 384
 # R as a block has it in shared memory
 
 
-def quads_kernel(data_type: np.dtype[Any]) -> Kernel:
-    """The kernel `quads` for elements of this type."""
+def pack_vector4_kernel(data_type: np.dtype[Any]) -> Kernel:
+    """The kernel `pack_vector4` for elements of this type."""
     scalar = scalar_type(data_type)
-    return Kernel("pack.cu", f"quads<{scalar}>", QUADS, f"QuadsParameters<{scalar}>")
+    return Kernel("pack.cu", f"pack_vector4<{scalar}>", PACK_VECTOR4, f"PackVector4Parameters<{scalar}>")
 
 
 def recurrence_bytes(desc: RecurrentDesc) -> int:
@@ -55,10 +55,10 @@ def pack_recurrence(
         destination: the target address, `recurrence_bytes` for each direction.
     """
     data_type = storage_type(desc)
-    argument = np.zeros(1, QUADS)
+    argument = np.zeros(1, PACK_VECTOR4)
     argument["source"], argument["destination"], argument["sizes"] = (pointer, tuple(strides)), destination, sizes
     argument["count"] = recurrence_bytes(desc) // (4 * data_type.itemsize)
-    return library.launch_elements(quads_kernel(data_type), sizes[0] * int(argument["count"][0]), argument)
+    return library.launch_elements(pack_vector4_kernel(data_type), sizes[0] * int(argument["count"][0]), argument)
 
 
 # the shapes of a launch

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cuda.machine import Arithmetic
+    from dmlpy.devices.cuda.gpu_model import Arithmetic
     from dmlpy.devices.cuda.seam import Limits
     from dmlpy.devices.plan import Launch
     from dmlpy.operators.activation import ActivationDesc

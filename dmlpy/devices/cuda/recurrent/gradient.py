@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
-from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, pack_recurrence, quads_kernel, recurrence_bytes
+from dmlpy.devices.cuda.recurrent.base import BlockRecurrencePlan
+from dmlpy.devices.cuda.recurrent.block_shapes import pack_recurrence, pack_vector4_kernel, recurrence_bytes
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, backward_directions, launch_states
 from dmlpy.devices.cuda.recurrent.gradient_kernels import PERSISTENT_BLOCK, STEP, gradient_kernel, persistent_block_kernel
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
@@ -28,24 +29,17 @@ SLICES = (1, 2, 4)
 """Samples that one block of `persistent_block` can take."""
 
 
-class PersistentBlockGradientPlan(RecurrentGradientPlan):
-    """One launch of `persistent_block` for the whole sequence, of this shape."""
+class PersistentBlockGradientPlan(BlockRecurrencePlan, RecurrentGradientPlan):
+    """A gradient by `persistent_block`."""
 
     capturable = True
-
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: BlockShape, reason: str, tf32: bool = False) -> None:
-        self._shape = shape
-        super().__init__(desc, library, reason, tf32)
 
     @property
     def _kernel(self) -> Kernel:
         return persistent_block_kernel(self._type, self._shape.samples, *self._types)
 
-    def kernels(self) -> list[Kernel]:
-        return [*super().kernels(), quads_kernel(self._type), self._kernel]
-
     def _describe_recurrence(self) -> list[str]:
-        return [f"{quads_kernel(self._type).entry}: R in the order of shared memory, once", self._shape.describe(self._kernel)]
+        return [f"{pack_vector4_kernel(self._type).entry}: R in the order of shared memory, once", self._shape.describe(self._kernel)]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
         packed = (self._sizes.num_directions, recurrence_bytes(self._desc))
@@ -62,7 +56,7 @@ class PersistentBlockGradientPlan(RecurrentGradientPlan):
         argument["sequence"], argument["recurrence"] = self._sequence(places), packed
         for name in ("hidden_init_gradient", "cell_mem_init_gradient"):
             argument[name] = self._field(name, places)
-        return [pack, self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)]
+        return [pack, self._launch_recurrence(argument)]
 
 
 class PerStepGradientPlan(RecurrentGradientPlan):

@@ -19,7 +19,7 @@ STEPS = struct(
 SEQUENCE = struct(
     *LAYER,
     ("steps", STEPS),
-    ("kept", np.uint64),
+    ("saved", np.uint64),
     ("hidden", np.uint64),
     ("memory", np.uint64),
     ("peephole", STRIDED),

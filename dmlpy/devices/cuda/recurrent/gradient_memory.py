@@ -13,6 +13,7 @@ import numpy as np
 
 from dmlpy.devices.cuda.kernels import ALIGNMENT, KernelLibrary, Struct, strided
 from dmlpy.devices.cuda.matrix_products import FLOAT, supported_flags, workspace
+from dmlpy.devices.cuda.recurrent.base import RecurrencePlan
 from dmlpy.devices.cuda.recurrent.common import (
     activations_type,
     cell_type,
@@ -20,7 +21,6 @@ from dmlpy.devices.cuda.recurrent.common import (
     fill_layer,
     rounds_to_tf32,
     row_stride,
-    storage_type,
 )
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE, STEPS
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, NO_SCALE, Scale, StridedRows, narrowed, scale_of, scaled
@@ -46,7 +46,7 @@ class GradientAddresses(NamedTuple):
     tensors: Pointers
 
 
-class GradientMemory(PlanWithoutConstants):
+class GradientMemory(RecurrencePlan, PlanWithoutConstants):
     """The memory layout of a recurrent gradient.
 
     The products over all steps have factors of the storage type; for FLOAT16 the gate gradients are scaled to its range. Products within
@@ -56,22 +56,21 @@ class GradientMemory(PlanWithoutConstants):
     Args:
         desc: a checked desc.
         library: the device's kernels.
+        reason: why this strategy was chosen, for `describe`.
         tf32: whether factors of float32 matrix products may be rounded to TF32 for FLOAT32 storage too.
 
     Raises:
         DeviceError: a size is beyond what the device's matrix products count.
     """
 
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, tf32: bool) -> None:
-        self._desc = desc
-        self._library = library
-        self._sizes = sizes = desc.geometry
-        self._tensors = desc.tensors()
-        self._type = storage_type(desc)
+    _desc: RecurrentGradDesc
+
+    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
+        super().__init__(desc, library, reason, tf32)
+        sizes = self._sizes
         self._halves = self._type != FLOAT
         self._tf32 = rounds_to_tf32(library.limits, self._type, tf32)
         self.supported_flags = supported_flags(tf32 and not self._halves)
-        self._cell = desc.cell
         last = sizes.num_directions - 1
         self._types = (cell_type(desc.cell), *(activations_type(desc.activations_of(direction)) for direction in (0, last)))
         self._gradient_rows = sizes.gates + desc.cell.resets_last
@@ -213,7 +212,7 @@ class GradientMemory(PlanWithoutConstants):
         sequence = np.zeros(1, SEQUENCE)
         fill_layer(sequence, self._desc)
         sequence["steps"] = self._steps(places)
-        for name in ("kept", "hidden", "memory"):
+        for name in ("saved", "hidden", "memory"):
             sequence[name] = getattr(places.reserve, name)
         for name in ("peephole", "output_sequence_gradient", "output_single_gradient", "output_cell_single_gradient"):
             sequence[name] = self._field(name, places)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, KernelLibrary, strided
-from dmlpy.devices.cuda.machine import Arithmetic, Machine
+from dmlpy.devices.cuda.gpu_model import Arithmetic, GpuModel
+from dmlpy.devices.cuda.kernels import ELEMENT_THREADS, Kernel, strided
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm, headline
 from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, work_of
 from dmlpy.devices.cuda.recurrent.gradient_kernels import (
@@ -31,21 +31,16 @@ from dmlpy.devices.cuda.recurrent.gradient_kernels import (
 )
 from dmlpy.devices.cuda.recurrent.gradient_memory import HALF, GradientAddresses, GradientMemory, short
 from dmlpy.devices.cuda.recurrent.gradient_tables import NO_SCALE, GateRun, Scale, StridedRows, put_scale, scale_of, scaled
-from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
+from dmlpy.devices.cuda.recurrent.model import cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
 from dmlpy.devices.plan import Launch, Pointers, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-
 
 class RecurrentGradientPlan(GradientMemory):
     """The base of the strategies' plans: everything but the recurrence.
-
-    Attributes:
-        label: the operator that its launches belong to, for messages.
 
     Args:
         desc: a checked desc.
@@ -57,25 +52,7 @@ class RecurrentGradientPlan(GradientMemory):
         DeviceError: a size is beyond what the device's matrix products count, or a kernel cannot be compiled.
     """
 
-    estimate: Estimate | None = None
-    """The model's estimate of the recurrence; set by `strategies`."""
-
-    not_resident = ""
-    """Why the strategy `persistent_grid` had to give way to this one, if it had; set by `strategies`."""
-
-    steps_apart = 0
-    """The number of steps launched separately; 0 if one launch runs the whole sequence."""
-
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
-        super().__init__(desc, library, tf32)
-        self.label = desc.c_name
-        self._reason = reason
-
-    def load(self) -> None:
-        self._library.functions(self.kernels())
-
     def kernels(self) -> list[Kernel]:
-        """All kernels that this plan launches."""
         data_type, wanted = self._type, self._tensors
         needed = [FIND_UNMASKED] if "step_mask_tensor" in wanted else []
         needed += [copy_kernel(data_type, copied) for copied in self._copied.values()]
@@ -123,7 +100,7 @@ class RecurrentGradientPlan(GradientMemory):
     def cost(self) -> Cost:
         if self.estimate is None:
             return Cost()
-        work, machine, sizes = work_of(self._desc, tf32=self._tf32), Machine.of(self._library.limits), self._sizes
+        work, gpu, sizes = work_of(self._desc, tf32=self._tf32), GpuModel.of(self._library.limits), self._sizes
         gate_rows = sizes.num_directions * sizes.gates * sizes.hidden_size
         products = {
             "input_gradient_tensor": (self._rows, sizes.input_size, gate_rows),
@@ -133,7 +110,7 @@ class RecurrentGradientPlan(GradientMemory):
         }
         wanted = [product for name, product in products.items() if name in self._tensors]
         factors: Arithmetic = "half" if self._halves else "tf32" if self._tf32 else "float"
-        products_us = sum(product_us(machine, factors, *product, itemsize=self._type.itemsize) for product in wanted)
+        products_us = sum(product_us(gpu, factors, *product, itemsize=self._type.itemsize) for product in wanted)
         products_read, sums_read = (sum(name in self._tensors for name in names) for names in (tuple(products)[:3], _SUMS))
         gradients = self._rows * sizes.num_directions * self._gradient_rows * sizes.hidden_size
         traffic = {"gate gradients": (1 + sums_read) * gradients * FLOAT.itemsize + products_read * gradients * self._type.itemsize}
@@ -142,12 +119,8 @@ class RecurrentGradientPlan(GradientMemory):
             early = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 1
             sums = (early + self._cell.resets_first) * sizes.state_size + self._cell.projection * sizes.hidden_size
             traffic["products of steps"] = 2 * self._rows * sizes.num_directions * sums * FLOAT.itemsize
-        cost = cost_of(self.estimate, work, machine, products_us, traffic, self.not_resident)
-        return replace(cost, estimate_us=(cost.estimate_us or 0.0) + machine.memory_us(self._narrowed_bytes))
-
-    @abstractmethod
-    def _describe_recurrence(self) -> list[str]:
-        """Describes the recurrence against time, for `describe`."""
+        cost = cost_of(self.estimate, work, gpu, products_us, traffic, self.not_resident)
+        return replace(cost, estimate_us=(cost.estimate_us or 0.0) + gpu.memory_us(self._narrowed_bytes))
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         places = GradientAddresses(ReserveAddresses.of(self._desc, tensors["reserve_tensor"]), self._scratch.pointers(temporary), tensors)

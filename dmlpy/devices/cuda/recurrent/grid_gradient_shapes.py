@@ -39,18 +39,12 @@ TENSOR_CORE_UNITS = (16, 32, 48, 64, 96, 128)
 MOST_PAIRS = 4
 """Pairs of unit and sample that a thread has in a pass, at most: the values that the step kept for each are in registers."""
 
-HANDS = ("sums", "reset")
+EXCHANGED = ("sums", "reset")
 """The values that blocks exchange for the products of a step, as the kernel's parameters name them."""
 
 
 def grid_gradient_shapes(desc: RecurrentGradDesc, limits: Limits, *, tf32: bool) -> list[GridShape]:
-    """The shapes of a checked desc that fit the device and are worth estimating; empty if none fits.
-
-    Args:
-        desc: the checked desc.
-        limits: the device's limits.
-        tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to have it.
-    """
+    """The shapes of a checked desc that fit the device and are worth estimating; arguments as of `grid_shapes`."""
     facts = Facts.of(desc)
     return [] if facts.refusal else list(dict.fromkeys(_all_shapes(facts, limits, tf32)))
 
@@ -86,18 +80,9 @@ def grid_gradient_shape(
     protocol: Protocol = "flags",
     most_registers: int | None = None,
 ) -> GridShape | None:
-    """The shape whose blocks have this many units and samples, or None if it does not fit.
+    """The shape whose blocks have this many units and samples, or None if it does not fit; arguments as of `grid_shape`.
 
-    Args:
-        desc: a checked desc that no `Facts.refusal` is about.
-        limits: the device's limits.
-        units: the units of a block; with tensor cores a multiple of 16, else of 8.
-        samples: the samples of a block.
-        pass_samples: the samples processed at a time; with tensor cores a multiple of 8.
-        tf32: as for `grid_gradient_shapes`.
-        row_warps: warps with different rows, on tensor cores.
-        protocol: between blocks; counts for nothing where a block has all units.
-        most_registers: the most registers of a thread for R; None derives it from the thread's other registers.
+    `units` is a multiple of 16 with tensor cores, else of 8; without `most_registers` they follow from the thread's other registers.
     """
     facts = Facts.of(desc)
     shape = _shape(facts, limits, units, samples, pass_samples, tf32, row_warps, most_registers)
@@ -162,7 +147,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
     Args:
         product: the first of a step.
         pairs: the pairs of unit and sample that a thread has in a pass.
-        alone: whether its block hands on nothing.
+        alone: whether its block exchanges nothing.
         resets_first: whether there is a second product.
     """
     if isinstance(product, Fma):
@@ -179,7 +164,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
     return max(0, most - 24 * max(0, pairs - 2))
 
 
-def hands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, int]]:
+def exchanged_operands(facts: Facts, shape: GridShape) -> Iterator[tuple[Product, int, int, int]]:
     """For each product of a step: the product, its depth, the parts of the depth with a scale, and the elements of a pass's operand."""
     for product, gates in zip(shape.products, product_gates(facts), strict=True):
         part = gates * shape.units
@@ -200,10 +185,10 @@ def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
     slots = shape.passes * shape.pass_samples * shape.units
     yield (1 + facts.cell.has_memory) * whole_pieces(slots * FLOAT.itemsize)
     yield facts.cell.has_memory * whole_pieces(shape.units * 4 * FLOAT.itemsize)
-    handed = list(hands(facts, shape))
+    operands = list(exchanged_operands(facts, shape))
     if not shape.alone:
-        yield max(product.staged_bytes(depth) for product, depth, _, _ in handed)
-    for product, depth, parts, operand in handed:
+        yield max(product.staged_bytes(depth) for product, depth, _, _ in operands)
+    for product, depth, parts, operand in operands:
         yield product.shared_bytes(depth)
         if parts and shape.units > 16:
             yield whole_pieces(shape.units * shape.pass_samples // 16 * FLOAT.itemsize)
@@ -235,7 +220,7 @@ def exchange_gradient_layout(facts: Facts, shape: GridShape) -> Layout:
         turns = 1 if facts.cell.resets_first else 2
     else:
         turns = facts.seq_length
-    for name, (_, _, parts, operand) in zip(HANDS, hands(facts, shape), strict=False):
+    for name, (_, _, parts, operand) in zip(EXCHANGED, exchanged_operands(facts, shape), strict=False):
         arrays.append((f"{name} operand", (groups, turns, shape.passes, operand), facts.data_type))
         arrays.append((f"{name} inverse", (groups, turns, shape.passes, parts, shape.pass_samples), FLOAT))
     return Layout(arrays, ALIGNMENT)

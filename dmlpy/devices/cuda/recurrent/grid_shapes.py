@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.gpu_model import L2_SHARE, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT
-from dmlpy.devices.cuda.machine import L2_SHARE, Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT
 from dmlpy.devices.cuda.recurrent.common import storage_type
 from dmlpy.devices.cuda.recurrent.model import clusters_at_a_time
@@ -268,12 +268,12 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
 
 def _clustered_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]:
     """The shapes of groups that are clusters. They need not run at the same time, so there may be more than the device has room for."""
-    machine, step = Machine.of(limits), 8 if facts.on_tensor_cores(tf32) else 1
+    gpu, step = GpuModel.of(limits), 8 if facts.on_tensor_cores(tf32) else 1
     for blocks in CLUSTER_BLOCKS:
         units = _units_of_cluster(facts, blocks)
-        if units is None or not machine.has_clusters:
+        if units is None or not gpu.has_clusters:
             continue
-        at_a_time = max(1, clusters_at_a_time(machine, blocks) // facts.directions)
+        at_a_time = max(1, clusters_at_a_time(gpu, blocks) // facts.directions)
         most = min(divide_up(divide_up(facts.batch_size, at_a_time), step) * step, facts.batch_size)
         for samples in sorted({min(most, few) for few in (8, 32, most)}):
             for pass_samples in _pass_samples(samples, step):
@@ -349,7 +349,7 @@ def _shape(
         return None
     if unit_groups > 1 and units * data_type.itemsize % 4:
         return None  # a word of two halves must have one writer
-    if clustered and not (Machine.of(limits).has_clusters and unit_groups in CLUSTER_BLOCKS):
+    if clustered and not (GpuModel.of(limits).has_clusters and unit_groups in CLUSTER_BLOCKS):
         return None
     loads = loads_of(min(samples, pass_samples) * depth * data_type.itemsize)
     products: list[Product] = []
@@ -457,7 +457,7 @@ def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
 
 def stays_in_l2(limits: Limits, size: int) -> bool:
     """Returns whether the device's L2 cache should keep this many bytes. Beyond that, waiting for memory costs as much as for flags."""
-    return size <= L2_SHARE * Machine.of(limits).l2_bytes
+    return size <= L2_SHARE * GpuModel.of(limits).l2_bytes
 
 
 def exchange_layout(facts: Facts, shape: GridShape) -> Layout:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.matrix_products import FLOAT, gemm
 from dmlpy.devices.cuda.recurrent.common import backward_directions, copy, copy_kernel, row_stride, scale, scale_kernel, storage_type
 from dmlpy.devices.cuda.seam import Matrix
@@ -80,7 +80,7 @@ class InputProduct:
     def _chunk_steps(self) -> int:
         """The number of steps of every chunk but the last, which may have fewer."""
         sizes = self._sizes
-        rows = Machine.of(self._library.limits).l2_bytes * L2_PART / (self._columns * self.data_type.itemsize)
+        rows = GpuModel.of(self._library.limits).l2_bytes * L2_PART / (self._columns * self.data_type.itemsize)
         most = max(1, int(max(rows, LEAST_ROWS)) // sizes.batch_size)
         chunks = -(-sizes.seq_length // most)
         return -(-sizes.seq_length // chunks)

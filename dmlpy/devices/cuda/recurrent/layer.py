@@ -6,17 +6,17 @@ raw_kernels/recurrent/layer.cu says what each one does.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from dmlpy.devices.cost import Cost
+from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT, STRIDED, Kernel, KernelLibrary, Struct, scalar_type, strided, struct
-from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.matrix_products import FLOAT, headline, supported_flags, workspace
-from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, pack_recurrence, quads_kernel, recurrence_bytes
+from dmlpy.devices.cuda.recurrent.base import BlockRecurrencePlan, RecurrencePlan
+from dmlpy.devices.cuda.recurrent.block_shapes import pack_recurrence, recurrence_bytes
 from dmlpy.devices.cuda.recurrent.common import (
     LAYER,
     PACK_BIAS,
@@ -27,13 +27,12 @@ from dmlpy.devices.cuda.recurrent.common import (
     copy_kernel,
     fill_layer,
     pack_bias_kernel,
-    storage_type,
     work_of,
 )
 from dmlpy.devices.cuda.recurrent.input_product import Chunk, InputProduct
-from dmlpy.devices.cuda.recurrent.model import Estimate, cost_of, product_us
+from dmlpy.devices.cuda.recurrent.model import cost_of, product_us
 from dmlpy.devices.cuda.recurrent.reserve import ReserveAddresses
-from dmlpy.devices.plan import Launch, Layout, Plan, Pointers, in_order
+from dmlpy.devices.plan import Launch, Layout, Pointers, in_order
 from dmlpy.operators.recurrent.gradient import ReserveDesc
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
-RESERVE = struct(("kept", np.uint64), ("hidden", np.uint64), ("memory", np.uint64))
+RESERVE = struct(("saved", np.uint64), ("hidden", np.uint64), ("memory", np.uint64))
 SEQUENCE = struct(
     *LAYER,
     ("input_product", np.uint64),
@@ -116,11 +115,8 @@ class LayerMemory(NamedTuple):
     prologue: list[Launch]
 
 
-class RecurrentPlan(Plan):
+class RecurrentPlan(RecurrencePlan):
     """The base of the strategies' plans: packed constants, scratch, and the product of the input with its weights.
-
-    Attributes:
-        label: the operator that its launches belong to, for messages.
 
     Args:
         desc: a checked desc.
@@ -132,27 +128,12 @@ class RecurrentPlan(Plan):
         DeviceError: a size is beyond what the device's matrix products count, or a kernel cannot be compiled.
     """
 
-    estimate: Estimate | None = None
-    """The model's estimate of the recurrence; set by `strategies`."""
-
-    not_resident = ""
-    """Why the strategy `persistent_grid` had to give way to this one, if it had; set by `strategies`."""
-
     launches_steps = False
     """Whether each step is launched by itself."""
 
-    steps_apart = 0
-    """The number of steps launched separately; 0 if one launch runs the whole sequence."""
-
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
-        self.label = desc.c_name
-        self._desc = desc
-        self._library = library
-        self._reason = reason
-        self._sizes = sizes = desc.geometry
-        self._cell = desc.cell
-        self._tensors = desc.tensors()
-        self._type = storage_type(desc)
+        super().__init__(desc, library, reason, tf32)
+        sizes = self._sizes
         self._tf32 = tf32 and self._type == FLOAT
         self.supported_flags = supported_flags(self._tf32)
         check_rows(desc, sizes.gates)
@@ -169,11 +150,7 @@ class RecurrentPlan(Plan):
         self.temporary_size = self._packed.size + self._scratch.size
         self._bias_kernel = pack_bias_kernel(self._type)
 
-    def load(self) -> None:
-        self._library.functions(self.kernels())
-
     def kernels(self) -> list[Kernel]:
-        """All kernels that this plan launches."""
         needed = [copy_kernel(self._type, self._type), *self._input.kernels()]
         if "bias_tensor" in self._tensors:
             needed.append(self._bias_kernel)
@@ -195,19 +172,15 @@ class RecurrentPlan(Plan):
             lines.append("step mask: read in each step")
         return "\n".join(lines)
 
-    @abstractmethod
-    def _describe_recurrence(self) -> list[str]:
-        """Describes the launches after the input product."""
-
     def cost(self) -> Cost:
         if self.estimate is None:
             return Cost()
-        work, machine = work_of(self._desc, tf32=self._tf32), Machine.of(self._library.limits)
+        work, gpu = work_of(self._desc, tf32=self._tf32), GpuModel.of(self._library.limits)
         rows, columns = work.steps * work.batch, work.directions * work.gates * work.hidden
         step_products = 2 * rows * columns * FLOAT.itemsize if self.launches_steps else 0
         traffic = {"input product": 2 * self._input.size, "products of steps": step_products}  # written and read
-        product = product_us(machine, work.arithmetic, rows, columns, work.inputs, work.itemsize, self._input.item_bytes_in_memory)
-        return cost_of(self.estimate, work, machine, product, traffic, self.not_resident)
+        product = product_us(gpu, work.arithmetic, rows, columns, work.inputs, work.itemsize, self._input.item_bytes_in_memory)
+        return cost_of(self.estimate, work, gpu, product, traffic, self.not_resident)
 
     # memory
 
@@ -279,7 +252,7 @@ class RecurrentPlan(Plan):
         reserve = self._reserve(tensors)
         if reserve is None or self._input.in_place or not _SELECTING & self._tensors.keys():
             return []
-        return [partial(self._library.seam.memset, reserve.kept, 0, reserve.hidden - reserve.kept)]
+        return [partial(self._library.seam.memset, reserve.saved, 0, reserve.hidden - reserve.saved)]
 
     def _reserve(self, tensors: Pointers) -> ReserveAddresses | None:
         """The parts of the bound reserve, if one is described."""
@@ -290,7 +263,7 @@ class RecurrentPlan(Plan):
     def _input_product_place(self, tensors: Pointers, places: LayerMemory) -> int:
         """The address of the input product: in the reserve, if the steps keep a gradient's values there, or in the scratch."""
         reserve = self._reserve(tensors)
-        return places.scratch["input_product"] if reserve is None or not self._input.in_place else reserve.kept
+        return places.scratch["input_product"] if reserve is None or not self._input.in_place else reserve.saved
 
     def _input_product(self, tensors: Pointers, places: LayerMemory, chunk: Chunk | None = None) -> list[Launch]:
         """The work that forms the product of all steps, or of a chunk."""
@@ -308,23 +281,16 @@ class RecurrentPlan(Plan):
             sequence[name] = strided(self._tensors.get(f"{name}_tensor"), tensors.get(f"{name}_tensor"))
         reserve = self._reserve(tensors)
         if reserve is not None:
-            sequence["reserve"] = (reserve.kept, reserve.hidden, reserve.memory)
+            sequence["reserve"] = (reserve.saved, reserve.hidden, reserve.memory)
         return sequence
 
 
-class PersistentBlockPlan(RecurrentPlan):
-    """One launch of `persistent_block` for the whole sequence, of this shape."""
-
-    def __init__(self, desc: RecurrentDesc, library: KernelLibrary, shape: BlockShape, reason: str, tf32: bool = False) -> None:
-        self._shape = shape
-        super().__init__(desc, library, reason, tf32)
+class PersistentBlockPlan(BlockRecurrencePlan, RecurrentPlan):
+    """A layer by `persistent_block`."""
 
     @property
     def _kernel(self) -> Kernel:
         return persistent_block_kernel(self._type, self._shape.samples, *self._types)
-
-    def kernels(self) -> list[Kernel]:
-        return [*super().kernels(), quads_kernel(self._type), self._kernel]
 
     def _describe_recurrence(self) -> list[str]:
         return [self._shape.describe(self._kernel)]
@@ -345,8 +311,7 @@ class PersistentBlockPlan(RecurrentPlan):
         argument = np.zeros(1, PERSISTENT_BLOCK)
         argument["sequence"] = self._sequence(tensors, places)
         argument["recurrence"] = places.packed["recurrence"]
-        recurrence = self._library.launch(self._kernel, self._shape.grid, self._shape.threads, argument, self._shape.shared_bytes)
-        return in_order([*places.prologue, *self._input_product(tensors, places), recurrence])
+        return in_order([*places.prologue, *self._input_product(tensors, places), self._launch_recurrence(argument)])
 
 
 # shared memory

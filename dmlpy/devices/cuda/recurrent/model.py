@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from dmlpy.devices.cost import Cost
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, Arithmetic, Machine
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, L2_SHARE, LAUNCH_US, Arithmetic, GpuModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Protocol = Literal["alone", "flags", "data", "cluster"]
-"""How the blocks of a group exchange values: see raw_kernels/common/exchange.cuh."""
+"""How the blocks of a group exchange values: see raw_kernels/common/block_exchange.cuh."""
 
 # latencies in cycles (measured on an H800 where a source is named: Luo et al., arXiv 2402.13499)
 
@@ -169,96 +169,96 @@ class Work:
 # residency
 
 
-def block_bytes(machine: Machine) -> int:
+def block_bytes(gpu: GpuModel) -> int:
     """The bytes of R that one block can keep: in registers, and in shared memory beside its working memory."""
-    return 4 * WEIGHT_REGISTERS * THREADS + max(0, machine.shared_bytes - WORKING_BYTES)
+    return 4 * WEIGHT_REGISTERS * THREADS + max(0, gpu.shared_bytes - WORKING_BYTES)
 
 
-def least_unit_groups(work: Work, machine: Machine) -> int | None:
+def least_unit_groups(work: Work, gpu: GpuModel) -> int | None:
     """The fewest blocks that keep R of one direction, each with all gates of its units; None if there are too few multiprocessors."""
-    most_units = block_bytes(machine) // (work.unit_weights * work.itemsize)
-    groups = -(-work.hidden // most_units) if most_units else machine.multiprocessors + 1
-    return groups if groups * work.directions <= machine.multiprocessors else None
+    most_units = block_bytes(gpu) // (work.unit_weights * work.itemsize)
+    groups = -(-work.hidden // most_units) if most_units else gpu.multiprocessors + 1
+    return groups if groups * work.directions <= gpu.multiprocessors else None
 
 
 # the floor: the best that any kernel could do, even one that does not exist
 
 
-def floors_us(work: Work, machine: Machine) -> dict[str, float]:
+def floors_us(work: Work, gpu: GpuModel) -> dict[str, float]:
     """The lower bound of a step's microseconds for each kind of kernel that can do the work; B samples and both directions together.
 
     Keys: `block` (R in one block), `cluster` (in a cluster), `grid` (in many blocks, the data being the flag; what does not fit is read
     from the L2 cache), `launches` (two launches for each step). Each takes the best arithmetic: float32, or where it is accurate enough
     tensor cores; FLOAT32 needs three products of FLOAT16 parts there.
     """
-    multiprocessors = machine.multiprocessors // work.directions or 1
-    found = {"launches": _launches_floor_us(work, machine)}
-    if work.recurrence_bytes <= block_bytes(machine):
+    multiprocessors = gpu.multiprocessors // work.directions or 1
+    found = {"launches": _launches_floor_us(work, gpu)}
+    if work.recurrence_bytes <= block_bytes(gpu):
         samples = -(-work.batch // multiprocessors)
-        found["block"] = machine.us(work.exchanges * LOCAL + _arithmetic(work, machine, work.hidden, samples))
-    if machine.has_clusters:
+        found["block"] = gpu.us(work.exchanges * LOCAL + _arithmetic(work, gpu, work.hidden, samples))
+    if gpu.has_clusters:
         candidates = []
         for blocks in (2, 4, 8, 16):
-            if work.recurrence_bytes <= blocks * block_bytes(machine) and blocks <= multiprocessors:
+            if work.recurrence_bytes <= blocks * block_bytes(gpu) and blocks <= multiprocessors:
                 samples = -(-work.batch // (multiprocessors // blocks))
                 ingest = samples * work.exchanged * work.itemsize * (blocks - 1) / blocks / CLUSTER_RATE
-                compute = _arithmetic(work, machine, work.hidden / blocks, samples)
+                compute = _arithmetic(work, gpu, work.hidden / blocks, samples)
                 candidates.append(work.exchanges * (LOCAL + CLUSTER) + max(compute, ingest))
         if candidates:
-            found["cluster"] = machine.us(min(candidates))
-    found["grid"] = machine.us(min(_grid_floors(work, machine, multiprocessors)))
-    streamed = machine.memory_us(work.memory_bytes(gates_from_memory=False) * work.batch * work.hidden * work.directions)
+            found["cluster"] = gpu.us(min(candidates))
+    found["grid"] = gpu.us(min(_grid_floors(work, gpu, multiprocessors)))
+    streamed = gpu.memory_us(work.memory_bytes(gates_from_memory=False) * work.batch * work.hidden * work.directions)
     return {strategy: max(value, streamed) for strategy, value in found.items()}
 
 
-def floor_us(work: Work, machine: Machine) -> float:
+def floor_us(work: Work, gpu: GpuModel) -> float:
     """The least of `floors_us`."""
-    return min(floors_us(work, machine).values())
+    return min(floors_us(work, gpu).values())
 
 
-def _arithmetic(work: Work, machine: Machine, units: float, samples: int) -> float:
+def _arithmetic(work: Work, gpu: GpuModel, units: float, samples: int) -> float:
     """The cycles of one block's product with this many units and samples; tensor cores take samples in groups of eight."""
     flops = 2.0 * work.unit_weights * units
     padded = -(-samples // 8) * 8
-    ways = [flops * samples / machine.fma, 3 * flops * padded / machine.mma]
+    ways = [flops * samples / gpu.fma, 3 * flops * padded / gpu.mma]
     if work.arithmetic == "half":
-        ways.append(flops * padded / machine.mma)
-    if work.arithmetic == "tf32" and machine.mma_tf32:
-        ways.append(flops * padded / machine.mma_tf32)
+        ways.append(flops * padded / gpu.mma)
+    if work.arithmetic == "tf32" and gpu.mma_tf32:
+        ways.append(flops * padded / gpu.mma_tf32)
     return min(ways)
 
 
-def _grid_floors(work: Work, machine: Machine, multiprocessors: int) -> list[float]:
+def _grid_floors(work: Work, gpu: GpuModel, multiprocessors: int) -> list[float]:
     """The cycles of a step in a grid, for each number of blocks that R can be split over."""
-    overflow = max(0.0, work.recurrence_bytes - multiprocessors * block_bytes(machine))
+    overflow = max(0.0, work.recurrence_bytes - multiprocessors * block_bytes(gpu))
     found = []
     for groups in range(2, multiprocessors + 1):
         units = -(-work.hidden // (8 * groups)) * 8 if work.hidden >= 8 * groups else -(-work.hidden // groups)
-        fits = work.unit_weights * units * work.itemsize <= block_bytes(machine)
+        fits = work.unit_weights * units * work.itemsize <= block_bytes(gpu)
         if not fits and multiprocessors // groups > 1:
             continue
         samples = -(-work.batch // (multiprocessors // groups))
-        compute = _arithmetic(work, machine, units, samples)
+        compute = _arithmetic(work, gpu, units, samples)
         ingest = samples * work.exchanged * work.itemsize
-        exchange = work.exchanges * (LOCAL + LEAST_DATA_TRIPS * machine.l2_cycles)
-        streamed = 0.0 if fits else overflow / (machine.l2_rate * multiprocessors)
-        found.append(exchange + max(compute, ingest / machine.l2_rate, streamed))
-        if machine.has_clusters and fits:
+        exchange = work.exchanges * (LOCAL + LEAST_DATA_TRIPS * gpu.l2_cycles)
+        streamed = 0.0 if fits else overflow / (gpu.l2_rate * multiprocessors)
+        found.append(exchange + max(compute, ingest / gpu.l2_rate, streamed))
+        if gpu.has_clusters and fits:
             found.append(exchange + MULTICAST + max(compute, ingest / MULTICAST_RATE))
     return found or [float("inf")]
 
 
-def _launches_floor_us(work: Work, machine: Machine) -> float:
+def _launches_floor_us(work: Work, gpu: GpuModel) -> float:
     size = work.recurrence_bytes * work.directions
-    return 2 * work.exchanges * CAPTURED_LAUNCH_US + machine.gemm_us(work.step_flops * work.directions, size, work.arithmetic)
+    return 2 * work.exchanges * CAPTURED_LAUNCH_US + gpu.gemm_us(work.step_flops * work.directions, size, work.arithmetic)
 
 
 # the existing strategies
 
 
-def clusters_at_a_time(machine: Machine, blocks: int) -> int:
+def clusters_at_a_time(gpu: GpuModel, blocks: int) -> int:
     """How many clusters of so many blocks, each of which fills a multiprocessor, run at the same time; at least one."""
-    return max(1, int(CLUSTER_SHARE * machine.multiprocessors) // blocks)
+    return max(1, int(CLUSTER_SHARE * gpu.multiprocessors) // blocks)
 
 
 @dataclass(frozen=True)
@@ -315,38 +315,38 @@ class Estimate:
         return self.time.once_us + self.work.steps * self.time.us
 
 
-def persistent_block_time(work: Work, machine: Machine, samples: int) -> StepTime:
+def persistent_block_time(work: Work, gpu: GpuModel, samples: int) -> StepTime:
     """The time of a step of `persistent_block`: R in each block's shared memory, a thread per unit, `samples` per block.
 
     Blocks beyond one for each multiprocessor wait for their turn, which counts as longer steps.
     """
     warps, quads = -(-work.hidden // 32), -(-work.hidden // 4)
-    rounds = -(-(-(-work.batch // samples) * work.directions) // machine.multiprocessors)
+    rounds = -(-(-(-work.batch // samples) * work.directions) // gpu.multiprocessors)
     # A warp issues its multiplications to one quarter of the multiprocessor; few warps leave the other quarters idle.
     additions = 4 * quads * work.gates * samples
     instructions = additions * (
         2 if work.arithmetic == "half" and samples == 1 else 1
     )  # halves are converted to floats once for all samples
-    issue = instructions * 2 * 32 * max(warps, 4) / machine.fma
-    shared = quads * warps * (128 * work.gates * work.itemsize + 128 * samples) / machine.shared_rate
+    issue = instructions * 2 * 32 * max(warps, 4) / gpu.fma
+    shared = quads * warps * (128 * work.gates * work.itemsize + 128 * samples) / gpu.shared_rate
     waits = FMA * quads * (work.gates if work.backward else 4)  # for the longest of a thread's independent sums
-    product = max(issue, shared, waits, _gates_cycles(work, machine))
-    pointwise = work.special_functions * work.hidden * samples / machine.special
+    product = max(issue, shared, waits, _gates_cycles(work, gpu))
+    pointwise = work.special_functions * work.hidden * samples / gpu.special
     chain = work.exchanges * (BARRIER + SHARED_LOAD) + ACTIVATIONS
     turns = -(-work.recurrence_bytes // (16 * COPY_LOADS * 32 * warps))  # rounds of copying R by all threads
-    copied = max(work.recurrence_bytes / machine.l2_rate, turns * (machine.l2_cycles + COPY_STORES)) + MEMORY_LOAD
+    copied = max(work.recurrence_bytes / gpu.l2_rate, turns * (gpu.l2_cycles + COPY_STORES)) + MEMORY_LOAD
     return StepTime(
-        product_us=rounds * machine.us(product),
-        chain_us=rounds * machine.us(chain),
-        pointwise_us=rounds * machine.us(pointwise),
-        memory_us=_memory_us(work, machine),
-        once_us=rounds * machine.us(copied) + (CAPTURED_LAUNCH_US if work.backward else 0.0),  # another kernel transposes R
+        product_us=rounds * gpu.us(product),
+        chain_us=rounds * gpu.us(chain),
+        pointwise_us=rounds * gpu.us(pointwise),
+        memory_us=_memory_us(work, gpu),
+        once_us=rounds * gpu.us(copied) + (CAPTURED_LAUNCH_US if work.backward else 0.0),  # another kernel transposes R
     )
 
 
 def persistent_grid_time(
     work: Work,
-    machine: Machine,
+    gpu: GpuModel,
     *,
     units: int,
     samples: int,
@@ -365,7 +365,7 @@ def persistent_grid_time(
 
     Args:
         work: the work to do.
-        machine: on what.
+        gpu: on what.
         units: the units of a block, padding included.
         samples: the samples of a block.
         pass_samples: the samples processed at a time.
@@ -386,51 +386,51 @@ def persistent_grid_time(
     columns = -(-pass_samples // 8) * 8 if on_tensor_cores else pass_samples
     rows = units if work.backward else work.gates * units
     part = work.unit_weights * units
-    rate = {"half": machine.mma, "tf32": machine.mma_tf32, "float": machine.fma}[work.arithmetic]
+    rate = {"half": gpu.mma, "tf32": gpu.mma_tf32, "float": gpu.fma}[work.arithmetic]
     compute = 2.0 * part * padding * columns / rate
     # A block loads an operand from the L2 cache once, or gets it from its cluster, and every warp with different rows reads it from shared
     # memory.
     real = min(samples, pass_samples)
     loaded = real * work.exchanged * work.itemsize
-    weights = max(0, part * work.itemsize - register_bytes) / machine.shared_rate
+    weights = max(0, part * work.itemsize - register_bytes) / gpu.shared_rate
     if on_tensor_cores:
-        read = columns * work.exchanged * work.itemsize * row_warps / machine.shared_rate
+        read = columns * work.exchanged * work.itemsize * row_warps / gpu.shared_rate
     else:
         read = UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
-    shared = weights + read + (loaded / machine.shared_rate if through_l2 else 0)
+    shared = weights + read + (loaded / gpu.shared_rate if through_l2 else 0)
     # A single sample is put by 8 of 32 lanes, in two stores for each 16 rows.
     put = SINGLE_SUMS if on_tensor_cores and real == 1 else columns
-    sums = 4 * depth_warps * rows * (put + real) / machine.shared_rate
+    sums = 4 * depth_warps * rows * (put + real) / gpu.shared_rate
     others = 1 - 1 / cluster_blocks
-    ingest = 0.0 if alone else loaded * others / CLUSTER_RATE if clustered else loaded / machine.l2_rate
+    ingest = 0.0 if alone else loaded * others / CLUSTER_RATE if clustered else loaded / gpu.l2_rate
     product = passes * (max(compute, shared, ingest) + sums)
-    l2 = machine.l2_cycles
+    l2 = gpu.l2_cycles
     exchange = {"alone": 0.0, "cluster": CLUSTER, "flags": FLAG_TRIPS * l2, "data": DATA_TRIPS * l2}[protocol]
     if not through_l2:
-        product = max(product, _gates_cycles(work, machine) - exchange)  # otherwise the exchange hides it
+        product = max(product, _gates_cycles(work, gpu) - exchange)  # otherwise the exchange hides it
     local = LOCAL + BARRIER + SHARED_LOAD if through_l2 else LOCAL
-    at_a_time = clusters_at_a_time(machine, cluster_blocks) * cluster_blocks if clustered else machine.multiprocessors
+    at_a_time = clusters_at_a_time(gpu, cluster_blocks) * cluster_blocks if clustered else gpu.multiprocessors
     rounds = -(-blocks // at_a_time)
     # What blocks exchange is filled by another launch; those of a cluster meet before the first step.
-    begin_us = CAPTURED_LAUNCH_US + machine.memory_us(exchange_bytes) if through_l2 else machine.us(CLUSTER) if clustered else 0.0
+    begin_us = CAPTURED_LAUNCH_US + gpu.memory_us(exchange_bytes) if through_l2 else gpu.us(CLUSTER) if clustered else 0.0
     return StepTime(
-        exchange_us=rounds * machine.us(work.exchanges * exchange),
-        product_us=rounds * machine.us(product),
-        chain_us=rounds * machine.us(work.exchanges * passes * local),
-        pointwise_us=rounds * machine.us(work.special_functions * units * samples / machine.special),
-        memory_us=_memory_us(work, machine),
-        once_us=rounds * machine.us(part * work.itemsize / machine.l2_rate + MEMORY_LOAD) + begin_us,
+        exchange_us=rounds * gpu.us(work.exchanges * exchange),
+        product_us=rounds * gpu.us(product),
+        chain_us=rounds * gpu.us(work.exchanges * passes * local),
+        pointwise_us=rounds * gpu.us(work.special_functions * units * samples / gpu.special),
+        memory_us=_memory_us(work, gpu),
+        once_us=rounds * gpu.us(part * work.itemsize / gpu.l2_rate + MEMORY_LOAD) + begin_us,
     )
 
 
 def per_step_time(
-    work: Work, machine: Machine, *, launches: int, products: int, captured: bool, loads: int = 1, gates_from_memory: bool = True
+    work: Work, gpu: GpuModel, *, launches: int, products: int, captured: bool, loads: int = 1, gates_from_memory: bool = True
 ) -> StepTime:
     """The time of a step of `per_step`: matrix products by a library and a fused kernel, one launch after another.
 
     Args:
         work: the work to do.
-        machine: on what.
+        gpu: on what.
         launches: the launches of kernels, without the products'.
         products: matrix products of one direction, among which the gates are shared out.
         captured: whether the launches are replayed as one CUDA graph.
@@ -440,38 +440,36 @@ def per_step_time(
     gates = max(1, work.gates // products)
     columns, depth = (work.hidden, gates * work.hidden) if work.backward else (gates * work.hidden, work.hidden)
     parts = -(-work.batch // 32) * -(-columns // 64) * -(-depth // 1024)
-    one = machine.gemm_us(work.step_flops / products, work.recurrence_bytes / products, work.arithmetic, parts)
+    one = gpu.gemm_us(work.step_flops / products, work.recurrence_bytes / products, work.arithmetic, parts)
     count = launches + products * work.directions
     activations = work.special_functions * work.directions * work.hidden * work.batch
     return StepTime(
         product_us=products * work.directions * max(one, LEAST_GEMM_US),
-        chain_us=launches * machine.us(loads * machine.l2_cycles + ACTIVATIONS),
-        pointwise_us=machine.us(activations / (machine.special * machine.multiprocessors)),
+        chain_us=launches * gpu.us(loads * gpu.l2_cycles + ACTIVATIONS),
+        pointwise_us=gpu.us(activations / (gpu.special * gpu.multiprocessors)),
         launch_us=count * (CAPTURED_LAUNCH_US if captured else LAUNCH_US),
-        memory_us=_memory_us(work, machine, gates_from_memory=gates_from_memory),
+        memory_us=_memory_us(work, gpu, gates_from_memory=gates_from_memory),
     )
 
 
 def product_us(
-    machine: Machine, arithmetic: Arithmetic, rows: int, columns: int, depth: int, itemsize: int = 4, result_itemsize: int = 4
+    gpu: GpuModel, arithmetic: Arithmetic, rows: int, columns: int, depth: int, itemsize: int = 4, result_itemsize: int = 4
 ) -> float:
     """The microseconds of a product over all steps outside the recurrence: [rows, depth] by [depth, columns], factors of `itemsize` bytes.
 
     A result with items of 0 bytes does not go to memory: it is read while the L2 cache has it.
     """
     size = itemsize * depth * (rows + columns) + result_itemsize * rows * columns
-    return max(machine.gemm_us(2 * rows * columns * depth, 0, arithmetic), machine.memory_us(size))
+    return max(gpu.gemm_us(2 * rows * columns * depth, 0, arithmetic), gpu.memory_us(size))
 
 
-def cost_of(
-    estimate: Estimate, work: Work, machine: Machine, products_us: float, traffic: Mapping[str, int], not_resident: str = ""
-) -> Cost:
+def cost_of(estimate: Estimate, work: Work, gpu: GpuModel, products_us: float, traffic: Mapping[str, int], not_resident: str = "") -> Cost:
     """The cost of a plan.
 
     Args:
         estimate: the estimate of the plan's strategy.
         work: the work that any strategy must do.
-        machine: on what.
+        gpu: on what.
         products_us: the time of the products of all steps, which no strategy changes.
         traffic: bytes beside those that the estimate knows of.
         not_resident: why the strategy `persistent_grid` had to give way to this one, if it had.
@@ -480,7 +478,7 @@ def cost_of(
     places = {"registers": estimate.registers, "shared memory": estimate.shared}
     places["nowhere"] = whole - sum(places.values())
     added = {"recurrence in each step": places["nowhere"] * work.steps, "exchange between blocks": estimate.exchanged * work.steps}
-    step_us = floor_us(work, machine)
+    step_us = floor_us(work, gpu)
     return Cost(
         strategy=f"{estimate.strategy} (persistent_grid: {not_resident})" if not_resident else estimate.strategy,
         traffic={kind: size for kind, size in {**traffic, **added}.items() if size},
@@ -492,13 +490,13 @@ def cost_of(
     )
 
 
-def _gates_cycles(work: Work, machine: Machine) -> int:
+def _gates_cycles(work: Work, gpu: GpuModel) -> int:
     """The cycles until the input's gates of a step, or those that training kept, have been read."""
     size = work.gate_bytes * work.gates * work.hidden * work.batch * work.directions * work.steps
-    return machine.l2_cycles if size <= L2_SHARE * machine.l2_bytes else MEMORY_LOAD
+    return gpu.l2_cycles if size <= L2_SHARE * gpu.l2_bytes else MEMORY_LOAD
 
 
-def _memory_us(work: Work, machine: Machine, *, gates_from_memory: bool = True) -> float:
+def _memory_us(work: Work, gpu: GpuModel, *, gates_from_memory: bool = True) -> float:
     """The microseconds for the memory that a step reads and writes, without R."""
     size = work.memory_bytes(gates_from_memory=gates_from_memory)
-    return machine.memory_us(size * work.batch * work.hidden * work.directions)
+    return gpu.memory_us(size * work.batch * work.hidden * work.directions)

@@ -6,6 +6,7 @@ and other strategies.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,9 @@ from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch, Pointers, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from dmlpy.devices.plan import Layout
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 PERSISTENT_GRID = struct(
@@ -78,60 +80,68 @@ def arrange_kernel(data_type: np.dtype[Any], product: Product) -> Kernel:
     )
 
 
-def prepare_waits(library: KernelLibrary, kernel: Kernel, shape: GridShape) -> None:
-    """Makes ready what blocks of a cooperative launch need, which wait for each other.
-
-    Raises:
-        NotResidentError: they cannot all be resident, which only the loaded kernel tells.
-    """
-    if not shape.cooperative:
-        return
-    resident = library.seam.occupancy(library.function(kernel), PRODUCT_THREADS, shape.shared_bytes) * library.limits.multiprocessors
-    if shape.blocks > resident:
-        raise NotResidentError.of(shape.blocks, resident)
-    library.timeouts.allocate()
-
-
-def launch_persistent_grid(
-    library: KernelLibrary, kernel: Kernel, shape: GridShape, argument: Struct, exchanged: tuple[int, int]
-) -> list[Launch]:
-    """Launches a kernel `persistent_grid` for the whole sequence, after setting what its blocks exchange to what they wait to see change.
-
-    Args:
-        library: the device's kernels.
-        kernel: the kernel.
-        shape: of its launch.
-        argument: its parameters.
-        exchanged: the address and the bytes of the exchanged memory.
-    """
-    grid = (shape.unit_groups, shape.batch_groups, shape.directions)
-    launch = library.launch(kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=shape.cooperative)
-    if not shape.cooperative:
-        return [launch]
-    address, size = exchanged
-    return [partial(library.seam.memset, address, BEFORE_LAUNCH[shape.protocol], size), launch]
-
-
-class PersistentGridPlan(ResidentPlan, RecurrentPlan):
-    """One launch of `persistent_grid` for the whole sequence, of this shape.
+class GridRecurrencePlan(ResidentPlan):
+    """One launch of a kernel `persistent_grid` for the whole sequence.
 
     Args:
         desc: a checked desc that no `Facts.refusal` is about.
         library: the device's kernels.
-        shape: one of `grid_shapes`.
-        reason: why it was chosen, for `describe`.
-        tf32: whether factors of float32 matrix products may be rounded to TF32.
+        shape: of the launch.
+        reason: as for `RecurrencePlan`.
+        tf32: as for `RecurrencePlan`.
 
     Raises:
         NotResidentError: the blocks would have to wait for others that cannot run beside them.
     """
 
+    exchange_layout: Callable[[Facts, GridShape], Layout]
+    """The layout of the data that blocks exchange."""
+
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, shape: GridShape, reason: str, tf32: bool = False) -> None:
-        self._shape = shape
-        self._exchanged = exchange_layout(Facts.of(desc), shape)
+        self._shape, self._facts = shape, Facts.of(desc)
+        self._exchanged = type(self).exchange_layout(self._facts, shape)
         super().__init__(desc, library, reason, tf32)
         self.load()
-        prepare_waits(library, self._kernel, shape)
+        self._prepare_waits()
+
+    @property
+    @abstractmethod
+    def _kernel(self) -> Kernel:
+        """The kernel."""
+
+    def _prepare_waits(self) -> None:
+        """Makes ready what blocks of a cooperative launch need, which wait for each other.
+
+        Raises:
+            NotResidentError: they cannot all be resident, which only the loaded kernel tells.
+        """
+        shape, library = self._shape, self._library
+        if not shape.cooperative:
+            return
+        blocks = library.seam.occupancy(library.function(self._kernel), PRODUCT_THREADS, shape.shared_bytes)
+        resident = blocks * library.limits.multiprocessors
+        if shape.blocks > resident:
+            raise NotResidentError.of(shape.blocks, resident)
+        library.timeouts.allocate()
+
+    def _exchanged_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
+        """The scratch for what blocks exchange."""
+        return [("exchanged", (self._exchanged.size,), np.dtype(np.uint8))]
+
+    def _launch_recurrence(self, argument: Struct, exchanged: int) -> list[Launch]:
+        """Launches the kernel, after setting what its blocks exchange, at this address, to what they wait to see change."""
+        shape, library = self._shape, self._library
+        grid = (shape.unit_groups, shape.batch_groups, shape.directions)
+        launch = library.launch(self._kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=shape.cooperative)
+        if not shape.cooperative:
+            return [launch]
+        return [partial(library.seam.memset, exchanged, BEFORE_LAUNCH[shape.protocol], self._exchanged.size), launch]
+
+
+class PersistentGridPlan(GridRecurrencePlan, RecurrentPlan):
+    """A layer by `persistent_grid`, in one of the `grid_shapes`."""
+
+    exchange_layout = staticmethod(exchange_layout)
 
     @property
     def _kernel(self) -> Kernel:
@@ -154,7 +164,7 @@ class PersistentGridPlan(ResidentPlan, RecurrentPlan):
         ]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        return [*super()._scratch_arrays(), ("exchanged", (self._exchanged.size,), np.dtype(np.uint8))]
+        return [*super()._scratch_arrays(), *self._exchanged_arrays()]
 
     # work
 
@@ -186,5 +196,5 @@ class PersistentGridPlan(ResidentPlan, RecurrentPlan):
         argument["units"], argument["samples"] = shape.units, shape.samples
         if shape.cooperative:
             argument["timeout"] = self._library.timeouts.of(self.label, parts["expired"])
-        recurrence = launch_persistent_grid(self._library, self._kernel, shape, argument, (start, self._exchanged.size))
+        recurrence = self._launch_recurrence(argument, start)
         return in_order([*places.prologue, *self._input_product(tensors, places), *recurrence])

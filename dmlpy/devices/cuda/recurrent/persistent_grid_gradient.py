@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.devices.cuda.kernels import STRIDED, Kernel, KernelLibrary, scalar_type, struct
+from dmlpy.devices.cuda.kernels import STRIDED, Kernel, scalar_type, struct
 from dmlpy.devices.cuda.recurrent.gradient_kernels import SEQUENCE
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
-from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import HANDS, exchange_gradient_layout, hands, product_gates, whole_parts
-from dmlpy.devices.cuda.recurrent.grid_shapes import Facts, GridShape
-from dmlpy.devices.cuda.recurrent.persistent_grid import flag, launch_persistent_grid, prepare_waits
-from dmlpy.devices.cuda.recurrent.residence import ResidentPlan
+from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import (
+    EXCHANGED,
+    exchange_gradient_layout,
+    exchanged_operands,
+    product_gates,
+    whole_parts,
+)
+from dmlpy.devices.cuda.recurrent.persistent_grid import GridRecurrencePlan, flag
 from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.devices.plan import Launch, Pointers
 
@@ -24,14 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dmlpy.devices.cuda.recurrent.gradient_memory import GradientAddresses
+    from dmlpy.devices.cuda.recurrent.grid_shapes import GridShape
     from dmlpy.devices.cuda.recurrent.products import Product
-    from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
-HANDED = struct(("arranged", np.uint64), ("operand", np.uint64), ("inverse", np.uint64))
+EXCHANGED_OPERAND = struct(("arranged", np.uint64), ("operand", np.uint64), ("inverse", np.uint64))
 PERSISTENT_GRID = struct(
     ("sequence", SEQUENCE),
-    ("sums", HANDED),
-    ("reset", HANDED),
+    ("sums", EXCHANGED_OPERAND),
+    ("reset", EXCHANGED_OPERAND),
     ("hidden_init_gradient", STRIDED),
     ("cell_mem_init_gradient", STRIDED),
     ("flags", np.uint64),
@@ -76,28 +80,11 @@ def arrange_gradient_kernel(data_type: np.dtype[Any], product: Product, first_ga
     )
 
 
-class PersistentGridGradientPlan(ResidentPlan, RecurrentGradientPlan):
-    """R rearranged for the blocks, and one launch of `persistent_grid` for the whole sequence, of this shape.
-
-    Args:
-        desc: a checked desc that no `Facts.refusal` is about.
-        library: the device's kernels.
-        shape: one of `grid_gradient_shapes`.
-        reason: why it was chosen, for `describe`.
-        tf32: whether factors of float32 matrix products may be rounded to TF32.
-
-    Raises:
-        NotResidentError: the blocks would have to wait for others that cannot run beside them.
-    """
+class PersistentGridGradientPlan(GridRecurrencePlan, RecurrentGradientPlan):
+    """R rearranged for the blocks, and a gradient by `persistent_grid`, in one of the `grid_gradient_shapes`."""
 
     is_capturable = True
-
-    def __init__(self, desc: RecurrentGradDesc, library: KernelLibrary, shape: GridShape, reason: str, tf32: bool = False) -> None:
-        self._shape, self._facts = shape, Facts.of(desc)
-        self._exchanged = exchange_gradient_layout(self._facts, shape)
-        super().__init__(desc, library, reason, tf32)
-        self.load()
-        prepare_waits(library, self._kernel, shape)
+    exchange_layout = staticmethod(exchange_gradient_layout)
 
     @property
     def _kernel(self) -> Kernel:
@@ -124,13 +111,13 @@ class PersistentGridGradientPlan(ResidentPlan, RecurrentGradientPlan):
     def _arranged_bytes(self) -> list[int]:
         """The bytes of each product's arranged operand, for all blocks together."""
         blocks = self._shape.directions * self._shape.unit_groups
-        return [blocks * product.arranged_bytes(depth) for product, depth, _, _ in hands(self._facts, self._shape)]
+        return [blocks * product.arranged_bytes(depth) for product, depth, _, _ in exchanged_operands(self._facts, self._shape)]
 
     def _scratch_arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        arranged = zip(HANDS, self._arranged_bytes(), strict=False)
+        arranged = zip(EXCHANGED, self._arranged_bytes(), strict=False)
         return [
             *super()._scratch_arrays(),
-            ("exchanged", (self._exchanged.size,), np.dtype(np.uint8)),
+            *self._exchanged_arrays(),
             *((f"{name} arranged", (size,), np.dtype(np.uint8)) for name, size in arranged),
         ]
 
@@ -143,7 +130,7 @@ class PersistentGridGradientPlan(ResidentPlan, RecurrentGradientPlan):
         shape, sizes, library, work = self._shape, self._sizes, self._library, list[Launch]()
         start = places.scratch["exchanged"]
         addresses = self._exchanged.pointers(start) | places.scratch
-        for name, kernel, size in zip(HANDS, self._arrange_kernels, self._arranged_bytes(), strict=False):
+        for name, kernel, size in zip(EXCHANGED, self._arrange_kernels, self._arranged_bytes(), strict=False):
             argument = np.zeros(1, ARRANGE)
             argument["recurrence"], argument["arranged"] = self._field("recurrence", places), addresses[f"{name} arranged"]
             argument["hidden_size"], argument["num_directions"] = sizes.hidden_size, sizes.num_directions
@@ -151,7 +138,7 @@ class PersistentGridGradientPlan(ResidentPlan, RecurrentGradientPlan):
             work.append(library.launch_elements(kernel, size // 16, argument))
         argument = np.zeros(1, PERSISTENT_GRID)
         argument["sequence"] = self._sequence(places)
-        for name in HANDS[: len(shape.products)]:
+        for name in EXCHANGED[: len(shape.products)]:
             for part in ("arranged", "operand", "inverse"):
                 argument[name][part] = addresses.get(f"{name} {part}", 0)
         for name in ("hidden_init_gradient", "cell_mem_init_gradient"):
@@ -160,4 +147,4 @@ class PersistentGridGradientPlan(ResidentPlan, RecurrentGradientPlan):
         if not shape.alone:
             argument["timeout"] = library.timeouts.of(self.label, addresses["expired"])
         argument["samples"], argument["passes"] = shape.samples, shape.passes
-        return [*work, *launch_persistent_grid(library, self._kernel, shape, argument, (start, self._exchanged.size))]
+        return [*work, *self._launch_recurrence(argument, start)]

@@ -11,32 +11,26 @@ import threading
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
+from dmlpy.devices.cuda.recurrent.base import RecurrencePlan
 from dmlpy.devices.cuda.seam import NotResidentError
-from dmlpy.devices.plan import Plan
 from dmlpy.messages.problems import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dmlpy.devices.cost import Cost
-    from dmlpy.devices.cuda.kernels import KernelLibrary
-    from dmlpy.devices.plan import Launch, Pointers
+    from dmlpy.devices.plan import Launch, Plan, Pointers
 
 _handing_over = threading.Lock()
 _CAPTURED = "other kernels cannot be loaded while the stream is being captured: dispatch this once outside of a capture"
 
 
-class ResidentPlan(Plan):
+class ResidentPlan(RecurrencePlan):
     """A plan that another one succeeds, once and for all, when it is bound or launched in vain.
 
     Its launches then do the successor's work instead, from the start, in the scratch that they have. Only constants that were packed for it
     are of no use to the successor: launches that read them raise DeviceError, and have to be prepared again.
     """
-
-    label: str
-    """The operator that its launches belong to, for messages."""
-
-    _library: KernelLibrary
 
     is_capturable = False
     """`capturable`, as long as it has no successor."""

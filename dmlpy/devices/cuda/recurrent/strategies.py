@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dmlpy.devices.cuda.machine import Machine
+from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.block_shapes import BlockShape, block_shapes
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS, rounds_to_tf32, storage_type, work_of
@@ -103,11 +103,11 @@ def _block_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf3
     shapes = block_shapes(desc, limits, plans.block_slices, partial(plans.block_shared_bytes, desc))
     if isinstance(shapes, str):
         return shapes
-    work, machine = work_of(desc), Machine.of(limits)
+    work, gpu = work_of(desc), GpuModel.of(limits)
 
     def option(shape: BlockShape) -> Option[PlanT]:
         estimate = Estimate(
-            "persistent_block", work, persistent_block_time(work, machine, shape.samples), shared=work.recurrence_bytes * work.directions
+            "persistent_block", work, persistent_block_time(work, gpu, shape.samples), shared=work.recurrence_bytes * work.directions
         )
         return Option(shape.summary(), estimate, lambda library, reason: plans.block(desc, library, shape, reason, tf32))
 
@@ -118,18 +118,18 @@ def _grid_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32
     facts = Facts.of(desc)
     if facts.refusal:
         return facts.refusal
-    work, machine = work_of(desc, tf32=tf32), Machine.of(limits)
+    work, gpu = work_of(desc, tf32=tf32), GpuModel.of(limits)
     shapes = plans.grid_shapes(desc, limits, tf32=work.arithmetic == "tf32")
     if not shapes:
         needed = work.recurrence_bytes * work.directions
-        if least_unit_groups(work, machine) is None:
+        if least_unit_groups(work, gpu) is None:
             return f"R of {needed} bytes is more than {limits.multiprocessors} multiprocessors hold"
         return f"R of {needed} bytes fits {limits.multiprocessors} multiprocessors, but no available block shape fits"
 
     def option(shape: GridShape) -> Option[PlanT]:
         time = persistent_grid_time(
             work,
-            machine,
+            gpu,
             units=shape.units,
             samples=shape.samples,
             pass_samples=shape.pass_samples,
@@ -176,7 +176,7 @@ def _step_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32
     captured = work.steps <= MOST_CAPTURED_STEPS
     time = per_step_time(
         work,
-        Machine.of(limits),
+        GpuModel.of(limits),
         launches=1 + late,
         products=early + late,
         captured=captured,

@@ -9,9 +9,9 @@ import numpy as np
 from dmlpy.devices.axes import Axis, merged, numbers_in_group, repeated, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type
-from dmlpy.devices.cuda.division import SPLITS, Division, of_tensors, teams_type
+from dmlpy.devices.cuda.division import SPLITS, Division, of_tensors, thread_groups_type
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.reduction.functions import SETTINGS, Reduction
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.reduction import ReductionDesc
 
 TENSORS = 2
-"""Of the teams: the input, and the number of each entry in its group."""
+"""Of the thread groups: the input, and the number of each entry in its group."""
 
 MOST_WIDTH = 8
 """Entries of a vector: of more bytes than these an access would leave a thread too few registers."""
@@ -28,7 +28,7 @@ MOST_WIDTH = 8
 PARAMETERS = struct(
     ("x", np.uint64),
     ("y", np.uint64),
-    ("teams", teams_type(TENSORS)),
+    ("thread_groups", thread_groups_type(TENSORS)),
     ("outer", axes_type(1)),
     ("stride", np.int64),
     ("splits", SPLITS),
@@ -90,13 +90,13 @@ class ReducePlan(PlanWithoutConstants):
         return "\n".join(lines)
 
     def cost(self) -> Cost:
-        division, machine = self._by_vectors, Machine.of(self._library.limits)
+        division, gpu = self._by_vectors, GpuModel.of(self._library.limits)
         partials = 2 * division.partial_bytes if division.splits > 1 else 0
-        floor = machine.memory_us(division.groups * (division.entries * self._bytes[0] + self._bytes[1]))
+        floor = gpu.memory_us(division.groups * (division.entries * self._bytes[0] + self._bytes[1]))
         return Cost(
             traffic={"partial results": partials} if partials else {},
             floor_us=floor,
-            estimate_us=floor + machine.memory_us(partials) + CAPTURED_LAUNCH_US * len(self._kernels(division)),
+            estimate_us=floor + gpu.memory_us(partials) + CAPTURED_LAUNCH_US * len(self._kernels(division)),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
@@ -105,7 +105,7 @@ class ReducePlan(PlanWithoutConstants):
         aligned = repeats or x % (self._by_vectors.width * self._bytes[0]) == 0
         division = self._by_vectors if aligned else self._by_entries
         argument: Struct = np.zeros(1, PARAMETERS)
-        argument["x"], argument["y"], argument["teams"] = x, y, division.teams()
+        argument["x"], argument["y"], argument["thread_groups"] = x, y, division.thread_groups()
         outer, (stride,) = division.statistics()
         argument["outer"], argument["stride"] = outer, stride
         argument["splits"] = division.merging().splits(division, temporary)

@@ -11,8 +11,8 @@ from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES, axes_type, axes_value
 from dmlpy.devices.cuda.division import FEW_THREADS, LANES, NUMBERS, TEAM_SIZE, power_of_two
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import Kernel, KernelLibrary, Struct, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.cuda.reduction.functions import Reduction
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
@@ -88,7 +88,7 @@ class ScanPlan(PlanWithoutConstants):
         library.functions(self._kernels(self._width))
 
     def _divide(self) -> None:
-        """Lanes and slots of a team, threads of a block, and splits."""
+        """Lanes and slots of a thread group, threads of a block, and splits."""
         multiprocessors = self._library.limits.multiprocessors
         parts = power_of_two(-(-self._length // ITEMS))
         side_by_side = self._lines and self._lines[-1].strides[1] < self._strides[1]
@@ -96,10 +96,10 @@ class ScanPlan(PlanWithoutConstants):
         # neighbours of a line read its memory together; lines side by side need slots only where lines are few
         busy = power_of_two(-(-multiprocessors * THREADS // self._line_count)) if self._lanes > 1 else FEW_THREADS
         self._slots = min(parts, busy, FEW_THREADS // self._lanes)
-        teams = -(-self._line_count // self._lanes)
-        block_teams = max(1, min(FEW_THREADS // (self._lanes * self._slots), power_of_two(teams)))
-        self._threads = self._lanes * self._slots * block_teams
-        self._blocks = -(-teams // block_teams)
+        thread_groups = -(-self._line_count // self._lanes)
+        block_thread_groups = max(1, min(FEW_THREADS // (self._lanes * self._slots), power_of_two(thread_groups)))
+        self._threads = self._lanes * self._slots * block_thread_groups
+        self._blocks = -(-thread_groups // block_thread_groups)
         tiles = -(-self._length // (ITEMS * self._slots))
         wanted = max(1, min(multiprocessors * THREADS // (self._threads * self._blocks), tiles // LEAST_TILES))
         self._split_length = -(-tiles // wanted) * ITEMS * self._slots
@@ -115,17 +115,17 @@ class ScanPlan(PlanWithoutConstants):
         return (
             f"CUDA, {self._library.limits.name}, {self._reduction.data_type} data, {arithmetic}\n"
             f"{self._line_count} lines of {self._length} entries; vectors of {self._width}; "
-            f"teams of {self._lanes} x {self._slots} threads; {splits}\n"
+            f"thread groups of {self._lanes} x {self._slots} threads; {splits}\n"
             f"kernels: {', '.join(kernel.entry for kernel in self._kernels(self._width))}"
         )
 
     def cost(self) -> Cost:
-        machine, size = Machine.of(self._library.limits), self._line_count * self._length * self._item_size
+        gpu, size = GpuModel.of(self._library.limits), self._line_count * self._length * self._item_size
         again = size if self._splits > 1 else 0
         return Cost(
             traffic={"second reading": again} if again else {},
-            floor_us=machine.memory_us(2 * size),
-            estimate_us=machine.memory_us(2 * size + again) + CAPTURED_LAUNCH_US * len(self._kernels(self._width)),
+            floor_us=gpu.memory_us(2 * size),
+            estimate_us=gpu.memory_us(2 * size + again) + CAPTURED_LAUNCH_US * len(self._kernels(self._width)),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

@@ -12,8 +12,8 @@ from dmlpy.devices.axes import element_count, merged
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import axes_type, axes_value
 from dmlpy.devices.cuda.division import power_of_two
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import ALIGNMENT, Kernel, KernelLibrary, scalar_type, struct
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import Launch, Layout, PlanWithoutConstants, Pointers, in_order
 from dmlpy.messages.problems import DeviceError
 from dmlpy.operators.reduction import TopK1Desc
@@ -107,7 +107,7 @@ def steps(length: int, k: int, lines: int, multiprocessors: int) -> list[Step]:
 
 
 class TopKPlan(PlanWithoutConstants):
-    """Launches that hand each other keys and indices in two buffers in turn.
+    """Launches that exchange keys and indices in two buffers in turn.
 
     Args:
         desc: a checked desc.
@@ -166,8 +166,8 @@ class TopKPlan(PlanWithoutConstants):
         )
 
     def cost(self) -> Cost:
-        machine, lines = Machine.of(self._library.limits), self._line_count
-        floor = machine.memory_us(lines * (self._length * self._type.itemsize + self._k * (self._type.itemsize + self._index_bytes)))
+        gpu, lines = GpuModel.of(self._library.limits), self._line_count
+        floor = gpu.memory_us(lines * (self._length * self._type.itemsize + self._k * (self._type.itemsize + self._index_bytes)))
         between = sum(2 * lines * step.left * (self._key_bytes + _UINT32.itemsize) for step in self._steps)
         passes = self._type.itemsize + 1  # of a selection: one for each digit, and one that takes what is chosen
         again = sum((passes - 1) * lines * step.count * self._type.itemsize for step in self._steps if step.name == "select")
@@ -175,7 +175,7 @@ class TopKPlan(PlanWithoutConstants):
         return Cost(
             traffic={kind: size for kind, size in traffic.items() if size},
             floor_us=floor,
-            estimate_us=floor + machine.memory_us(between + again) + CAPTURED_LAUNCH_US * len(self._steps),
+            estimate_us=floor + gpu.memory_us(between + again) + CAPTURED_LAUNCH_US * len(self._steps),
         )
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:

@@ -1,4 +1,4 @@
-"""`Machine`: a GPU as plain figures, from which `recurrent.model` and others estimate the time of work.
+"""`GpuModel`: a GPU as plain figures, from which `recurrent.model` and others estimate the time of work.
 
 Nothing here was measured but where a line says so, and nothing asks a GPU. Cycles are of the multiprocessors' clock.
 """
@@ -88,7 +88,7 @@ _GENERATIONS = {
 
 
 @dataclass(frozen=True)
-class Machine:
+class GpuModel:
     """A GPU as the model sees it. Rates are per multiprocessor and cycle unless stated otherwise.
 
     Attributes:
@@ -128,8 +128,8 @@ class Machine:
     has_clusters: bool
 
     @classmethod
-    def of(cls, limits: Limits) -> Machine:
-        """The machine of a device: the limits that it reports, and figures that its compute capability, or the next lower one, implies."""
+    def of(cls, limits: Limits) -> GpuModel:
+        """The gpu of a device: the limits that it reports, and figures that its compute capability, or the next lower one, implies."""
         known = max((capability for capability in _GENERATIONS if capability <= limits.compute_capability), default=min(_GENERATIONS))
         generation = _GENERATIONS[known]
         best = generation.peak_share or generation.mma_share

@@ -1,6 +1,6 @@
 """The axioms of the PTX memory model as relations between events, and executions by trying everything: slow, and as plain as the paper.
 
-It is there to judge the search of ptx_executions.py, with which it shares the events, program order, moral strength and the ends
+It is there to judge the search of executions.py, with which it shares the events, program order, moral strength and the ends
 of release and acquire patterns, and nothing else.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, product
 
-from tests.support.cuda.ptx_executions import Execution
-from tests.support.cuda.ptx_programs import Fence, Graph, Program, bits
+from tests.memory_model.executions import Execution
+from tests.memory_model.programs import Fence, Graph, Program, bits
 
 Relation = frozenset[tuple[int, int]]
 

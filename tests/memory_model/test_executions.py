@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.cuda.ptx_axioms import all_executions
-from tests.support.cuda.ptx_executions import AXIOMS, Execution, executions
-from tests.support.cuda.ptx_programs import Barrier, Fence, Graph, Instruction, Load, Program, Store, Thread
+from tests.memory_model.axioms import all_executions
+from tests.memory_model.executions import AXIOMS, Execution, executions
+from tests.memory_model.programs import Barrier, Fence, Graph, Instruction, Load, Program, Store, Thread
 
 # litmus tests as text
 

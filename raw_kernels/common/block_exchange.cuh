@@ -1,24 +1,24 @@
-// How blocks that run at the same time, a group, hand each other what they make, step by step.
+// How blocks that run at the same time, a group, exchange what they make, step by step.
 //
-// An exchange has two sides: threads put values, and others of the group load them. There are two protocols through global memory.
+// An exchange has two sides: threads store values, and others of the group load them. There are two protocols through global memory.
 //
 //   flags  Each block has a flag, a 4-byte word that is zero before the launch, and the flags of a group lie side by side. When all threads
-//          of a block have put their values, `publish` raises its flag to the number of the exchange, and `wait` lets a warp pass once the
+//          of a block have stored their values, `release` raises its flag to the number of the exchange, and `wait` lets a warp pass once the
 //          flags of the blocks whose values it needs are up. Exchanges are counted from 1. Values may go into two buffers that take turns,
 //          as long as the warps of a block together wait for all blocks, and a barrier of the block lies between these waits and what its
-//          threads put next: who puts number n + 1 then knows that all have read number n - 1. One buffer is enough where another exchange
-//          comes between reading from it and putting into it again. The value, the flag, the poll and the load each cross to the L2 cache
+//          threads store next: whoever stores number n + 1 then knows that all have read number n - 1. One buffer is enough where another exchange
+//          comes between reading from it and storing to it again. The value, the flag, the poll and the load each cross to the L2 cache
 //          and wait for it.
-//   data   There are no flags: each exchange has a buffer of its own, whose words are all `not_yet` before the launch and are written once,
-//          and whoever loads a word that is still `not_yet` loads it again, together with the others that are missing: one after the
+//   data   There are no flags: each exchange has a buffer of its own, whose words are all `sentinel` before the launch and are written once,
+//          and whoever loads a word that is still `sentinel` loads it again, together with the others that are missing: one after the
 //          other, each would cross to the L2 cache for itself. Nothing is assumed of the order of different words, whether they lie side by
 //          side or are loaded together; a word that has come is what it stays. Only the store and the load that finds it cross to the L2
 //          cache.
 //
 // A block without others has the protocol `alone`: its values stay in shared memory, and a barrier is all there is. And a group that is a
-// cluster hands its values on from shared memory to shared memory: common/cluster_exchange.cuh.
+// cluster passes its values on from shared memory to shared memory: common/cluster_exchange.cuh.
 //
-// tests/devices/cuda/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
+// tests/memory_model/test_exchange_order.py shows that this suffices by the PTX memory model, and what happens without each part of it.
 #pragma once
 
 /// A cluster's has the number of its blocks.
@@ -34,7 +34,7 @@ __device__ constexpr bool is_in_own_memory(Protocol protocol) {
 }
 
 /// A word that no value has: two halves, or a float, that are NaN with all bits set.
-inline constexpr unsigned not_yet = 0xFFFFFFFF;
+inline constexpr unsigned sentinel = 0xFFFFFFFF;
 
 /// The buffers of an exchange that takes place at each of `steps` steps, one after the other: alone one, with flags and in a cluster
 /// `taking_turns` (1 or 2), with data as many as steps.
@@ -99,21 +99,21 @@ struct Wait {
 
 /// A block's part in its group.
 template <Protocol protocol>
-class Exchange {
+class BlockExchange {
   public:
     /// `flags` are the group's, `own` is this block's place there.
-    __device__ Exchange(unsigned* flags, int own, Timeout const& timeout) : flags_(flags), own_(own), timeout_(timeout) {
+    __device__ BlockExchange(unsigned* flags, int own, Timeout const& timeout) : flags_(flags), own_(own), timeout_(timeout) {
         if (protocol == Protocol::flags && threadIdx.x == 0) {
             given_up() = 0;
         }
     }
 
-    /// Writes a value that others will read after the next `publish`, if the thread has one.
+    /// Writes a value that others will read after the next `release`, if the thread has one.
     ///
     /// Where there are others a whole warp has to call it, and halves travel in pairs: the places of lanes 2n and 2n + 1 are the halves of one
     /// word, which is written if the former has a value.
     template <class E>
-    __device__ void put(E* place, E value, bool has_value) const {
+    __device__ void store(E* place, E value, bool has_value) const {
         if constexpr (protocol == Protocol::alone) {
             if (has_value) {
                 *place = value;
@@ -128,7 +128,7 @@ class Exchange {
             if (writes && !has_given_up()) {
                 unsigned* const address = reinterpret_cast<unsigned*>(place);
                 if constexpr (protocol == Protocol::data) {
-                    machine::store_relaxed(address, word == not_yet ? 0x7FFF7FFF : word);  // which bits a NaN has tells nothing
+                    machine::store_relaxed(address, word == sentinel ? 0x7FFF7FFF : word);  // which bits a NaN has tells nothing
                 } else {
                     machine::store_exchanged(address, word);
                 }
@@ -136,8 +136,8 @@ class Exchange {
         }
     }
 
-    /// A barrier of the block, and what its threads put before it is there for those who wait.
-    __device__ void publish() {
+    /// A barrier of the block, and what its threads store before it is there for those who wait.
+    __device__ void release() {
         bool const is_last = has_given_up();
         __syncthreads();
         if constexpr (protocol == Protocol::flags) {
@@ -148,11 +148,11 @@ class Exchange {
         }
     }
 
-    /// Called by a whole warp: waits for the blocks [first, last] to have published as often as this one, or `fewer` times less; they
+    /// Called by a whole warp: waits for the blocks [first, last] to have released as often as this one, or `fewer` times less; they
     /// may be none. Only flags are waited for.
     ///
     /// Behind a flag that was waited for in vain others may be writing, and may be reading what this block would write next: from then on the
-    /// warp reads nothing, and the block, which hears of it at its next barrier, neither puts nor publishes.
+    /// warp reads nothing, and the block, which hears of it at its next barrier, neither stores nor releases.
     __device__ void wait(int first, int last, int fewer = 0) {
         if constexpr (protocol == Protocol::flags) {
             unsigned const awaited = epoch_ - fewer;
@@ -172,7 +172,7 @@ class Exchange {
         }
     }
 
-    /// Begins to read 16 bytes that others have put, or with `data` will put.
+    /// Begins to read 16 bytes that others have stored, or with `data` will store.
     __device__ void load(unsigned const* address, unsigned (&words)[4]) const {
         if constexpr (protocol == Protocol::data) {
             machine::load_relaxed(address, words);
@@ -189,7 +189,7 @@ class Exchange {
     /// Whether all of them have come; else they are to be read once more.
     __device__ bool is_there(unsigned const (&words)[4]) const {
         return protocol != Protocol::data ||
-               ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));
+               ((words[0] != sentinel) & (words[1] != sentinel) & (words[2] != sentinel) & (words[3] != sentinel));
     }
 
     /// Called between two looks: whether to look again. If not, the thread goes on without what is missing, as do all others that wait, and so
@@ -233,13 +233,13 @@ class Exchange {
     static constexpr unsigned looks_without_clock = 32;
     static constexpr unsigned longest_look = 1024;
 
-    /// Whether some warp of the block has waited for a flag in vain: written between `publish` and the barrier after a product.
+    /// Whether some warp of the block has waited for a flag in vain: written between `release` and the barrier after a product.
     __device__ static unsigned& given_up() {
         __shared__ unsigned word;
         return word;
     }
 
-    /// Called between the barrier after a product and `publish`, and before the first of them.
+    /// Called between the barrier after a product and `release`, and before the first of them.
     __device__ bool has_given_up() const {
         return protocol == Protocol::flags && epoch_ > 0 && given_up() != 0;
     }

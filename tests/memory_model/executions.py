@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from tests.support.cuda.ptx_programs import Closure, Fence, Graph, Program, bits
+from tests.memory_model.programs import Closure, Fence, Graph, Program, bits
 
 AXIOMS = ("Coherence", "Atomicity", "No-Thin-Air", "SC-per-Location", "Causality")
 """All but Fence-SC, without which no program would show more: it says which orders of fences there are, and the search tries no others."""

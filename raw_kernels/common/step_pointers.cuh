@@ -4,13 +4,13 @@
 /// Where the pairs of a thread are in an array that the recurrence reads or writes step by step: the address of a few pairs moves on by the
 /// same distance at each step. Of more it would take registers that R could have, and it is computed anew.
 template <class E, int pairs, int pass_samples, bool one_pass>
-class Trail {
+class StepPointers {
     static constexpr bool moves = pairs <= 2;
 
   public:
     /// `start`: the array's element at time 0, of the first sample and the first unit of the block; null if it is absent. Then the
     /// distances between times, samples and units.
-    __device__ Trail(E* start, long long time, long long sample, long long unit, bool backward)
+    __device__ StepPointers(E* start, long long time, long long sample, long long unit, bool backward)
         : of_block_(start),
           step_(in_register(start == nullptr ? 0 : backward ? -time : time)),
           length_(start == nullptr || !backward ? 0 : time),

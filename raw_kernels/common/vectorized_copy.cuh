@@ -2,20 +2,20 @@
 #pragma once
 
 /// Loads that a thread has under way at a time.
-inline constexpr int words_in_flight = 8;
+inline constexpr int vectors_in_flight = 8;
 
 /// Copies words of 16 bytes from global to shared memory, by all threads of a block. A barrier has to follow.
-__device__ inline void copy_words(Quad<unsigned> const* source, Quad<unsigned>* destination, int count) {
+__device__ inline void copy_vectors(Vector4<unsigned> const* source, Vector4<unsigned>* destination, int count) {
     int const stride = blockDim.x;
-    for (int first = threadIdx.x; first < count; first += words_in_flight * stride) {
-        Quad<unsigned> words[words_in_flight];
+    for (int first = threadIdx.x; first < count; first += vectors_in_flight * stride) {
+        Vector4<unsigned> words[vectors_in_flight];
 #pragma unroll
-        for (int i = 0; i < words_in_flight; ++i) {
+        for (int i = 0; i < vectors_in_flight; ++i) {
             int const index = first + i * stride;
             words[i] = source[index < count ? index : count - 1];  // without a branch, which would wait for the load before
         }
 #pragma unroll
-        for (int i = 0; i < words_in_flight; ++i) {
+        for (int i = 0; i < vectors_in_flight; ++i) {
             int const index = first + i * stride;
             if (index < count) {
                 destination[index] = words[i];
@@ -26,6 +26,6 @@ __device__ inline void copy_words(Quad<unsigned> const* source, Quad<unsigned>* 
 
 /// How many words of 16 bytes `count` values take.
 template <class T>
-__device__ int words_of(int count) {
+__device__ int vectors_of(int count) {
     return (count * static_cast<int>(sizeof(T)) + 15) / 16;
 }

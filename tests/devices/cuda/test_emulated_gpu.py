@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.conftest import keep_one_gpu_row
-from tests.support.cuda import stand_in
+from tests.support.cuda import emulated_gpu
 from tests.support.folders import ROOT
 from tests.support.tools import require
 
@@ -19,7 +19,7 @@ from tests.support.tools import require
 def dry_run(name: str, *arguments: str) -> tuple[int, str]:
     """Exit status and output of pytest over a stand-in."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rsxX", "--tb=short", "-o", "addopts=", *arguments]
-    environment = os.environ | {stand_in.VARIABLE: name, "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {emulated_gpu.VARIABLE: name, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout + done.stderr
 

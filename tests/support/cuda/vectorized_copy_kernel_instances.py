@@ -19,7 +19,7 @@ from dmlpy.devices.cuda.optimization.plan import adam_kernel
 PLANS = (GatherPlan, OneHotPlan, PaddingPlan, ReversePlan)
 
 
-def words_instances() -> Iterator[Kernel]:
+def vectorized_copy_instances() -> Iterator[Kernel]:
     """All of them."""
     for word_bytes in WORD_TYPES:
         yield from (plan.kernel(word_bytes) for plan in PLANS if plan.widens or word_bytes <= 8)

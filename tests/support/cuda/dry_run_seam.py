@@ -9,7 +9,7 @@ from dmlpy.devices.cuda.seam import FunctionAttributes
 from tests.support.cuda.cpu_seam import CpuSeam
 
 
-class NullSeam(CpuSeam):
+class DryRunSeam(CpuSeam):
     """Launches, products and graphs do nothing and need no compiler: what remains is the cost of Python."""
 
     name = "null"

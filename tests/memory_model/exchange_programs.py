@@ -1,6 +1,6 @@
 """What the blocks of the recurrent `persistent_grid` kernels do to memory that they share, as programs for the memory model.
 
-A program is written as the kernels are: `Member` has the parts of `Exchange` (raw_kernels/common/exchange.cuh) and of `Staging`
+A program is written as the kernels are: `Member` has the parts of `BlockExchange` (raw_kernels/common/block_exchange.cuh) and of `Staging`
 (raw_kernels/common/staging.cuh), and `KERNELS` are the loops over steps and passes of recurrent/persistent_grid.cu and
 recurrent/persistent_grid_gradient.cu. What a thread does alone is left out. In each exchange every thread puts one value, the number of the
 step, counted from 1; memory holds zeros before, or with the protocol `data` sentinels.
@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.support.cuda.ptx_programs import Barrier, Instruction, Load, LoadOrder, Program, Scope, Store, StoreOrder, Thread
+from tests.memory_model.programs import Barrier, Instruction, Load, LoadOrder, Program, Scope, Store, StoreOrder, Thread
 
 SENTINEL = -1
-"""The value of a word before the launch where the data itself is the flag: `not_yet`."""
+"""The value of a word before the launch where the data itself is the flag: `sentinel`."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,13 @@ class Rules:
     """What a mutation changes; the defaults are the kernels'.
 
     Attributes:
-        protocol: as in exchange.cuh.
-        put, read: how values are written and read.
+        protocol: as in block_exchange.cuh.
+        stores, read: how values are written and read.
         polls: how a wait looks at a flag.
         raises, acquires: how a flag is raised, and how it is read once more when it is up, if it is.
         scope: of raising and acquiring.
-        publish_barrier, product_barrier, pass_barrier, staging_barrier, warp_barrier: that of `publish`, the one between a product and its
-            sums, the one between two passes that publish together, the one between bringing an operand into shared memory and reading it
+        release_barrier, product_barrier, pass_barrier, staging_barrier, warp_barrier: that of `release`, the one between a product and its
+            sums, the one between two passes that release together, the one between bringing an operand into shared memory and reading it
             there, and that of `wait`.
         turns: how many buffers take turns; the kernel's number if 0.
         early: how many exchanges less are waited for.
@@ -76,13 +76,13 @@ class Rules:
     """
 
     protocol: Literal["flags", "data"] = "flags"
-    put: StoreOrder = "relaxed"
+    stores: StoreOrder = "relaxed"
     read: LoadOrder = "relaxed"
     polls: LoadOrder = "acquire"
     raises: StoreOrder = "release"
     acquires: LoadOrder | None = None
     scope: Scope = "gpu"
-    publish_barrier: bool = True
+    release_barrier: bool = True
     product_barrier: bool = True
     pass_barrier: bool = True
     staging_barrier: bool = True
@@ -137,18 +137,18 @@ class Member:
             yield Barrier("block")
 
     def turns(self, taking_turns: int) -> int:
-        """As `Turns` of exchange.cuh."""
+        """As `Turns` of block_exchange.cuh."""
         return self.rules.turns or (self.shape.steps if self.rules.protocol == "data" else taking_turns)
 
-    # common/exchange.cuh
+    # common/block_exchange.cuh
 
-    def put(self, buffer: str, value: int) -> Iterator[Instruction]:
+    def store(self, buffer: str, value: int) -> Iterator[Instruction]:
         if not self.shape.halves or self.rules.lone_halves or self.thread % 2 == 0:
-            yield Store(element(buffer, self.block, self.thread), value, self.rules.put)
+            yield Store(element(buffer, self.block, self.thread), value, self.rules.stores)
 
-    def publish(self) -> Iterator[Instruction]:
+    def release(self) -> Iterator[Instruction]:
         self.epoch += 1
-        yield from self.barrier_of_block(self.rules.publish_barrier)
+        yield from self.barrier_of_block(self.rules.release_barrier)
         if self.rules.protocol == "flags" and self.thread == 0:
             yield Store(flag(self.block), self.epoch, self.rules.raises, self.rules.scope)
 
@@ -252,26 +252,26 @@ def forward(member: Member, resets: bool = False) -> Iterator[Instruction]:
         yield from member.multiply(values(step, number), values(step, number + 1) if number + 1 < shape.passes else None)
 
     for number in range(shape.passes):
-        yield from member.put(*hidden(0, number))
-    yield from member.publish()
+        yield from member.store(*hidden(0, number))
+    yield from member.release()
     for step in range(shape.steps):
         for number in range(shape.passes if resets else 0):
             yield from multiply(hidden, step, number)
-            yield from member.put(*reset(step, number))
+            yield from member.store(*reset(step, number))
             if number + 1 < shape.passes:
                 yield from member.barrier_of_block(member.rules.pass_barrier)
             else:
-                yield from member.publish()
+                yield from member.release()
         for number in range(shape.passes):
             yield from multiply(reset if resets else hidden, step, number)
             if step + 1 < shape.steps:
                 if member.rules.clears and step > 0:
-                    yield from member.put(hidden(step - 1, number)[0], SENTINEL)
-                yield from member.put(*hidden(step + 1, number))
+                    yield from member.store(hidden(step - 1, number)[0], SENTINEL)
+                yield from member.store(*hidden(step + 1, number))
             if number + 1 < shape.passes:
                 yield from member.barrier_of_block(member.rules.pass_barrier)
             elif step + 1 < shape.steps:
-                yield from member.publish()
+                yield from member.release()
 
 
 def forward_resets(member: Member) -> Iterator[Instruction]:
@@ -300,11 +300,11 @@ def gradient(member: Member, resets: bool = False) -> Iterator[Instruction]:
                 yield from member.barrier_of_block()
                 continue
             if resets:
-                yield from member.put(*values("reset", step, number))
-                yield from member.publish()
+                yield from member.store(*values("reset", step, number))
+                yield from member.release()
                 yield from multiply(values("reset", step, number), 0)
-            yield from member.put(*values("sums", step, number))
-            yield from member.publish()
+            yield from member.store(*values("sums", step, number))
+            yield from member.release()
 
 
 def gradient_resets(member: Member) -> Iterator[Instruction]:

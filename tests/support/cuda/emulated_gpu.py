@@ -14,10 +14,10 @@ from dmlpy.devices.cuda.ahead import limits_of
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support.cuda.cpu_seam import CpuSeam
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 
 VARIABLE = "DMLPY_TEST_GPU"
-SEAMS: dict[str, type[CpuSeam]] = {"cpu": CpuSeam, "null": NullSeam}
+SEAMS: dict[str, type[CpuSeam]] = {"cpu": CpuSeam, "null": DryRunSeam}
 
 
 def chosen() -> str | None:

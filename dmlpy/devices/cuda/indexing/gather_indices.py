@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of what is picked.
+    """A dimension of what is chosen.
 
     Attributes:
         size: entries along it.
@@ -29,11 +29,11 @@ class Dimension:
 
 
 @dataclass(frozen=True)
-class Pick:
-    """What indices pick from a tensor.
+class GatherIndices:
+    """What tuples of indices choose from a tensor.
 
     Attributes:
-        dimensions: of what is picked.
+        dimensions: of what is chosen.
         sizes: of the input's dimensions that a tuple indexes.
         strides: of the input along these.
         step: elements from one index of a tuple to the next.
@@ -50,11 +50,11 @@ class Pick:
         return (Dimension(1, 0, 0),) * missing + self.dimensions[max(-missing, 0) :]
 
 
-def slices(desc: GatherDesc) -> Pick:
-    """What GATHER picks."""
+def slices(desc: GatherDesc) -> GatherIndices:
+    """What GATHER reads."""
     x, indices, axis = desc.input_tensor, desc.indices_tensor, desc.axis
     of_input = _dimensions(x, x.dimension_count)
-    return Pick(
+    return GatherIndices(
         (
             *(Dimension(size, stride, 0) for size, stride in of_input[:axis]),
             *(Dimension(size, 0, stride) for size, stride in _dimensions(indices, desc.index_dimensions)),
@@ -65,22 +65,22 @@ def slices(desc: GatherDesc) -> Pick:
     )
 
 
-def elements(desc: ElementsDesc | ScatterDesc, strides: Sequence[int]) -> Pick:
-    """What GATHER_ELEMENTS picks, or SCATTER replaces, of a tensor of the input's sizes and these strides."""
+def elements(desc: ElementsDesc | ScatterDesc, strides: Sequence[int]) -> GatherIndices:
+    """What GATHER_ELEMENTS reads, or SCATTER replaces, of a tensor of the input's sizes and these strides."""
     indices, axis = desc.indices_tensor, desc.axis
     rows = enumerate(zip(indices.sizes, strides, indices.element_strides, strict=True))
     dimensions = (Dimension(size, 0 if at == axis else stride, own) for at, (size, stride, own) in rows)
-    return Pick(tuple(dimensions), (desc.input_tensor.sizes[axis],), (strides[axis],))
+    return GatherIndices(tuple(dimensions), (desc.input_tensor.sizes[axis],), (strides[axis],))
 
 
-def blocks(desc: PickNDDesc, strides: Sequence[int]) -> Pick:
-    """What GATHER_ND and GATHER_ND1 pick, or SCATTER_ND replaces, of a tensor of the input's sizes and these strides."""
+def blocks(desc: PickNDDesc, strides: Sequence[int]) -> GatherIndices:
+    """What GATHER_ND and GATHER_ND1 gather, or SCATTER_ND replaces, of a tensor of the input's sizes and these strides."""
     batch, tuple_size = desc.batch_dimensions, desc.indices_tensor.sizes[-1]
     count = desc.input_dimension_count
     of_input = list(zip(desc.input_tensor.sizes[-count:], strides[-count:], strict=True))
     of_indices = _dimensions(desc.indices_tensor, desc.indices_dimension_count)
     indexed = of_input[batch : batch + tuple_size]
-    return Pick(
+    return GatherIndices(
         (
             *(Dimension(size, stride, own) for (size, stride), (_, own) in zip(of_input[:batch], of_indices[:batch], strict=True)),
             *(Dimension(size, 0, own) for size, own in of_indices[batch:-1]),

@@ -1,11 +1,11 @@
-// What the threads of a team have before a thread, and all together.
+// What the threads of a thread group have before a thread, and all together.
 #pragma once
 
-#include "common/teams.cuh"
+#include "common/thread_groups.cuh"
 
 /// What a thread's neighbours make: of a line the slots before its own, and all of them.
 template <class Part>
-struct Neighbours {
+struct GroupScan {
     Part before;
     Part all;
 };
@@ -13,7 +13,7 @@ struct Neighbours {
 /// Tells each thread, of `own` of every thread. All threads of a block have to call it; `turn` says which of two arrays in `shared`, of a
 /// part for each thread, is free.
 template <class Part>
-__device__ __forceinline__ Neighbours<Part> look_around(TeamSize const& size, unsigned slot, Part own, Part* shared, unsigned& turn) {
+__device__ __forceinline__ GroupScan<Part> scan_group(ThreadGroupSize const& size, unsigned slot, Part own, Part* shared, unsigned& turn) {
     if (size.slots_log2 == 0) {
         return {Part{}, own};
     }

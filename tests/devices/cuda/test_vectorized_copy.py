@@ -11,12 +11,12 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.indexing import nonzero
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from dmlpy.devices.cuda.machine import Machine
 from dmlpy.devices.cuda.plans import Target, plan_of
 from tests.support.cuda.cpu_seam import H100, CpuSeam
-from tests.support.cuda.null_seam import NullSeam
+from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.layout_runs import layouts, packed, random_values, results_of, run, same
 from tests.support.tools import require
 
@@ -59,7 +59,7 @@ def adam(dtype: str, sizes: Sequence[int] = (1, 2, 3, 8)) -> dml.OperatorDesc:
     return dml.AdamOptimizerDesc(**tensors, training_step_tensor=tensor("UINT32", (1, 1, 1, 1)), learning_rate=0.1).with_outputs()
 
 
-class Recorder(NullSeam):
+class Recorder(DryRunSeam):
     """A device that takes note of the kernels that are launched and runs none."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Recorder(NullSeam):
         self.launched.append(function)
 
 
-QUAD = "Quad<unsigned>"
+QUAD = "Vector4<unsigned>"
 CHOICES = [
     # the desc, the tensors' addresses modulo 256, and the kernel that moves words
     ("rows of bytes", gather("UINT8"), 0, f"gather<{QUAD}>"),
@@ -139,14 +139,14 @@ def unstrided(desc: dml.OperatorDesc) -> dict[str, dml.TensorDesc]:
     ids=lambda own: own.short_name() if isinstance(own, dml.OperatorDesc) else "",
 )
 def test_the_floor_is_one_pass_over_what_has_to_move(desc: dml.OperatorDesc, least: int, again: dict[str, int]) -> None:
-    library = KernelLibrary(NullSeam(H100), 0)
-    plan, machine = plan_of(desc, Target(library)), Machine.of(library.limits)
+    library = KernelLibrary(DryRunSeam(H100), 0)
+    plan, gpu = plan_of(desc, Target(library)), GpuModel.of(library.limits)
     assert plan is not None
     cost = plan.cost()
-    assert cost.floor_us == pytest.approx(machine.memory_us(least))
+    assert cost.floor_us == pytest.approx(gpu.memory_us(least))
     assert dict(cost.traffic) == again
     assert cost.estimate_us is not None
-    assert cost.estimate_us > machine.memory_us(least + sum(again.values()))
+    assert cost.estimate_us > gpu.memory_us(least + sum(again.values()))
 
 
 # offsets beyond 2^31

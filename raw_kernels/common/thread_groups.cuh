@@ -7,8 +7,8 @@
 //   NCHW, within groups   outer C, rows N, innermost H W: a group is rows of vectors
 //   NHWC, across groups   rows N H W, innermost C: a group is an entry of one vector in each row
 //
-// A team is `lanes` x `slots` threads of a block. Its lanes take neighbouring vectors across groups (within groups there is one lane),
-// its slots take the vectors of their groups in turn. A block is several teams; blockIdx.x counts blocks of teams, blockIdx.y splits: equal
+// A thread group is `lanes` x `slots` threads of a block. Its lanes take neighbouring vectors across groups (within groups there is one lane),
+// its slots take the vectors of their groups in turn. A block is several thread groups; blockIdx.x counts blocks of thread groups, blockIdx.y splits: equal
 // parts of each group's vectors, of which a block takes one.
 #pragma once
 
@@ -16,21 +16,21 @@
 #include "common/types.cuh"
 
 /// Threads of a block, at most.
-inline constexpr int most_team_threads = 512;
+inline constexpr int most_block_threads = 512;
 
 /// Blocks of so many threads that a multiprocessor shall have room for: across groups a thread needs more registers.
 template <bool across>
 inline constexpr int resident_blocks = across ? 1 : 2;
 
-/// How many threads a team has, as logarithms.
-struct TeamSize {
+/// How many threads a thread group has, as logarithms.
+struct ThreadGroupSize {
     int lanes_log2;
     int slots_log2;
 };
 
 /// How a grid divides the groups of tensors that share their sizes.
 template <int tensors>
-struct Teams {
+struct ThreadGroups {
     Axes<tensors> outer;
     Axes<tensors> rows;
     long long vector_strides[tensors];  // from one vector to the next along the innermost axis, in elements; 0: it repeats one element
@@ -41,8 +41,8 @@ struct Teams {
     unsigned step_columns;
     unsigned columns;                   // vectors side by side that are of different groups: 1 within groups
     unsigned tiles;                     // columns / lanes, rounded up
-    unsigned teams;                     // outer entries x tiles
-    TeamSize size;
+    unsigned count;          // outer entries x tiles
+    ThreadGroupSize size;
 };
 
 /// The places so many strides further.
@@ -55,7 +55,7 @@ __device__ __forceinline__ Places<tensors> further(Places<tensors> places, long 
     return places;
 }
 
-/// A thread's place in its team.
+/// A thread's place in its thread group.
 struct Member {
     bool present;     // whether it has a group; it arrives at barriers in any case
     unsigned outer;   // the entry of its groups on the outer axes
@@ -63,14 +63,14 @@ struct Member {
     unsigned slot;
 
     template <int tensors>
-    __device__ Member(Teams<tensors> const& teams, unsigned block) {
+    __device__ Member(ThreadGroups<tensors> const& thread_groups, unsigned block) {
         unsigned const thread = threadIdx.x;
-        int const team_log2 = teams.size.lanes_log2 + teams.size.slots_log2;
-        unsigned const team = block * (blockDim.x >> team_log2) + (thread >> team_log2);
-        outer = team / teams.tiles;
-        column = ((team - outer * teams.tiles) << teams.size.lanes_log2) + (thread & ((1u << teams.size.lanes_log2) - 1));
-        slot = (thread >> teams.size.lanes_log2) & ((1u << teams.size.slots_log2) - 1);
-        present = team < teams.teams && column < teams.columns;
+        int const thread_group_log2 = thread_groups.size.lanes_log2 + thread_groups.size.slots_log2;
+        unsigned const thread_group = block * (blockDim.x >> thread_group_log2) + (thread >> thread_group_log2);
+        outer = thread_group / thread_groups.tiles;
+        column = ((thread_group - outer * thread_groups.tiles) << thread_groups.size.lanes_log2) + (thread & ((1u << thread_groups.size.lanes_log2) - 1));
+        slot = (thread >> thread_groups.size.lanes_log2) & ((1u << thread_groups.size.slots_log2) - 1);
+        present = thread_group < thread_groups.count && column < thread_groups.columns;
         if (!present) {
             outer = column = 0;  // so that its places are within the tensors
         }
@@ -81,29 +81,29 @@ struct Member {
 
     /// The number of its group, of the first one across groups.
     template <int width, bool across, int tensors>
-    __device__ unsigned group(Teams<tensors> const& teams) const {
-        return across ? (outer * teams.columns + column) * width : outer;
+    __device__ unsigned group(ThreadGroups<tensors> const& thread_groups) const {
+        return across ? (outer * thread_groups.columns + column) * width : outer;
     }
 
     /// Where its first entry lies in each tensor.
     template <int tensors>
-    __device__ Places<tensors> origin(Teams<tensors> const& teams) const {
-        return further(locate(teams.outer, outer), teams.vector_strides, column);
+    __device__ Places<tensors> origin(ThreadGroups<tensors> const& thread_groups) const {
+        return further(locate(thread_groups.outer, outer), thread_groups.vector_strides, column);
     }
 };
 
 /// Hands the places of a thread's vectors in its split to `take`, `unrolled` at a time and the last ones one by one: take(places, number),
 /// an array of the places of so many vectors, and which of the thread's vectors the first of them is. Backwards it meets the end first,
-/// which the cache still holds after a sweep forwards.
+/// which the cache still holds after a pass forwards.
 template <bool backward, int unrolled, int tensors, class Take>
-__device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const& member, unsigned split, Take const& take) {
-    unsigned const start = split * teams.split_vectors;
-    unsigned const length = min(teams.vectors - start, teams.split_vectors);  // an end may be beyond 2^32
-    unsigned const count = member.present && member.slot < length ? ((length - member.slot - 1) >> teams.size.slots_log2) + 1 : 0;
+__device__ __forceinline__ void visit_vectors(ThreadGroups<tensors> const& thread_groups, Member const& member, unsigned split, Take const& take) {
+    unsigned const start = split * thread_groups.split_vectors;
+    unsigned const length = min(thread_groups.vectors - start, thread_groups.split_vectors);  // an end may be beyond 2^32
+    unsigned const count = member.present && member.slot < length ? ((length - member.slot - 1) >> thread_groups.size.slots_log2) + 1 : 0;
     unsigned const begin = start + member.slot;
-    unsigned const first = backward && count > 0 ? begin + ((count - 1) << teams.size.slots_log2) : begin;
-    Places<tensors> const origin = member.origin(teams);
-    unsigned const row_vectors = teams.row_vectors;
+    unsigned const first = backward && count > 0 ? begin + ((count - 1) << thread_groups.size.slots_log2) : begin;
+    Places<tensors> const origin = member.origin(thread_groups);
+    unsigned const row_vectors = thread_groups.row_vectors;
     unsigned row = first / row_vectors;
     unsigned column = first - row * row_vectors;
     auto const next = [&](auto& places) {
@@ -112,22 +112,22 @@ __device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const&
 #pragma unroll
         for (int vector = 0; vector < vectors; ++vector) {
             rows[vector] = row;
-            places[vector] = further(origin, teams.vector_strides, column);
+            places[vector] = further(origin, thread_groups.vector_strides, column);
             if constexpr (backward) {
                 // below zero the numbers wrap around, to where nothing is read any more
-                bool const wraps = column < teams.step_columns;
-                row -= teams.step_rows + wraps;
-                column += (wraps ? row_vectors : 0) - teams.step_columns;
+                bool const wraps = column < thread_groups.step_columns;
+                row -= thread_groups.step_rows + wraps;
+                column += (wraps ? row_vectors : 0) - thread_groups.step_columns;
             } else {
-                row += teams.step_rows;
-                column += teams.step_columns;
+                row += thread_groups.step_rows;
+                column += thread_groups.step_columns;
                 if (column >= row_vectors) {
                     column -= row_vectors;
                     ++row;
                 }
             }
         }
-        add_places(teams.rows, rows, places);
+        add_places(thread_groups.rows, rows, places);
     };
     unsigned left = count;
     for (; left >= unrolled; left -= unrolled) {
@@ -142,23 +142,23 @@ __device__ __forceinline__ void sweep(Teams<tensors> const& teams, Member const&
     }
 }
 
-/// What a thread keeps in dynamic shared memory between two sweeps over the same split, forwards and backwards: of each of `tensors`
+/// What a thread keeps in dynamic shared memory between two passes over the same split, forwards and backwards: of each of `tensors`
 /// tensors the first `count` of its vectors, the others being those that the cache may still hold. A thread meets its own vectors only, so
 /// that no barrier is needed, and they lie beside those of its neighbours, which makes no conflict of banks.
 template <class Vector, int tensors>
-class Kept {
+class CachedVectors {
 public:
     /// Nothing.
-    __device__ __forceinline__ Kept() : own_(nullptr), count_(0) {}
+    __device__ __forceinline__ CachedVectors() : own_(nullptr), count_(0) {}
 
     /// So many vectors of each thread, behind the first bytes of the shared memory.
-    __device__ __forceinline__ Kept(unsigned count, unsigned first_bytes)
+    __device__ __forceinline__ CachedVectors(unsigned count, unsigned first_bytes)
         : own_(reinterpret_cast<Vector*>(machine::dynamic_shared<unsigned char>() + (first_bytes + 15) / 16 * 16) + threadIdx.x),
           count_(count) {}
 
     /// Keeps what of these vectors it is to keep; forwards, the first one having a number.
     template <int tensor, int vectors>
-    __device__ __forceinline__ void keep(unsigned number, Vector const (&from)[vectors]) const {
+    __device__ __forceinline__ void store(unsigned number, Vector const (&from)[vectors]) const {
 #pragma unroll
         for (int vector = 0; vector < vectors; ++vector) {
             if (number + vector < count_) {
@@ -172,7 +172,7 @@ public:
 
     /// Vectors that it has; backwards, the first one having a number.
     template <int tensor, int vectors>
-    __device__ __forceinline__ void give(unsigned number, Vector (&to)[vectors]) const {
+    __device__ __forceinline__ void load(unsigned number, Vector (&to)[vectors]) const {
 #pragma unroll
         for (int vector = 0; vector < vectors; ++vector) {
             to[vector] = own_[((number - vector) * tensors + tensor) * blockDim.x];
@@ -184,16 +184,16 @@ private:
     unsigned count_;
 };
 
-/// Bytes of shared memory that `merge_team` takes.
+/// Bytes of shared memory that `merge_thread_group` takes.
 template <int owned, class Part>
 __device__ __forceinline__ unsigned merging_bytes() {
     return blockDim.x * static_cast<unsigned>(owned * sizeof(Part));
 }
 
-/// Merges what the slots of each team have, for each of `owned` groups, into what all of them get: by a fixed tree. All threads of a block
+/// Merges what the slots of each thread group have, for each of `owned` groups, into what all of them get: by a fixed tree. All threads of a block
 /// have to call it, once: `shared`, which has room for `owned` parts of each thread, is read to the end.
 template <int owned, class Part>
-__device__ __forceinline__ void merge_team(TeamSize const& size, Part (&parts)[owned], Part* shared) {
+__device__ __forceinline__ void merge_thread_group(ThreadGroupSize const& size, Part (&parts)[owned], Part* shared) {
     unsigned const threads = blockDim.x;
     unsigned const slot = (threadIdx.x >> size.lanes_log2) & ((1u << size.slots_log2) - 1);
     Part* const own = shared + threadIdx.x;
@@ -218,13 +218,13 @@ __device__ __forceinline__ void merge_team(TeamSize const& size, Part (&parts)[o
     }
 }
 
-/// What splits have left of each group, for a kernel that merges them: a block is one team, whose lanes are neighbouring groups.
+/// What splits have left of each group, for a kernel that merges them: a block is one thread group, whose lanes are neighbouring groups.
 template <class Part>
 struct Splits {
     Part* partials;  // [splits][groups]
     unsigned splits;
     unsigned groups;
-    TeamSize size;
+    ThreadGroupSize size;
 
     /// What a split has left of a group.
     __device__ Part& part(unsigned split, unsigned group) const { return partials[static_cast<long long>(split) * groups + group]; }
@@ -232,9 +232,9 @@ struct Splits {
 
 /// Calls take(group, number) for each group that the thread speaks for, `number` counting them.
 template <int width, bool across, int tensors, class Take>
-__device__ __forceinline__ void for_led_groups(Teams<tensors> const& teams, Member const& member, Take const& take) {
+__device__ __forceinline__ void for_led_groups(ThreadGroups<tensors> const& thread_groups, Member const& member, Take const& take) {
     if (member.leads()) {
-        unsigned const first = member.group<width, across>(teams);
+        unsigned const first = member.group<width, across>(thread_groups);
 #pragma unroll
         for (int number = 0; number < (across ? width : 1); ++number) {
             take(first + number, number);
@@ -259,20 +259,20 @@ __device__ Part merge_splits(Splits<Part> const& splits, Part* shared) {
             merged[0].merge(splits.part(split, group));
         }
     }
-    merge_team(splits.size, merged, shared);
+    merge_thread_group(splits.size, merged, shared);
     return merged[0];
 }
 
 /// One vector of a tensor; where neighbours repeat one element, that one again and again.
 template <int width, class T>
-__device__ __forceinline__ Pack<T, width> load_vector(T const* address, bool repeats) {
+__device__ __forceinline__ AlignedVector<T, width> load_vector(T const* address, bool repeats) {
     if constexpr (width == 1) {
         return {*address};
     } else {
         if (!repeats) {
-            return *reinterpret_cast<Pack<T, width> const*>(address);
+            return *reinterpret_cast<AlignedVector<T, width> const*>(address);
         }
-        Pack<T, width> vector;
+        AlignedVector<T, width> vector;
 #pragma unroll
         for (int entry = 0; entry < width; ++entry) {
             vector.values[entry] = *address;

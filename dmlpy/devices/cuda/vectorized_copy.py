@@ -10,8 +10,8 @@ from dmlpy.devices.axes import Axis, element_count, merged, vector_width
 from dmlpy.devices.cost import Cost
 from dmlpy.devices.cuda.axes import VECTOR_BYTES
 from dmlpy.devices.cuda.element_types import WORD_TYPES
+from dmlpy.devices.cuda.gpu_model import CAPTURED_LAUNCH_US, GpuModel
 from dmlpy.devices.cuda.kernels import Kernel
-from dmlpy.devices.cuda.machine import CAPTURED_LAUNCH_US, Machine
 from dmlpy.devices.plan import PlanWithoutConstants
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Walk:
+class CopyAxes:
     """The axes along which a launch goes, word by word.
 
     Attributes:
@@ -48,8 +48,8 @@ class Walk:
         others: Sequence[Sequence[int]],
         data_type: np.dtype[Any],
         steps: Sequence[int] = (),
-    ) -> Walk:
-        """The walk over single elements.
+    ) -> CopyAxes:
+        """The axes of copies of single elements.
 
         Args:
             sizes: entries along each dimension that the tensors share.
@@ -65,8 +65,8 @@ class Walk:
         """Words of the first tensor."""
         return element_count(self.axes)
 
-    def widened(self, addresses: Iterable[int] = ()) -> Walk:
-        """The same walk by the widest words that layouts and the addresses of the moved tensors allow, up to 16 bytes.
+    def widened(self, addresses: Iterable[int] = ()) -> CopyAxes:
+        """The same by the widest words that layouts and the addresses of the moved tensors allow, up to 16 bytes.
 
         Words are wider than elements where neighbours of the innermost axis lie side by side in every moved tensor, and share everything
         else.
@@ -81,7 +81,7 @@ class Walk:
         axes = [self._in_words(axis, width) for axis in outer]
         if inner.size > width:
             axes.append(replace(inner, size=inner.size // width))
-        return Walk(tuple(axes), self.moved, width * self.word_bytes, tuple(step // width for step in steps))
+        return CopyAxes(tuple(axes), self.moved, width * self.word_bytes, tuple(step // width for step in steps))
 
     def _of_moved(self, axis: Axis) -> Axis:
         return replace(axis, strides=axis.strides[: self.moved])
@@ -91,13 +91,13 @@ class Walk:
         return replace(axis, strides=tuple(strides))
 
 
-class WordsPlan(PlanWithoutConstants):
+class VectorizedCopyPlan(PlanWithoutConstants):
     """One launch in which each thread owns words of the output; the words are the widest that layouts and addresses allow.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
-        walk: over single elements.
+        copy: over single elements.
 
     Raises:
         DeviceError: the kernel cannot be compiled.
@@ -114,12 +114,12 @@ class WordsPlan(PlanWithoutConstants):
     widens: ClassVar[bool] = True
     """Whether words may be wider than elements: not where the kernel compares or fills each of them."""
     moved: ClassVar[tuple[str, ...]] = ("output_tensor", "input_tensor")
-    """The tensors whose words are moved, in the order of the walk."""
+    """The tensors whose words are moved, in the order of the copy."""
 
-    def __init__(self, desc: OperatorDesc, library: KernelLibrary, walk: Walk) -> None:
+    def __init__(self, desc: OperatorDesc, library: KernelLibrary, copy: CopyAxes) -> None:
         self._cost = movement_cost(desc, library, 1)
-        self._library, self._elements = library, walk
-        self._words = self._walk()  # a narrower kernel is compiled when memory first asks for one
+        self._library, self._elements = library, copy
+        self._words = self._widened()  # a narrower kernel is compiled when memory first asks for one
         library.function(self.kernel(self._words.word_bytes))
 
     @classmethod
@@ -127,12 +127,12 @@ class WordsPlan(PlanWithoutConstants):
         """The instance for words of so many bytes."""
         return word_kernel(cls.file, cls.name, cls.parameters, word_bytes)
 
-    def _walk(self, addresses: Iterable[int] = ()) -> Walk:
+    def _widened(self, addresses: Iterable[int] = ()) -> CopyAxes:
         return self._elements.widened(addresses) if self.widens else self._elements
 
     @abstractmethod
-    def argument(self, walk: Walk, tensors: Pointers) -> Struct:
-        """The kernel's argument for a walk over tensors at these addresses."""
+    def argument(self, copy: CopyAxes, tensors: Pointers) -> Struct:
+        """The kernel's argument for tensors at these addresses."""
 
     def describe(self) -> str:
         words = self._words
@@ -142,8 +142,8 @@ class WordsPlan(PlanWithoutConstants):
         return self._cost
 
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
-        walk = self._walk(tensors[name] for name in self.moved if name in tensors)
-        return self._library.launch_elements(self.kernel(walk.word_bytes), walk.count, self.argument(walk, tensors))
+        copy = self._widened(tensors[name] for name in self.moved if name in tensors)
+        return self._library.launch_elements(self.kernel(copy.word_bytes), copy.count, self.argument(copy, tensors))
 
 
 def movement_cost(desc: OperatorDesc, library: KernelLibrary, launches: int, *, again: int = 0, what: str = "") -> Cost:
@@ -161,9 +161,9 @@ def movement_cost(desc: OperatorDesc, library: KernelLibrary, launches: int, *, 
     for place, tensor in desc.tensors().items():
         count = min(tensor.element_count, output) if place == "input_tensor" else tensor.element_count
         total += count * tensor.data_type.numpy.itemsize
-    machine = Machine.of(library.limits)
-    estimate = machine.memory_us(total + again) + launches * CAPTURED_LAUNCH_US
-    return Cost(traffic={what: again} if again else {}, floor_us=machine.memory_us(total), estimate_us=estimate)
+    gpu = GpuModel.of(library.limits)
+    estimate = gpu.memory_us(total + again) + launches * CAPTURED_LAUNCH_US
+    return Cost(traffic={what: again} if again else {}, floor_us=gpu.memory_us(total), estimate_us=estimate)
 
 
 def word_kernel(file: str, name: str, parameters: np.dtype[Any], word_bytes: int) -> Kernel:

@@ -1,13 +1,13 @@
-// What the blocks of a group hand each other for the products of a gradient's step, and these products.
+// What the blocks of a group exchange for the products of a gradient's step, and these products.
 //
 // Letters: T steps, D directions, N batch groups.
 #pragma once
 
-/// What the blocks of a group hand each other. `persistent_grid` keeps it in shared memory where a block is alone. With Protocol::flags all
-/// of it is zero at first, with Protocol::data all words are `not_yet`, and `turns` is T.
+/// What the blocks of a group exchange. `persistent_grid` keeps it in shared memory where a block is alone. With Protocol::flags all
+/// of it is zero at first, with Protocol::data all words are `sentinel`, and `turns` is T.
 template <class T>
-struct Handed {
-    Quad<unsigned> const* arranged;  // what `arrange` makes of the product's gates
+struct ExchangedOperand {
+    Vector4<unsigned> const* arranged;  // what `arrange` makes of the product's gates
     T* operand;                      // [D][N][turns][passes][samples of a pass][row]
     float* inverse;                  // [D][N][turns][passes][parts][samples of a pass]: 1 / scale; of halves only
 };
@@ -32,7 +32,7 @@ class Unscale {
     /// `inverse`: [parts][samples], from the run's first part on. `fetched`: room for the same in shared memory, for this warp; unused if
     /// alone. `skipped`: the steps of the first part that another warp takes, none with `whole_parts`. `given`: how many parts there are
     /// from the first one on; others of the run are padding, and have a scale of zero.
-    __device__ Unscale(Exchange<protocol> const& exchange, float const* inverse, float* fetched, int skipped, int parts, int given)
+    __device__ Unscale(BlockExchange<protocol> const& exchange, float const* inverse, float* fetched, int skipped, int parts, int given)
         : exchange_(exchange), inverse_(inverse), fetched_(fetched), skipped_(skipped), parts_(parts), given_(min(parts, given)) {}
 
     /// Begins to read what the lane fetches first, which is all but in large runs.
@@ -67,10 +67,10 @@ class Unscale {
     }
 
     /// Of two neighbouring samples.
-    __device__ __forceinline__ Pack<float, 2> operator()(int step, int sample) const {
+    __device__ __forceinline__ AlignedVector<float, 2> operator()(int step, int sample) const {
         unsigned const part = static_cast<unsigned>(whole_parts ? step : step + skipped_) / part_steps;
         unsigned const place = part * samples + sample;
-        return *reinterpret_cast<Pack<float, 2> const*>((protocol == Protocol::alone ? inverse_ : fetched_) + place);
+        return *reinterpret_cast<AlignedVector<float, 2> const*>((protocol == Protocol::alone ? inverse_ : fetched_) + place);
     }
 
   private:
@@ -89,11 +89,11 @@ class Unscale {
     }
 
     __device__ __forceinline__ void store(int place) const {
-        Quad<float> values;
+        Vector4<float> values;
         for (int e = 0; e < 4; ++e) {
             values.values[e] = machine::float_of_bits(under_way_[e]);
         }
-        *reinterpret_cast<Quad<float>*>(fetched_ + place) = values;
+        *reinterpret_cast<Vector4<float>*>(fetched_ + place) = values;
     }
 
     /// Waits for what comes after that; zeros for padding.
@@ -110,7 +110,7 @@ class Unscale {
         }
     }
 
-    Exchange<protocol> const& exchange_;
+    BlockExchange<protocol> const& exchange_;
     float const* inverse_;
     float* fetched_;
     int skipped_;
@@ -148,7 +148,7 @@ struct Pairs {
 ///
 /// `whole_parts`: no warp's run of depth begins or ends within the sums of one block; counts for halves.
 template <class T, class Product, Protocol protocol, int first_sum, int count, bool whole_parts>
-class Hand {
+class GradientProduct {
     static constexpr bool alone = protocol == Protocol::alone;
     using Own = Pairs<Product::rows, Product::samples>;
     static constexpr int units = Product::rows;
@@ -157,24 +157,24 @@ class Hand {
     static constexpr bool scaled = is_same<T, machine::half>;
 
   public:
-    /// 16-byte values of shared memory for what comes from other blocks; hands that do not multiply at the same time can share it.
+    /// 16-byte values of shared memory for what comes from other blocks; products that do not multiply at the same time can share it.
     __device__ static int staged() {
         return alone ? 0 : Product::staged(gridDim.x * part_depth);
     }
 
     /// With flags `taking_turns` buffers take turns over `steps` steps.
-    __device__ Hand(SharedPieces& pieces, Handed<T> const& handed, int passes, int taking_turns, int steps, Quad<unsigned>* staging)
+    __device__ GradientProduct(SharedPieces& pieces, ExchangedOperand<T> const& exchanged, int passes, int taking_turns, int steps, Vector4<unsigned>* staging)
         : product_(pieces, gridDim.x * part_depth, staging),
           largest_(pieces.take<float>(scaled && units > 16 ? Own::in_pass / 16 : 0)),
           fetched_(pieces.take<float>(scaled && !alone ? product_warps * fetched_size() : 0) + threadIdx.x / 32 * fetched_size()),
           operand_size_(samples * product_.template row<protocol>()),
           inverse_size_(scaled ? samples * ((product_.padded_depth() + part_depth - 1) / part_depth) : 0),
-          operands_(alone ? pieces.take<T>(passes * operand_size_) : handed.operand, group(), taking_turns, steps,
+          operands_(alone ? pieces.take<T>(passes * operand_size_) : exchanged.operand, group(), taking_turns, steps,
                     static_cast<long long>(passes) * operand_size_),
-          inverses_(alone ? pieces.take<float>(passes * inverse_size_) : handed.inverse, group(), taking_turns, steps,
+          inverses_(alone ? pieces.take<float>(passes * inverse_size_) : exchanged.inverse, group(), taking_turns, steps,
                     static_cast<long long>(passes) * inverse_size_) {
         long long const block = blockIdx.z * gridDim.x + blockIdx.x;
-        product_.load(handed.arranged + block * Product::arranged(gridDim.x * part_depth));
+        product_.load(exchanged.arranged + block * Product::arranged(gridDim.x * part_depth));
         if constexpr (alone) {
 #pragma unroll 1
             for (int index = threadIdx.x; index < passes * operand_size_; index += product_threads) {
@@ -193,12 +193,12 @@ class Hand {
         inverses_.advance();
     }
 
-    /// Puts the gradients of the present step, those of the pairs that exist, where the group finds them after the next publication;
+    /// Stores the gradients of the present step, those of the pairs that exist, where the group finds them after the next release;
     /// `there`: how many samples there are from the pass's first on. All threads have to call it.
     ///
     /// With Protocol::data, which waits for every word, also zeros for units beyond the last one, and scales for samples beyond it.
     template <int rows>
-    __device__ void put(Exchange<protocol> const& exchange, int pass, int there, Own const& own, bool const (&exists)[Own::count],
+    __device__ void store(BlockExchange<protocol> const& exchange, int pass, int there, Own const& own, bool const (&exists)[Own::count],
                         float const (&d_sums)[Own::count][rows]) const {
         Scale scales[Own::count];
         if constexpr (scaled) {
@@ -235,7 +235,7 @@ class Hand {
                 scales[i] = Scale::of(largest[i]);
                 bool const in_pass = protocol == Protocol::data ? own.index(i) < Own::in_pass : exists[i];
                 float* const place = inverses_.now() + (pass * inverse_size_ + blockIdx.x * samples + own.sample(i));
-                exchange.put(place, scales[i].inverse, in_pass && own.unit(i) == 0);
+                exchange.store(place, scales[i].inverse, in_pass && own.unit(i) == 0);
             }
         }
 #pragma unroll
@@ -246,15 +246,15 @@ class Hand {
 #pragma unroll
             for (int g = 0; g < count; ++g) {
                 float const value = scaled ? d_sums[i][first_sum + g] * scales[i].factor : d_sums[i][first_sum + g];
-                exchange.put(place + g * units, Product::element(value), in_pass);
+                exchange.store(place + g * units, Product::element(value), in_pass);
             }
         }
     }
 
-    /// Waits for what the group put in the present step, or in the one before, before the last publication but `fewer`, and multiplies. A
+    /// Waits for what the group stored in the present step, or in the one before, before the last release but `fewer`, and multiplies. A
     /// barrier has to follow before `sum`, and another one before the next product. `loaded` as below.
     template <bool of_step_before>
-    __device__ __forceinline__ void multiply(Exchange<protocol>& exchange, int pass, unsigned loaded, int fewer) {
+    __device__ __forceinline__ void multiply(BlockExchange<protocol>& exchange, int pass, unsigned loaded, int fewer) {
         int const first = product_.first_depth() / part_depth;
         T const* const buffer = of_step_before ? operands_.before() : operands_.now();
         Operand<T> const operand{buffer + pass * operand_size_, loaded};
@@ -302,14 +302,14 @@ class Hand {
     Turns<protocol, float> inverses_;
 };
 
-/// Stands for a `Hand` where there is one exchange a step.
-struct NoHand {
+/// Stands for a `GradientProduct` where there is one exchange a step.
+struct NoGradientProduct {
     __device__ static int staged() {
         return 0;
     }
 
     template <class T>
-    __device__ NoHand(SharedPieces&, Handed<T> const&, int, int, int, Quad<unsigned>*) {}
+    __device__ NoGradientProduct(SharedPieces&, ExchangedOperand<T> const&, int, int, int, Vector4<unsigned>*) {}
 
     __device__ void advance() {}
 
@@ -319,11 +319,11 @@ struct NoHand {
 };
 
 template <bool wanted, class Wanted>
-struct HandIf {
+struct GradientProductIf {
     using Type = Wanted;
 };
 
 template <class Wanted>
-struct HandIf<false, Wanted> {
-    using Type = NoHand;
+struct GradientProductIf<false, Wanted> {
+    using Type = NoGradientProduct;
 };

@@ -15,9 +15,9 @@ from dataclasses import replace
 import pytest
 
 from dmlpy.devices.cuda import sources
-from tests.support.cuda.exchange_programs import KERNELS, Rules, Shape, program
-from tests.support.cuda.ptx_executions import Fault, executions
-from tests.support.cuda.ptx_programs import Graph, Program, Store
+from tests.memory_model.exchange_programs import KERNELS, Rules, Shape, program
+from tests.memory_model.executions import Fault, executions
+from tests.memory_model.programs import Graph, Program, Store
 
 WARP_FOR_EACH = ((0, 0), (1, 1))
 
@@ -65,7 +65,7 @@ def check_right(program: Program) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_blocks_read_what_was_put_for_the_step(protocol: str, kernel: str, shape: str) -> None:
+def test_blocks_read_what_was_stored_for_the_step(protocol: str, kernel: str, shape: str) -> None:
     check_right(program(KERNELS[kernel], SHAPES[shape], PROTOCOLS[protocol]))
 
 
@@ -73,7 +73,7 @@ def test_blocks_read_what_was_put_for_the_step(protocol: str, kernel: str, shape
 @pytest.mark.parametrize("shape", LARGER_SHAPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_more_blocks_read_what_was_put_for_the_step(protocol: str, kernel: str, shape: str) -> None:
+def test_more_blocks_read_what_was_stored_for_the_step(protocol: str, kernel: str, shape: str) -> None:
     check_right(program(KERNELS[kernel], LARGER_SHAPES[shape], PROTOCOLS[protocol]))
 
 
@@ -86,7 +86,7 @@ MUTATIONS: dict[str, tuple[Rules, set[str]]] = {
     "a relaxed poll, and another one": (Rules(polls="relaxed", acquires="relaxed"), {"value"}),
     "a weak poll": (Rules(polls="weak"), {"value", "race", "endless"}),
     "release and acquire in the scope of a block": (Rules(scope="cta"), {"value", "race", "endless"}),
-    "no barrier in publish": (Rules(publish_barrier=False), {"value"}),
+    "no barrier in release": (Rules(release_barrier=False), {"value"}),
     "no barrier after a product": (Rules(product_barrier=False), {"value", "race"}),
     "no barrier after staging": (Rules(staging_barrier=False), {"value", "race"}),
     # The lane that acquires is one, and those that read are others.
@@ -99,9 +99,9 @@ MUTATIONS: dict[str, tuple[Rules, set[str]]] = {
     "a relaxed poll, and then an acquire": (Rules(polls="relaxed", acquires="acquire"), set()),
     # To the model the values may be accessed weakly: release and acquire order them, so there is no race. That they are relaxed costs
     # nothing, and leaves no compiler and no cache a reason to keep a value from step to step.
-    "weak stores of values": (Rules(put="weak"), set()),
+    "weak stores of values": (Rules(stores="weak"), set()),
     "weak loads of values": (Rules(read="weak"), set()),
-    "weak accesses to values": (Rules(put="weak", read="weak"), set()),
+    "weak accesses to values": (Rules(stores="weak", read="weak"), set()),
 }
 """And what is found, at least; nothing if it is harmless."""
 
@@ -157,7 +157,7 @@ def test_passes_that_publish_together_need_a_barrier_between(kernel: str) -> Non
 
 @pytest.mark.parametrize(("shape", "found"), [("a warp", set()), ("a warp for each block", {"value"})])
 def test_two_buffers_need_a_barrier_between_wait_and_put(shape: str, found: set[str]) -> None:
-    """That of `publish` comes too late: a warp that waits for one block puts while another block still reads. Partial sums aside."""
+    """That of `release` comes too late: a warp that waits for one block stores while another block still reads. Partial sums aside."""
     mutated = program(KERNELS["forward"], Shape(producers=SHAPES[shape].producers, sums=False), Rules(product_barrier=False))
     assert faults(mutated) == found
 
@@ -183,17 +183,17 @@ DATA_MUTATIONS = {
     Rules("data", turns=2): {"value"},
     # and so it may seem to have if the sentinel is put back: nothing orders that before the value of another place that says so,
     Rules("data", turns=3, clears=True): {"value"},
-    Rules("data", turns=3, clears=True, put="release"): {"value"},
+    Rules("data", turns=3, clears=True, stores="release"): {"value"},
     Rules("data", turns=3, clears=True, read="acquire"): {"value"},
     # unless each value is released and acquired,
-    Rules("data", turns=3, clears=True, put="release", read="acquire"): set[str](),
+    Rules("data", turns=3, clears=True, stores="release", read="acquire"): set[str](),
     # and of two buffers one is cleared too late even then.
-    Rules("data", turns=2, clears=True, put="release", read="acquire"): {"value"},
-    Rules("data", put="weak"): {"race", "endless"},
+    Rules("data", turns=2, clears=True, stores="release", read="acquire"): {"value"},
+    Rules("data", stores="weak"): {"race", "endless"},
     Rules("data", read="weak"): {"race", "endless"},
     # No flag is waited for, but shared memory is used again.
     Rules("data", product_barrier=False): {"value", "race"},
-    Rules("data", publish_barrier=False): {"value", "race"},
+    Rules("data", release_barrier=False): {"value", "race"},
     Rules("data", staging_barrier=False): {"value", "race"},
 }
 """And what is found, of `forward`; nothing if it is harmless."""
@@ -236,23 +236,23 @@ def body(text: str, start: str) -> str:
     raise AssertionError(f"{start} has no end")
 
 
-EXCHANGE = "common/exchange.cuh", "class Exchange"
+EXCHANGE = "common/block_exchange.cuh", "class BlockExchange "
 STAGING = "common/staging.cuh", "class Staging"
-UNSCALE = "common/hands.cuh", "class Unscale"
+UNSCALE = "common/gradient_products.cuh", "class Unscale"
 PARTS = [
     (
         *EXCHANGE,
-        "void put(",
+        "void store(",
         "if constexpr (protocol == Protocol::alone) { if (has_value) { *place = value; } } else {"
         " unsigned word = machine::to_bits(value); bool writes = has_value;"
         " if constexpr (sizeof(E) == 2) { word |= machine::shuffle_xor(word, 1) << 16; writes = has_value && threadIdx.x % 2 == 0; }"
         " if (writes && !has_given_up()) { unsigned* const address = reinterpret_cast<unsigned*>(place);"
-        " if constexpr (protocol == Protocol::data) { machine::store_relaxed(address, word == not_yet ? 0x7FFF7FFF : word); }"
+        " if constexpr (protocol == Protocol::data) { machine::store_relaxed(address, word == sentinel ? 0x7FFF7FFF : word); }"
         " else { machine::store_exchanged(address, word); } } }",
     ),
     (
         *EXCHANGE,
-        "void publish(",
+        "void release(",
         "bool const is_last = has_given_up(); __syncthreads(); if constexpr (protocol == Protocol::flags) {"
         " ++epoch_; if (threadIdx.x == 0 && !is_last) { machine::store_release(flags_ + own_, epoch_); } }",
     ),
@@ -274,7 +274,7 @@ PARTS = [
         *EXCHANGE,
         "bool is_there(",
         "return protocol != Protocol::data ||"
-        " ((words[0] != not_yet) & (words[1] != not_yet) & (words[2] != not_yet) & (words[3] != not_yet));",
+        " ((words[0] != sentinel) & (words[1] != sentinel) & (words[2] != sentinel) & (words[3] != sentinel));",
     ),
     (
         *STAGING,
@@ -282,7 +282,7 @@ PARTS = [
         "Wait wait; while (!(is_there(exchange) & others.is_there()) && exchange.look_again(wait)) {"
         " load_missing(exchange, operand, begin); others.load_missing(); }"
         " if (begin == 0) { others.keep(); }"
-        " Quad<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;"
+        " Vector4<unsigned>* const place = own_ + buffer_of(begin) * chunk_size;"
         " #pragma unroll for (int i = 0; i < loads; ++i) { place[more_samples(i) * row + more_units(i)] = under_way_[i]; }"
         " bool const is_last = begin + chunk_steps >= steps_; Operand<T> const following = is_last ? next : operand;"
         " if (following.values != nullptr) { load(exchange, following, is_last ? 0 : begin + chunk_steps); }"
@@ -313,15 +313,15 @@ PARTS = [
 
 @pytest.mark.parametrize(("file", "holder", "start", "does"), PARTS, ids=[f"{part[1]}: {part[2]}" for part in PARTS])
 def test_an_exchange_does_what_is_modelled(file: str, holder: str, start: str, does: str) -> None:
-    """`Member` in tests/support/cuda/exchange_programs.py says the same."""
+    """`Member` in tests/memory_model/exchange_programs.py says the same."""
     assert " ".join(body(body(text_of(file), holder), start).split()) == does
 
 
 ORDER = re.compile(
     r"for \(int (?:pass|step) |if constexpr \(resets\w*\)|if \(multiplies\)|if \(pass == 0\)|if \((?:pass|step) (?:\+ 1 )?< \w+\)|else|"
-    r"__sync\w+|exchange\.wait|exchange\.publish|hand_on\(\w+\.\w+\(\)|exchange\.put\(\w+|"
+    r"__sync\w+|exchange\.wait|exchange\.release|send\(\w+\.\w+\(\)|exchange\.store\(\w+|"
     r"\w+\.(?:begin|template multiply<\w+>|multiply)\(exchange[^;]*\)|"
-    r"(?:sums|reset)\.put|Operand<T> const next = [^;]*|operand = [^;\[]*;|\w*(?:turns|sums|reset)\.(?:now|advance)\(\)|"
+    r"(?:sums|reset)\.store|Operand<T> const next = [^;]*|operand = [^;\[]*;|\w*(?:turns|sums|reset)\.(?:now|advance)\(\)|"
     r"Turns<protocol, T> \w*turns\([^;]*|int const since = [^;]*|multiplies = [^;]*|taking_turns = [^;]*"
 )
 """What says in which order a kernel accesses what it exchanges."""
@@ -329,8 +329,8 @@ ORDER = re.compile(
 FORWARD = """
 Turns<protocol, T> turns(own ? own_hidden : parameters.hidden, group, 2, seq_length, of_passes * pass_size)
 Turns<protocol, T> reset_turns(own ? own_reset_hidden : parameters.reset_hidden, group, 1, seq_length, of_passes * late_pass_size)
-if constexpr (resets_first); __syncthreads; else; exchange.put(buffer
-for (int pass; hand_on(turns.now(); exchange.publish; for (int pass
+if constexpr (resets_first); __syncthreads; else; exchange.store(buffer
+for (int pass; send(turns.now(); exchange.release; for (int pass
 for (int step
 turns.now(); reset_turns.now()
 operand = hidden_operand(0)
@@ -338,8 +338,8 @@ if constexpr (resets_first)
 for (int pass; if (pass == 0); exchange.wait; product.begin(exchange, operand)
 Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{}
 product.multiply(exchange, operand, next); operand = next
-__syncthreads; hand_on(reset_turns.now()
-if (pass + 1 < passes); __syncthreads; else; exchange.publish
+__syncthreads; send(reset_turns.now()
+if (pass + 1 < passes); __syncthreads; else; exchange.release
 if constexpr (resets_first); operand = reset_operand(0)
 for (int pass
 if constexpr (resets_first); if (pass == 0); exchange.wait; late.begin(exchange, operand)
@@ -348,8 +348,8 @@ late.multiply(exchange, operand, next); operand = next
 else; if (pass == 0); exchange.wait; product.begin(exchange, operand)
 Operand<T> const next = pass + 1 < passes ? hidden_operand(pass + 1) : Operand<T>{}
 product.multiply(exchange, operand, next); operand = next
-__syncthreads; if constexpr (resets_first); else; else; if (step + 1 < steps); hand_on(turns.next()
-if (pass + 1 < passes); __syncthreads; else; if (step + 1 < steps); exchange.publish
+__syncthreads; if constexpr (resets_first); else; else; if (step + 1 < steps); send(turns.next()
+if (pass + 1 < passes); __syncthreads; else; if (step + 1 < steps); exchange.release
 turns.advance(); reset_turns.advance()
 for (int pass
 """
@@ -362,15 +362,15 @@ for (int pass; else
 if (multiplies); int const since = step < steps ? passes - 1 : passes - 1 - pass
 sums.template multiply<true>(exchange, pass, one_pass ? loaded : sums.loaded(there), (resets ? 2 : 1) * since); __syncthreads
 if (step < steps)
-if constexpr (resets); reset.put; exchange.publish
+if constexpr (resets); reset.store; exchange.release
 reset.template multiply<false>(exchange, pass, one_pass ? reset_loaded : reset.loaded(there), 0); __syncthreads
-sums.put; exchange.publish
+sums.store; exchange.release
 else; __syncthreads
 else
 sums.advance(); reset.advance()
 for (int pass
 """
-HAND = """
+PRODUCT = """
 exchange.wait
 product_.begin(exchange, operand)
 product_.multiply(exchange, operand, {}, Scales(exchange, inverse, fetched_, skipped, end - first, given))
@@ -383,18 +383,18 @@ else; product_.multiply(exchange, operand, {})
     [
         ("common/persistent_grid.cuh", "void persistent_grid_direction(", FORWARD),
         ("recurrent/persistent_grid_gradient.cu", "void persistent_grid_direction(", GRADIENT),
-        ("common/hands.cuh", "void multiply(", HAND),
+        ("common/gradient_products.cuh", "void multiply(", PRODUCT),
     ],
 )
 def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> None:
-    """`forward` and `gradient` in tests/support/cuda/exchange_programs.py say the same."""
+    """`forward` and `gradient` in tests/memory_model/exchange_programs.py say the same."""
     found = [" ".join(part.split()).rstrip(";") for part in ORDER.findall(body(text_of(file), function))]
     assert found == [part.strip() for part in re.split(r"[;\n]", does) if part.strip()]
 
 
 def test_turns_are_the_buffers_that_are_modelled() -> None:
     """`Member.turns` says how many: of one all steps have the same, two alternate, and with data each step has its own."""
-    turns = body(text_of("common/exchange.cuh"), "class Turns")
+    turns = body(text_of("common/block_exchange.cuh"), "class Turns")
     does = {
         "count(int": "return protocol == Protocol::data ? steps : protocol == Protocol::alone ? 1 : taking_turns;",
         "now() const": "return now_;",
@@ -404,13 +404,13 @@ def test_turns_are_the_buffers_that_are_modelled() -> None:
     }
     assert {start: " ".join(body(turns, start).split()) for start in does} == does
     assert "to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))" in turns
-    hand = body(text_of("common/hands.cuh"), "class Hand ")
-    assert hand.count("of_step_before ? operands_.before() : operands_.now()") == 1
-    assert hand.count("of_step_before ? inverses_.before() : inverses_.now()") == 1
+    product = body(text_of("common/gradient_products.cuh"), "class GradientProduct ")
+    assert product.count("of_step_before ? operands_.before() : operands_.now()") == 1
+    assert product.count("of_step_before ? inverses_.before() : inverses_.now()") == 1
 
 
 ACCESSES = {
-    "store_relaxed": ("st", RULES.put, "gpu", "global"),
+    "store_relaxed": ("st", RULES.stores, "gpu", "global"),
     "load_relaxed": ("ld", RULES.read, "gpu", "global"),
     "store_release": ("st", RULES.raises, RULES.scope, "global"),
     "load_acquire": ("ld", RULES.polls, RULES.scope, "global"),
@@ -456,4 +456,4 @@ def test_nothing_else_accesses_what_blocks_exchange() -> None:
         for name in names
         if path.name != "machine.cuh" and f"machine::{name}(" in path.read_text(encoding="utf-8")
     }
-    assert used == {"common/exchange.cuh", "common/cluster_exchange.cuh"}
+    assert used == {"common/block_exchange.cuh", "common/cluster_exchange.cuh"}
