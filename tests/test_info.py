@@ -18,7 +18,7 @@ from dmlpy.devices.cuda import absence
 from dmlpy.devices.cuda.device import CudaDevice, cuda_device
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.support.cuda.fake_captures import CUDARuntimeError
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 
 LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -27,9 +27,9 @@ TWO = f"cupy-cuda12x and cupy-cuda13x are installed together and overwrite each 
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpus:
     """A machine with two GPUs, of which nothing is known yet, and one CuPy."""
-    machine = Machine()
+    machine = FakeGpus()
     seam_over(machine, monkeypatch, tmp_path)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setitem(DEVICE_KINDS, "cuda", cuda_device.__wrapped__)  # type: ignore[attr-defined]
@@ -59,12 +59,12 @@ def unimportable(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(sys, "meta_path", [Refusing, *sys.meta_path])
 
 
-def not_installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def not_installed(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch)
     monkeypatch.setitem(sys.modules, "cupy", None)
 
 
-def framed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def framed(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     frame = "=" * 64
     text = (
         f"\n{frame}\nFailed to import CuPy.\n\nA page of advice.\n\nOriginal error:\n  ImportError: libnvrtc.so.13: no such file\n{frame}\n"
@@ -72,25 +72,25 @@ def framed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     unimportable(monkeypatch, ImportError(text))
 
 
-def two_and_broken(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def two_and_broken(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "cupy-cuda12x", "cupy-cuda13x")
     unimportable(monkeypatch, ImportError("undefined symbol"))
 
 
-def two_and_an_old_driver(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def two_and_an_old_driver(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "cupy-cuda12x", "cupy-cuda13x")
     machine.driver = 12040
 
 
-def versions(driver: int, runtime: int) -> Callable[[Machine, pytest.MonkeyPatch], None]:
-    def set_up(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def versions(driver: int, runtime: int) -> Callable[[FakeGpus, pytest.MonkeyPatch], None]:
+    def set_up(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
         machine.driver, machine.runtime = driver, runtime
 
     return set_up
 
 
-def no_device(visible: str | None) -> Callable[[Machine, pytest.MonkeyPatch], None]:
-    def set_up(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_device(visible: str | None) -> Callable[[FakeGpus, pytest.MonkeyPatch], None]:
+    def set_up(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
         machine.devices = 0
         if visible is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
@@ -98,14 +98,14 @@ def no_device(visible: str | None) -> Callable[[Machine, pytest.MonkeyPatch], No
     return set_up
 
 
-def not_starting(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def not_starting(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> int:
         raise CUDARuntimeError(802, "cudaErrorSystemNotReady: system not yet initialized")
 
     monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "getDeviceCount", fail)
 
 
-CASES: dict[str, tuple[Callable[[Machine, pytest.MonkeyPatch], None], str]] = {
+CASES: dict[str, tuple[Callable[[FakeGpus, pytest.MonkeyPatch], None], str]] = {
     "CuPy is missing": (not_installed, f"CuPy is not installed: install {BOTH}"),
     "CuPy lacks a library": (framed, "CuPy 14.2.0 cannot be imported: ImportError: libnvrtc.so.13: no such file"),
     "two CuPys, and neither is imported": (two_and_broken, TWO),
@@ -141,7 +141,7 @@ def info(*options: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_info_says_why_there_is_no_gpu(case: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_info_says_why_there_is_no_gpu(case: str, machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     set_up, reason = CASES[case]
     set_up(machine, monkeypatch)
     out = info()
@@ -154,7 +154,7 @@ def test_info_says_why_there_is_no_gpu(case: str, machine: Machine, monkeypatch:
     assert dml.device() is dml.device("cpu")
 
 
-def test_a_machine_with_gpus(machine: Machine) -> None:
+def test_a_machine_with_gpus(machine: FakeGpus) -> None:
     out = info()
     assert "not available" not in out
     assert "CuPy: 14.2.0 (cupy-cuda13x)" in out.splitlines()
@@ -167,13 +167,13 @@ def test_a_machine_with_gpus(machine: Machine) -> None:
     assert found["operators"] == found["devices"][0]["runs"]
 
 
-def test_two_cupys_are_told_even_if_one_works(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_cupys_are_told_even_if_one_works(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "cupy-cuda12x", "cupy-cuda13x")
     assert f"warning: {TWO}" in info().splitlines()
     assert json.loads(info("--json"))["warnings"] == [TWO]
 
 
-def test_a_gpu_that_is_too_old_is_passed_over(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_too_old_is_passed_over(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     properties = sys.modules["cupy"].cuda.runtime.getDeviceProperties
 
     def of_device(device: int) -> dict[str, Any]:
@@ -192,13 +192,13 @@ def test_a_gpu_that_is_too_old_is_passed_over(machine: Machine, monkeypatch: pyt
         dml.device("cuda:2")
 
 
-def test_no_gpu_that_is_new_enough(machine: Machine) -> None:
+def test_no_gpu_that_is_new_enough(machine: FakeGpus) -> None:
     machine.capability = 61
     reason = "Fake GPU has compute capability 6.1, and dmlpy needs 7.5 or newer"
     assert json.loads(info("--json"))["unavailable"] == {"cuda:0": reason, "cuda:1": reason}
     assert dml.device() is dml.device("cpu")
 
 
-def test_the_oldest_gpu_is_what_the_page_says(machine: Machine) -> None:
+def test_the_oldest_gpu_is_what_the_page_says(machine: FakeGpus) -> None:
     machine.capability = 75
     assert [device.name for device in dml.list_devices()][2:] == ["cuda:0", "cuda:1"]

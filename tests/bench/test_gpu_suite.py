@@ -35,7 +35,7 @@ from tests.support import gpu_suite
 from tests.support.cuda import emulated_gpu
 from tests.support.cuda.cpu_seam import H100
 from tests.support.cuda.dry_run_seam import DryRunSeam
-from tests.support.cuda.fake_cupy import Machine
+from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.folders import ROOT
 from tests.support.gpu_suite import case_of, cases
@@ -268,7 +268,7 @@ def test_launches_are_counted_by_what_they_start(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("name", "dtype"), [("GEMM:BIAS-RELU", "FLOAT16"), ("CONVOLUTION:NCHW", "FLOAT32"), ("TOP_K:ROWS", "FLOAT16")])
 def test_what_is_measured_obeys_cuda_s_rules(name: str, dtype: Any, small: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Through CuPy's functions: nothing is allocated in a capture, all sets are launched, and the pool gives its memory back."""
-    gpu = Machine()
+    gpu = FakeGpus()
     device = CudaDevice(seam_over(gpu, monkeypatch, tmp_path))
     monkeypatch.setattr(dml, "device", lambda name: device)
     assert set(launches.launches("cuda:0")) == set(launches.NAMES)

@@ -15,8 +15,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.operators.activation import ActivationDesc
-from tests.devices.test_activation_derivatives import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc
 from tests.support.activation_cases import label
+from tests.support.derivative_cases import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc
 
 pytest.importorskip("numba", reason="Numba is not installed (the extra 'cpu')")
 
