@@ -238,11 +238,11 @@ def test_nothing_is_read_beyond_the_input_and_scratch(tiling: str, name: str, th
 @pytest.mark.parametrize("tiling", [POSITIONS, CHANNELS])
 def test_a_thread_that_comes_after_the_launch_touches_nothing(tiling: str) -> None:
     """The memory of the parameters may be another launch's by then, which has not begun."""
-    from dmlpy.devices.cpu.convolution.layout import CHANNEL_PARAMETERS, POSITION_PARAMETERS
+    from dmlpy.devices.cpu.convolution.layout import ChannelParameters, PositionParameters
 
     kinds = {
-        POSITIONS: (POSITION_PARAMETERS, convolution_tiling.POSITION_KERNEL(False, False, True, host_isa())),
-        CHANNELS: (CHANNEL_PARAMETERS, convolution_tiling.CHANNEL_KERNEL(False, host_isa())),
+        POSITIONS: (PositionParameters.dtype, convolution_tiling.POSITION_KERNEL(False, False, True, host_isa())),
+        CHANNELS: (ChannelParameters.dtype, convolution_tiling.CHANNEL_KERNEL(False, host_isa())),
     }
     kind, kernel = kinds[tiling]
     parameters, flags = np.zeros(1, kind), np.zeros((2, 8), np.int64)

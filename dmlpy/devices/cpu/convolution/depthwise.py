@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.convolution.layout import byte_strides
-from dmlpy.devices.cpu.jit import Function, Kernel, make_struct
+from dmlpy.devices.cpu.jit import Function, Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Float32,
+    field,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,21 +55,37 @@ class Window:
         return -(-self.height // self.new_rows) - 1
 
 
-_INTEGERS = (
-    *("ticket", "done", "tiles", "row_blocks", "row_blocks_per_plane", "channels"),
-    *("height", "width", "out_height", "out_width", "rows", "stride_y", "pad_y", "pad_x"),
-    *("input", "input_image", "input_channel", "input_row"),
-    *("output", "output_image", "output_channel", "output_row"),
-    *("weights", "coefficients", "row_counts", "column_counts"),
-)
-DEPTHWISE_PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("low", "high"))])
-"""What row_blocks read: numbers, addresses, and distances in bytes. The elements of a row lie side by side.
+class RowBlockParameters(CountedParameters):
+    """What the kernel of row blocks reads. The elements of a row are contiguous; a tile is some of the row blocks.
 
-The first two are the state of `thread_pool_kernels`. A tile is a filter_split of `row_blocks`, each a tile of `rows` rows of positions of a
-plane, which has `row_blocks_per_plane` of them; an image has `channels` planes. A convolution has float32 `weights` [channels, taps] and
-`coefficients` [channels, 3]: its result is clip((sum - first) * second + third, low, high). An average is the sum divided by `row_counts`
-and `column_counts`, float32 for each row and column of positions, the latter a whole number of vectors.
-"""
+    A convolution's result is clip((sum - first) * second + third, low, high), with a channel's three `coefficients`.
+    """
+
+    row_blocks: Count = field("row blocks of all planes")
+    row_blocks_per_plane: Count = field("row blocks of a plane")
+    channels: Count = field("planes of an image")
+    height: Count = field("rows of the input's planes")
+    width: Count = field("columns of the input's planes")
+    out_height: Count = field("rows of positions of a plane")
+    out_width: Count = field("positions of a row")
+    rows: Count = field("rows of positions of a row block")
+    stride_y: Count = field("rows from a position of the window to the next below")
+    pad_y: Count = field("rows of padding above a plane")
+    pad_x: Count = field("columns of padding left of a plane")
+    input: Address = field("the input")
+    input_image: Bytes = field("from an image of the input to the next")
+    input_channel: Bytes = field("from a plane of the input to the next")
+    input_row: Bytes = field("from a row of the input to the next")
+    output: Address = field("the output")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a plane of the output to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    weights: Address = field("a convolution's weights, float32 [channels, taps]")
+    coefficients: Address = field("a convolution's coefficients, float32 [channels, 3]")
+    row_counts: Address = field("an average's divisors of rows of positions, float32")
+    column_counts: Address = field("an average's divisors of columns of positions, float32, a whole number of vectors")
+    low: Float32 = field("the lower bound of a convolution's results")
+    high: Float32 = field("the upper bound of a convolution's results")
 
 
 ROW_BLOCKS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:build_row_blocks", 5)
@@ -228,7 +250,7 @@ class DepthwiseTiling:
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
         """The kernel's parameters; `others` are those of the packed constants and the limits."""
-        return make_struct(DEPTHWISE_PARAMETERS, {**self._row_blocks.values(tensors), **others})
+        return RowBlockParameters.make({**self._row_blocks.values(tensors), **others})
 
 
 def _find_planes(geometry: Geometry) -> Planes | None:

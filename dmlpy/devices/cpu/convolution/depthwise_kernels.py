@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dmlpy.devices.cpu.convolution.depthwise import DEPTHWISE_PARAMETERS, OperationName, Window
+from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
 from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, field_at, prefetch, repeated_index, simd_of, struct_view
@@ -68,7 +68,7 @@ class Operation(ABC):
         """The windows' result in row `y` of positions."""
 
     def _field(self, name: str) -> Any:
-        return field_at(self._builder, DEPTHWISE_PARAMETERS, self._parameters, name)
+        return field_at(self._builder, RowBlockParameters.dtype, self._parameters, name)
 
     def _address(self, address: Any, index: Any) -> Any:
         """The address of a float of an array."""
@@ -190,7 +190,7 @@ def _generate(b: Any, window: Window, halves: bool, isa: Isa, arguments: Sequenc
     simd, load_store = simd_of(isa), ir_load_store_of(halves, isa)
 
     def field(name: str) -> Any:
-        return field_at(b, DEPTHWISE_PARAMETERS, parameters, name)
+        return field_at(b, RowBlockParameters.dtype, parameters, name)
 
     operation = OPERATIONS[window.operation](b, window, isa, parameters, channel, column)
     padding = simd.all(operation.padding)
@@ -316,7 +316,7 @@ def build_row_blocks(window: Window, halves: bool, isa: Isa) -> TaskBody:
         halves: whether input and output are of FLOAT16.
         isa: the instruction set that it is compiled for.
     """
-    compute, lanes, parameters_at = window_columns(window, halves, isa), isa.lanes, struct_view(DEPTHWISE_PARAMETERS)
+    compute, lanes, parameters_at = window_columns(window, halves, isa), isa.lanes, struct_view(RowBlockParameters)
 
     def compute_row_blocks(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
-from dmlpy.devices.cpu.convolution.layout import GATHER_PARAMETERS
+from dmlpy.devices.cpu.convolution.layout import GatherParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
@@ -30,9 +30,9 @@ call_gather = indirect_call(5)
 def build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
     """Builds `gather(parameters, input_tile, source, first_slice, first_row)`, which several kernels call, to be compiled.
 
-    `parameters` is the address of GATHER_PARAMETERS. The arguments are those of `input_tile_gather`.
+    `parameters` is the address of GatherParameters. The arguments are those of `input_tile_gather`.
     """
-    copy, parameters_at = njit(error_model="numpy", inline="always")(_build_gather(halves, isa)), struct_view(GATHER_PARAMETERS)
+    copy, parameters_at = njit(error_model="numpy", inline="always")(_build_gather(halves, isa)), struct_view(GatherParameters)
 
     def gather(parameters: Any, input_tile: Any, source: Any, first_slice: Any, first_row: Any) -> None:
         copy(parameters_at(parameters), input_tile, source, first_slice, first_row)

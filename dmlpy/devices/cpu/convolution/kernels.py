@@ -19,7 +19,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
-from dmlpy.devices.cpu.convolution.layout import POSITION_PARAMETERS
+from dmlpy.devices.cpu.convolution.layout import PositionParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
 from dmlpy.devices.cpu.load_store import spread_writer
 from dmlpy.devices.cpu.product_kernels import tile_product, tile_sums
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @jit
-def locate_tile(p: Any, tile: Any) -> Any:
+def locate_tile(p: PositionParameters, tile: Any) -> Any:
     """The split of the filters, the image tile, its first row and number of rows, the group, the slice, and where input and output begin.
 
     The input is that of the image and the group, the output that of the image tile's first row.
@@ -175,7 +175,7 @@ def build_convolution(single: bool, halves: bool, direct: bool, isa: Isa) -> Tas
     at_most, at_least, lanes, size = simd.at_most, simd.at_least, isa.lanes, simd.size
 
     @jit
-    def apply_epilogue(p: Any, sums: Any, coefficients: Any, output: Any, column: Any, count: Any, vector: Any) -> None:
+    def apply_epilogue(p: PositionParameters, sums: Any, coefficients: Any, output: Any, column: Any, count: Any, vector: Any) -> None:
         """Writes the results of a filter for `count` positions from a row's `column` on; `vector` is scratch."""
         step = p.filters * FLOAT_BYTES
         centre = all_of(float_at(coefficients))
@@ -196,7 +196,7 @@ def build_convolution(single: bool, halves: bool, direct: bool, isa: Isa) -> Tas
             output += p.output_row
             column = 0
 
-    parameters_at = struct_view(POSITION_PARAMETERS)
+    parameters_at = struct_view(PositionParameters)
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

@@ -8,21 +8,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Flag,
+    Float32,
+    KernelStruct,
+    field,
+)
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.numpy.convolution.geometry import Array
 
 
-GATHER_PARAMETERS = np.dtype(
-    [
-        *((name, np.int64) for name in ("channels", "depth", "height", "width", "depth_taps", "dilation_z")),
-        *((name, np.int64) for name in ("stride_y", "stride_x", "pad_y", "pad_x", "subplane_rows", "pitch", "plane")),
-        *((name, np.int64) for name in ("input_channel", "input_slice", "input_row", "input_element")),
-        ("padding", np.float32),
-    ]
-)
-"""What the copying of a input tile reads: see `input_tile_gather`."""
+class GatherParameters(KernelStruct):
+    """What the gathering of an input tile reads: see `input_tile_gather`."""
+
+    channels: Count = field("planes of the tile: channels of the image, each with the slices of all taps along the depth")
+    depth: Count = field("slices of the image")
+    height: Count = field("rows of the image")
+    width: Count = field("columns of the image")
+    depth_taps: Count = field("taps of the window along the depth")
+    dilation_z: Count = field("slices from a tap along the depth to the next")
+    stride_y: Count = field("rows from a position of the window to the next below")
+    stride_x: Count = field("columns from a position of the window to the next")
+    pad_y: Count = field("rows of padding above the image")
+    pad_x: Count = field("columns of padding left of the image")
+    subplane_rows: Count = field("rows of a subplane")
+    pitch: Count = field("elements from a row of a subplane to the next")
+    plane: Bytes = field("from a plane of the tile to the next")
+    input_channel: Bytes = field("from a channel of the image to the next")
+    input_slice: Bytes = field("from a slice of the image to the next")
+    input_row: Bytes = field("from a row of the image to the next")
+    input_element: Bytes = field("from an element of a row to the next")
+    padding: Float32 = field("the value outside of the image")
+
 
 Pair = tuple[int, int]
 """A number for y, and one for x."""
@@ -81,63 +104,80 @@ class InputTileLayout:
         return np.array(found, np.int64)
 
 
-_COMMON = (
-    *(
-        "ticket",
-        "done",
-        "tiles",
-        "filter_splits",
-        "row_splits",
-        "groups",
-        "filters",
-        "blocks",
-        "out_depth",
-        "out_height",
-        "positions",
-        "rows",
-    ),
-    *("copies", "gather", "gather_parameters", "stride_z", "pad_z", "input", "input_image", "input_group", "slice_step", "row_step"),
-    *("weights", "coefficients", "output", "output_image", "output_channel", "output_slice", "output_row", "output_element"),
-    *("scratch", "scratch_size", "input_tile"),
-)
-_LIMITS = tuple((name, np.float32) for name in ("low", "high"))
+class ConvolutionParameters(CountedParameters):
+    """What both kernels of a convolution read.
 
-POSITION_PARAMETERS = np.dtype(
-    [*((name, np.int64) for name in (*_COMMON, "channels", "taps", "out_width", "pitch", "plane", "offsets")), *_LIMITS]
-)
-"""What a convolution reads whose lanes are positions: numbers, addresses, and distances in bytes (`rows` and `pitch` in rows and elements).
+    A tile is some rows of positions in a slice of an image and a group, for one split of the blocks of filters. The result for a filter is
+    clip((sum - first) * second + third, low, high), with its three `coefficients`.
+    """
 
-The first two are the state of `thread_pool_kernels`. A tile is one of `filter_splits` parts of the blocks of filters, for a tile of `rows`
-rows of positions in a slice of an image and a group. If `copies` is not 0, `gather` is what copies a tile's input tile of the input, by its
-parameters at `gather_parameters`, from the slice on that is `pad_z` before `stride_z` times the tile's. If it is 0, `slice_step` and
-`row_step` lie between what the first positions of slices and of rows see, and a slice has `positions` positions, with which its last row
-ends. `coefficients` are [groups, 3, filters]: the result is clip((sum - first) * second + third, low, high). Each thread has `scratch_size`
-bytes of scratch: `input_tile` bytes of sums, then the input tile.
+    filter_splits: Count = field("splits of the blocks of filters")
+    row_splits: Count = field("splits of the rows of a slice")
+    groups: Count = field("groups of the convolution")
+    filters: Count = field("filters of a group")
+    blocks: Count = field("blocks of filters of a group")
+    out_depth: Count = field("slices of positions of an image")
+    out_height: Count = field("rows of positions of a slice")
+    positions: Count = field("positions of a slice, if its last row may be shorter than the others")
+    rows: Count = field("rows of positions of a tile")
+    copies: Flag = field("whether an input tile is copied, rather than read in place")
+    gather: Address = field("the kernel that copies an input tile")
+    gather_parameters: Address = field("the `GatherParameters` of that kernel")
+    stride_z: Count = field("slices of the input from a slice of positions to the next")
+    pad_z: Count = field("slices of padding before the input")
+    input: Address = field("what the first tap reads for the first position; if input tiles are copied, the first element")
+    input_image: Bytes = field("from an image of the input to the next")
+    input_group: Bytes = field("from a group's channels of the input to the next group's")
+    slice_step: Bytes = field("from what a slice of positions reads in place to what the next one reads")
+    row_step: Bytes = field("from what a row of positions reads to what the next one reads")
+    weights: Address = field("the packed filters")
+    coefficients: Address = field("the epilogue's coefficients [groups, 3, filters]")
+    output: Address = field("the first element of the phase in the output")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a channel of the output to the next")
+    output_slice: Bytes = field("from a slice of positions to the next")
+    output_row: Bytes = field("from a row of positions to the next")
+    output_element: Bytes = field("from a position of a row to the next")
+    scratch: Address = field("the scratch of all threads")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    input_tile: Bytes = field("the offset of the input tile in a thread's scratch")
+    low: Float32 = field("the lower bound of the results")
+    high: Float32 = field("the upper bound of the results")
 
-Rows have `out_width` positions and begin `pitch` apart. `channels` counts what a group's window sees of each of its slices as channels;
-`plane` lies between them in the copied input tile or in the input. `offsets` are int64 [taps], `weights` [groups, blocks, channels, taps,
-filters of a block].
-"""
 
-CHANNEL_PARAMETERS = np.dtype(
-    [
-        *((name, np.int64) for name in (*_COMMON, "columns", "stride_y", "column_step", "run_rows", "term_offsets")),
-        *(
-            (name, np.int64)
-            for name in ("terms", "chunk_terms", "chunk_step", "vectors", "max_columns", "product", "epilogue_tile", "sums")
-        ),
-        *_LIMITS,
-    ]
-)
-"""What a convolution reads whose lanes are filters, beside what is told at `POSITION_PARAMETERS`.
+class PositionParameters(ConvolutionParameters):
+    """What the convolution reads that is vectorized over positions.
 
-Rows have `columns` positions, but for the last one; a slice has `positions` of them. Those of `run` rows lie `output_element` apart in the
-output. A tile's copied input tile begins `stride_y` rows behind that of the row before it. From one position to the next it is
-`column_step`, in the input tile or in the input. A position sees `terms` floats, `chunk_terms` at a time, which lie at int64 `places`
-[chunk_terms]; a chunk is `chunk_step` behind the one before. `product` is the address of the product of `vectors` vectors with `most`
-columns at most. `weights` are [groups, blocks, terms, vectors, lanes]. Scratch begins with a row of zeros; `tile` is where vectors are
-finished in scratch, and `sums` where the sums of a block are.
-"""
+    Weights are [groups, blocks, channels, taps, filters of a block].
+    """
+
+    channels: Count = field("channels of a group, each with the slices of all taps along the depth")
+    taps: Count = field("taps of the window in a slice")
+    out_width: Count = field("positions of a row")
+    pitch: Count = field("positions from the beginning of a row to the next row's")
+    plane: Bytes = field("from a channel to the next, in the input tile or in the input")
+    offsets: Address = field("for each tap the bytes from a position to what it reads, int64 [taps]")
+
+
+class ChannelParameters(ConvolutionParameters):
+    """What the convolution reads that is vectorized over output channels.
+
+    Weights are [groups, blocks, terms, vectors, lanes]. A thread's scratch begins with a row of zeros.
+    """
+
+    columns: Count = field("positions of a row")
+    stride_y: Count = field("rows of the input tile from a row of positions to the next")
+    column_step: Bytes = field("from what a position reads to what the next one of its row reads")
+    run_rows: Count = field("rows whose positions all lie `output_element` apart in the output")
+    term_offsets: Address = field("where a position reads the terms of a chunk, in bytes, int64 [chunk_terms]")
+    terms: Count = field("terms of a sum")
+    chunk_terms: Count = field("terms of a chunk, at most")
+    chunk_step: Bytes = field("from the input of a chunk's terms to the next chunk's")
+    vectors: Count = field("vectors of filters of a block")
+    max_columns: Count = field("positions of a product, at most")
+    product: Address = field("the kernel of `build_product`")
+    epilogue_tile: Bytes = field("the offset of the epilogue's tile in a thread's scratch")
+    sums: Bytes = field("the offset of the sums of a block in a thread's scratch")
 
 
 ByteStrides = tuple[int, int, int, int, int]

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.convolution.gather_kernels import call_gather
 from dmlpy.devices.cpu.convolution.kernels import locate_tile
-from dmlpy.devices.cpu.convolution.layout import CHANNEL_PARAMETERS
+from dmlpy.devices.cpu.convolution.layout import ChannelParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
@@ -185,7 +185,7 @@ def build_convolution(halves: bool, isa: Isa) -> TaskBody:
     size, element = simd.size, load_store.size
 
     @jit
-    def accumulate(p: Any, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
+    def accumulate(p: ChannelParameters, source: Any, weights: Any, first_row: Any, rows: Any, scratch: Any) -> None:
         """Sums the products of a block of filters for the positions of some rows."""
         row_size, groups = p.vectors * size, (p.columns + p.max_columns - 1) // p.max_columns
         for first in range(0, p.terms, p.chunk_terms):
@@ -210,7 +210,7 @@ def build_convolution(halves: bool, isa: Isa) -> TaskBody:
             source += p.chunk_step
 
     @jit
-    def write_vectors(p: Any, sums: Any, count: Any, filters: Any, coefficients: Any, output: Any, tile: Any) -> None:
+    def write_vectors(p: ChannelParameters, sums: Any, count: Any, filters: Any, coefficients: Any, output: Any, tile: Any) -> None:
         """Applies the epilogue to a vector of filters for `count` evenly spaced positions of the output; `tile` is scratch."""
         coefficients_row, row_size = p.filters * FLOAT_BYTES, p.vectors * size
         if p.output_channel == element:
@@ -232,7 +232,7 @@ def build_convolution(halves: bool, isa: Isa) -> TaskBody:
                         of_filter, vector = target + number * p.output_channel, tile + lanes * size
                         write_spread(of_filter, load(tile + number * size), positions, p.output_element, vector)
 
-    parameters_at = struct_view(CHANNEL_PARAMETERS)
+    parameters_at = struct_view(ChannelParameters)
 
     def convolve(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.convolution.layout import (
-    CHANNEL_PARAMETERS,
-    GATHER_PARAMETERS,
-    POSITION_PARAMETERS,
     ByteStrides,
+    ChannelParameters,
+    GatherParameters,
     InputTileLayout,
+    PositionParameters,
     byte_strides,
 )
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa, block_of
-from dmlpy.devices.cpu.jit import GATHER, Kernel, make_struct
+from dmlpy.devices.cpu.jit import GATHER, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,8 +126,7 @@ class Tiling(ABC):
     def _gather_parameters_for(self, row: int) -> Array:
         """The parameters of that kernel, for an input whose rows begin `row` bytes apart."""
         input_tile, phase = self._input_tile, self._phase
-        return make_struct(
-            GATHER_PARAMETERS,
+        return GatherParameters.make(
             {
                 "channels": self._seen_channels,
                 **dict(zip(("depth", "height", "width"), self._spatial, strict=True)),
@@ -263,8 +262,7 @@ class PositionTiling(Tiling):
 
     def parameters(self, tensors: Pointers, scratch: int, others: Mapping[str, Any]) -> Array:
         input_tile = self._input_tile
-        return make_struct(
-            POSITION_PARAMETERS,
+        return PositionParameters.make(
             {
                 **self._values(tensors, scratch),
                 "out_depth": self._out[0],
@@ -450,8 +448,7 @@ class ChannelTiling(Tiling):
         begin = 0 if self.copies else -sum(start * step for start, step in zip(phase.starts, self._input[2:], strict=True))
         contiguous_row = self._out[2] * self._output_element
         output_row = contiguous_row if self._flat else self._output[3]
-        return make_struct(
-            CHANNEL_PARAMETERS,
+        return ChannelParameters.make(
             {
                 **self._values(tensors, scratch),
                 "out_depth": self._out[0],

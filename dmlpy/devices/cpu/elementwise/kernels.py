@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.devices.cpu.elementwise.instruction_kernels import computation
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, INSTRUCTION, PARAMETERS, Code
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.simd import copy_float, float_at, integer_at, jit, set_integer, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _LOAD, _STORE = int(Code.LOAD), int(Code.STORE)
-_SIZE = INSTRUCTION.itemsize
+_SIZE = EncodedInstruction.dtype.itemsize
 
 
 @jit
@@ -48,10 +48,10 @@ def build_interpreter(isa: Isa) -> TaskBody:
             for at in range(first, columns):
                 copy_float(into + at * to_column, out_of + at * of_column)
 
-    instruction_at = struct_view(INSTRUCTION)
+    instruction_at = struct_view(EncodedInstruction)
 
     @jit
-    def run(p: Any, table: Any, first: Any, rows: Any, columns: Any, full_rows: Any, full_columns: Any) -> None:
+    def run(p: ProgramParameters, table: Any, first: Any, rows: Any, columns: Any, full_rows: Any, full_columns: Any) -> None:
         for number in range(first, p.count):
             i = instruction_at(p.instructions + number * _SIZE)
             result, x = integer_at(table + 8 * i.result), integer_at(table + 8 * i.x)
@@ -65,7 +65,7 @@ def build_interpreter(isa: Isa) -> TaskBody:
             else:
                 compute(i.code, result, x, integer_at(table + 8 * i.y), rows * columns, i.a, i.b)
 
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(ProgramParameters)
 
     def interpret(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.axes import Axis, merged
-from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, EXPENSIVE, INSTRUCTION, PARAMETERS, Code
+from dmlpy.devices.cpu.elementwise.program import ALIGNMENT, BLOCK, EXPENSIVE, Code, EncodedInstruction, ProgramParameters
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -144,7 +144,7 @@ class ElementwisePlan(PlanWithoutConstants):
             "scratch": temporary,
             "scratch_size": self._scratch_size,
         }
-        parameters = make_struct(PARAMETERS, values)
+        parameters = ProgramParameters.make(values)
         memory = (parameters, sizes, strides, bases, self._instructions)
         return TaskLaunch(INTERPRETER(self._isa), parameters.ctypes.data, self._threads, memory)
 
@@ -208,7 +208,7 @@ class _RegisterAllocation:
 
 
 def _encode(instructions: Sequence[tuple[int, int, int, int, int, int, float, float]]) -> np.ndarray[Any, Any]:
-    encoded = np.zeros(len(instructions), INSTRUCTION)
+    encoded = np.zeros(len(instructions), EncodedInstruction.dtype)
     names = ("code", "result", "x", "y", "row", "column", "a", "b")
     with np.errstate(over="ignore"):
         for at, instruction in enumerate(instructions):

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum, auto
 
-import numpy as np
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Flag,
+    Float32,
+    KernelStruct,
+    field,
+)
 
 
 class Code(IntEnum):
@@ -102,25 +111,41 @@ BLOCK = 1024
 ALIGNMENT = 64
 """Bytes that registers are aligned to."""
 
-_INTEGERS = (
-    *("ticket", "done", "tiles", "blocks", "axes", "sizes", "strides", "rows", "columns", "splits_rows", "split_size"),
-    *("tensors", "bases", "registers", "register_size", "instructions", "hoisted", "count", "scratch", "scratch_size"),
-)
-PARAMETERS = np.dtype([(name, np.int64) for name in _INTEGERS])
-"""What a program reads: numbers, addresses, and distances in bytes.
 
-The first two are the state of `thread_pool_kernels`. A tile is a share of the `blocks`, which are counted along `axes` axes, the innermost
-first; `sizes` are the blocks along each, int64. A block spans `rows` and `columns` of the elements; one of the two, which `splits_rows`
-tells, is split from `split_size` elements, so the last block has fewer. Operands are `tensors` tensors and behind them `registers`
-registers of `register_size` bytes. The tensors begin at `bases`, int64; `strides` are those from one block to the next, int64 [tensors,
-axes]. The first `hoisted` of the `count` instructions give the same in each block. Each thread has `scratch_size` bytes for the addresses
-of the operands and, behind them, the registers.
-"""
+class ProgramParameters(CountedParameters):
+    """What the interpreter of programs reads. A tile is some of the blocks.
 
-INSTRUCTION = np.dtype(
-    [*((name, np.int64) for name in ("code", "result", "x", "y", "row", "column")), ("a", np.float32), ("b", np.float32), ("_", np.int64)]
-)
-"""An instruction: its code, the numbers of its operands, and its constants.
+    Operands are tensors and, numbered behind them, registers, which are blocks of elements.
+    """
 
-LOAD and STORE copy from or to a tensor whose elements are `row` and `column` bytes apart along the two axes of a block.
-"""
+    blocks: Count = field("blocks of the output")
+    axes: Count = field("axes of the blocks")
+    sizes: Address = field("blocks along each axis, the innermost first, int64 [axes]")
+    strides: Address = field("the bytes from a block of each tensor to the next, int64 [tensors, axes]")
+    rows: Count = field("elements of a block along the outer of its two axes")
+    columns: Count = field("elements of a block along the inner one")
+    splits_rows: Flag = field("whether blocks divide the outer axis; else they divide the inner one")
+    split_size: Count = field("elements along the axis that blocks divide: the last block may have fewer than the others")
+    tensors: Count = field("tensors, of which the output is the first")
+    bases: Address = field("the addresses of the tensors, int64 [tensors]")
+    registers: Count = field("registers")
+    register_size: Bytes = field("from a register to the next")
+    instructions: Address = field("the program's `EncodedInstruction`s")
+    hoisted: Count = field("how many of the first instructions give the same in each block")
+    count: Count = field("instructions")
+    scratch: Address = field("for each thread the addresses of the operands, then the registers")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+
+
+class EncodedInstruction(KernelStruct):
+    """An instruction of a program."""
+
+    code: Count = field("its `Code`")
+    result: Count = field("the operand that it writes")
+    x: Count = field("its first operand")
+    y: Count = field("its second operand")
+    row: Bytes = field("of LOAD and STORE, from a row of the tensor's block to the next")
+    column: Bytes = field("of LOAD and STORE, from a column of the tensor's block to the next")
+    a: Float32 = field("its first constant")
+    b: Float32 = field("its second constant")
+    reserved: Count = field("fills a cache line")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel, make_struct
+from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
-from dmlpy.devices.cpu.matrix.parameters import BLOCK_GROUPS, BLOCK_PANELS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
+from dmlpy.devices.cpu.matrix.parameters import BLOCK_GROUPS, BLOCK_PANELS, VECTORS, BlockedProductParameters, blocked_scratch
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.launches import HostCall
@@ -144,7 +144,7 @@ class BlockedProduct:
         if multipliers is not None:
             values |= {"multipliers": multipliers.values.ctypes.data, "multipliers_row": multipliers.values.strides[0]}
             values["term_samples" if transposed else "row_samples"] = multipliers.samples.ctypes.data
-        self._parameters, self._counted = make_struct(BLOCKED_PARAMETERS, values), "terms" if transposed else "rows"
+        self._parameters, self._counted = BlockedProductParameters.make(values), "terms" if transposed else "rows"
         memory = (self._parameters, a, b, output, totals, multipliers, b_rows, output_rows, scratch)
         self.task = Task(BLOCKED_PRODUCT.address(isa), self._parameters.ctypes.data, 1, tiles, used, False, memory)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.matrix.kernels import panel_copy
-from dmlpy.devices.cpu.matrix.parameters import BLOCK_TERMS, BLOCKED_PARAMETERS, VECTORS, blocked_scratch
+from dmlpy.devices.cpu.matrix.parameters import BLOCK_TERMS, VECTORS, BlockedProductParameters, blocked_scratch
 from dmlpy.devices.cpu.product_kernels import call_product
 from dmlpy.devices.cpu.simd import integer_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import NOTHING, acquire, commit, publish
@@ -46,7 +46,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
                 store_some(to, add(load_some(to, left), value) if adds != 0 else value, left)
 
     @jit
-    def first_row_of(p: Any, group: Any, groups: Any) -> Any:
+    def first_row_of(p: BlockedProductParameters, group: Any, groups: Any) -> Any:
         """The first row of a group.
 
         A single row is summed in another order than several. So that a row's bits do not depend on the number of the others, a group has a
@@ -55,7 +55,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
         return min(group * most, p.rows) if p.transposed != 0 else p.rows * group // groups
 
     @jit
-    def copy_groups(p: Any, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
+    def copy_groups(p: BlockedProductParameters, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
         """Copies a block of terms of some groups of rows of a transposed A: each group's rows of a term side by side.
 
         What is written past a group's rows is overwritten by the next term, or not used.
@@ -89,7 +89,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
             sums += whole * FLOAT_BYTES
 
     @jit
-    def scale(p: Any, samples: Any, rows: Any, panel: Any, values: Any) -> None:
+    def scale(p: BlockedProductParameters, samples: Any, rows: Any, panel: Any, values: Any) -> None:
         """Multiplies contiguous rows of a panel's width by the multipliers of their samples."""
         for row in range(rows):
             of_sample = p.multipliers + integer_at(samples + 8 * row) * p.multipliers_row + panel * row_size
@@ -99,7 +99,9 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
             values += row_size
 
     @jit
-    def write_tiles(p: Any, groups: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, sums_of_tile: Any) -> None:
+    def write_tiles(
+        p: BlockedProductParameters, groups: Any, first_group: Any, last_group: Any, first_panel: Any, last_panel: Any, sums_of_tile: Any
+    ) -> None:
         """Writes the sums of some groups of rows and panels."""
         for panel in range(first_panel, last_panel):
             columns = min(width, p.columns - panel * width)
@@ -116,13 +118,13 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
                 sums_of_tile += tile_size
 
     @jit
-    def write_totals(p: Any, first_group: Any, last_group: Any, sums: Any) -> None:
+    def write_totals(p: BlockedProductParameters, first_group: Any, last_group: Any, sums: Any) -> None:
         """Writes the totals of some groups of rows."""
         for group in range(first_group, last_group):
             write_sums(sums, p.totals + group * slot, min(most, p.rows - group * most), p.adds)
             sums += whole * FLOAT_BYTES
 
-    parameters_at = struct_view(BLOCKED_PARAMETERS)
+    parameters_at = struct_view(BlockedProductParameters)
 
     def product(parameters: Any, thread: Any, threads: Any, sync: Any, stage: Any) -> Any:
         p, stage = parameters_at(parameters), stage + 1

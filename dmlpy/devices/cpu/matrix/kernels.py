@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, row_copy
-from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
+from dmlpy.devices.cpu.matrix.parameters import VECTORS, PanelPackingParameters, ProductParameters
 from dmlpy.devices.cpu.recurrent.packing_kernels import transposed_tile
 from dmlpy.devices.cpu.simd import jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -53,7 +53,7 @@ def build_packing(halves: bool, isa: Isa) -> TaskBody:
     """
     lanes, size, element = isa.lanes, simd_of(isa).size, load_store_of(halves, isa).size
     copy, transpose = panel_copy(VECTORS, halves, isa), transposed_tile(isa, halves=halves)
-    parameters_at = struct_view(PACKING_PARAMETERS)
+    parameters_at = struct_view(PanelPackingParameters)
     row_size = VECTORS * size
 
     def pack(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
@@ -107,7 +107,7 @@ def build_product(halves: bool, isa: Isa) -> TaskBody:
             value = at_least(at_most(value, all_of(p.high)), all_of(p.low))
             write(output + column * element, value, left)
 
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(ProductParameters)
 
     def product(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

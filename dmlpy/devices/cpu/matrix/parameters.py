@@ -6,9 +6,17 @@ from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Flag,
+    Float32,
+    StagedParameters,
+    field,
+)
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa
@@ -16,48 +24,93 @@ if TYPE_CHECKING:
 VECTORS = 2
 """Vectors of columns that are summed in registers at once, for as many rows as there are registers for."""
 
-_INTEGERS = (
-    *("ticket", "done", "tiles", "rows", "terms", "columns", "panels", "row_splits", "panel_splits", "batch"),
-    *("a", "a_outer", "a_batch", "a_row", "panel_size", "panel_row", "b", "b_outer", "b_batch"),
-    *("c", "c_outer", "c_batch", "c_row", "c_column", "output", "output_outer", "output_batch", "output_row"),
-    *("scratch", "scratch_size"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), *((name, np.float32) for name in ("alpha", "beta", "low", "high"))])
-"""What a product reads: numbers, addresses (0 for an absent C), and distances in bytes.
 
-The first two are the state of `thread_pool_kernels`. A tile is one of `row_splits` parts of the rows with one of `panel_splits` parts of
-the panels, for an entry of the batch, whose dimensions are `outer` and `batch` entries long. B is packed in panels [outer, batch, panels,
-terms, VECTORS, lanes], `panel_size` bytes each, or read where it lies; a panel's terms are `panel_row` apart. The result is clip(alpha *
-sum + beta * c, low, high). Each thread has `scratch_size` bytes for a row of zeros, the sums, and some rows of A where they are FLOAT16.
-"""
+class ProductParameters(CountedParameters):
+    """What a product reads: clip(alpha * sum + beta * c, low, high), for matrices along two dimensions of the batch.
 
-_PACKING_INTEGERS = (
-    *("ticket", "done", "tiles", "terms", "columns", "panels", "batch", "transposed"),
-    *("b", "b_outer", "b_batch", "b_row", "packed", "packed_outer", "packed_batch", "panel_size"),
-)
-PACKING_PARAMETERS = np.dtype([(name, np.int64) for name in _PACKING_INTEGERS])
-"""What the packing of B reads: numbers, addresses and distances in bytes, named as in `PARAMETERS`.
+    A tile is one split of the rows with one split of the panels of B, for an entry of the batch.
+    """
 
-The first two are the state of `thread_pool_kernels`; a tile is a panel of an entry. B is [terms, columns], or [columns, terms] if
-`transposed`, and its rows are contiguous and `b_row` apart.
-"""
+    rows: Count = field("rows of A and the output")
+    terms: Count = field("columns of A and rows of B")
+    columns: Count = field("columns of B and the output")
+    panels: Count = field("panels of columns")
+    row_splits: Count = field("splits of the rows")
+    panel_splits: Count = field("splits of the panels")
+    batch: Count = field("entries along the inner dimension of the batch")
+    a: Address = field("A, whose rows are contiguous")
+    a_outer: Bytes = field("from an entry of A along the outer dimension of the batch to the next")
+    a_batch: Bytes = field("from an entry of A along the inner dimension to the next")
+    a_row: Bytes = field("from a row of A to the next")
+    b: Address = field("B, packed in panels [outer, batch, panels, terms, VECTORS, lanes] or in place")
+    b_outer: Bytes = field("from an entry of B along the outer dimension of the batch to the next")
+    b_batch: Bytes = field("from an entry of B along the inner dimension to the next")
+    panel_size: Bytes = field("from a panel of B to the next")
+    panel_row: Bytes = field("from a term of a panel to the next")
+    c: Address = field("C, if there is one")
+    c_outer: Bytes = field("from an entry of C along the outer dimension of the batch to the next")
+    c_batch: Bytes = field("from an entry of C along the inner dimension to the next")
+    c_row: Bytes = field("from a row of C to the next")
+    c_column: Bytes = field("from a column of C to the next; 0 if it is broadcast")
+    output: Address = field("the output, whose rows are contiguous")
+    output_outer: Bytes = field("from an entry of the output along the outer dimension of the batch to the next")
+    output_batch: Bytes = field("from an entry of the output along the inner dimension to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    scratch: Address = field("for each thread a row of zeros, sums, and some rows of A where they are FLOAT16")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    alpha: Float32 = field("the factor of the sums")
+    beta: Float32 = field("the factor of C")
+    low: Float32 = field("the lower bound of the results")
+    high: Float32 = field("the upper bound of the results")
 
-_BLOCKED_INTEGERS = (
-    *("tiles", "rows", "terms", "columns", "row_splits", "panel_splits", "transposed", "product", "acquire", "steal_timeout"),
-    *("a", "a_row", "a_term", "b", "b_row", "output", "output_row", "totals", "adds", "scratch", "scratch_size"),
-    *("b_rows", "output_rows", "multipliers", "multipliers_row", "term_samples", "row_samples"),
-)
-BLOCKED_PARAMETERS = np.dtype([(name, np.int64) for name in _BLOCKED_INTEGERS])
-"""What a product of two matrices as they lie reads: numbers, addresses (0 for none), and distances in bytes.
 
-A tile is one of `row_splits` parts of the rows with one of `panel_splits` parts of B's panels of columns. A is [rows, terms], or [terms,
-rows] if `transposed`, B is [terms, columns]; their rows are contiguous, and `a_row` and `b_row` apart. `a_term` is the distance of A's
-elements along the terms, whichever those are, and `product` is the function for it. The sums go to `output`, [rows, columns], and those of
-a transposed A's rows over all terms to `totals`; if `adds`, they are added to what is there. Where there are `b_rows` or `output_rows`,
-they are the addresses of the rows. Each thread has `scratch_size` bytes for what
-`BlockedScratch` names. Where `term_samples` or `row_samples` has a number for each row of B, or of the output, that row is multiplied by
-the one of this number of `multipliers`.
-"""
+class PanelPackingParameters(CountedParameters):
+    """What the packing of B in panels reads. A tile is a panel of an entry of the batch."""
+
+    terms: Count = field("rows of B as it is multiplied")
+    columns: Count = field("columns of B as it is multiplied")
+    panels: Count = field("panels of an entry")
+    batch: Count = field("entries along the inner dimension of the batch")
+    transposed: Flag = field("whether B is [columns, terms]; else it is [terms, columns]")
+    b: Address = field("B, whose rows are contiguous")
+    b_outer: Bytes = field("from an entry of B along the outer dimension of the batch to the next")
+    b_batch: Bytes = field("from an entry of B along the inner dimension to the next")
+    b_row: Bytes = field("from a row of B to the next")
+    packed: Address = field("the panels [outer, batch, panels, terms, VECTORS, lanes]")
+    packed_outer: Bytes = field("from an entry's panels along the outer dimension of the batch to the next")
+    packed_batch: Bytes = field("from an entry's panels along the inner dimension to the next")
+    panel_size: Bytes = field("from a panel to the next")
+
+
+class BlockedProductParameters(StagedParameters):
+    """What a product of two matrices in place reads. A tile is one split of the rows with one split of B's panels of columns."""
+
+    tiles: Count = field("how many tiles there are")
+    rows: Count = field("rows of the output")
+    terms: Count = field("terms of a sum")
+    columns: Count = field("columns of B and the output")
+    row_splits: Count = field("splits of the rows")
+    panel_splits: Count = field("splits of the panels")
+    transposed: Flag = field("whether A is [terms, rows]; else it is [rows, terms]")
+    product: Address = field("the product of a panel, for A's layout")
+    a: Address = field("A, whose rows are contiguous")
+    a_row: Bytes = field("from a row of A in memory to the next")
+    a_term: Bytes = field("from a term of A to the next")
+    b: Address = field("B [terms, columns], whose rows are contiguous")
+    b_row: Bytes = field("from a row of B to the next")
+    output: Address = field("the output [rows, columns]")
+    output_row: Bytes = field("from a row of the output to the next")
+    totals: Address = field("where the sums of a transposed A's rows over all terms go, if they are wanted")
+    adds: Flag = field("whether results are added to what is there")
+    scratch: Address = field("the `BlockedScratch` of all threads")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    b_rows: Address = field("the addresses of B's rows, int64 [terms], if they are not those of an array")
+    output_rows: Address = field("the addresses of the output's rows, int64 [rows], if they are not those of an array")
+    multipliers: Address = field("rows of multipliers by sample")
+    multipliers_row: Bytes = field("from a row of multipliers to the next")
+    term_samples: Address = field("the sample whose multipliers each row of B is multiplied by, int64 [terms], if they are")
+    row_samples: Address = field("the sample whose multipliers each row of sums is multiplied by, int64 [rows], if they are")
+
 
 BLOCK_TERMS = 128
 """Terms that are summed before the next group's: a block of a panel of B and a group of A's rows then stay in the first-level cache."""

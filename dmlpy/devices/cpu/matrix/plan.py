@@ -10,9 +10,9 @@ import numpy as np
 from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, load_products, scratch_bytes
-from dmlpy.devices.cpu.matrix.parameters import PACKING_PARAMETERS, PARAMETERS, VECTORS
+from dmlpy.devices.cpu.matrix.parameters import VECTORS, PanelPackingParameters, ProductParameters
 from dmlpy.devices.cpu.plans import best_plan
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE
@@ -118,8 +118,7 @@ class ProductPlan(Plan):
         outer, inner, _, _ = self._byte_strides(self._desc.b_tensor)
         term, column = b_strides(self._desc)
         threads = max(1, min(available_threads(), panels.size // _FLOATS_OF_A_THREAD))
-        parameters = make_struct(
-            PACKING_PARAMETERS,
+        parameters = PanelPackingParameters.make(
             {
                 "tiles": prod(panels.shape[:3]),
                 "terms": self._terms,
@@ -196,7 +195,7 @@ class ProductPlan(Plan):
                 outer, inner, row, column = self._byte_strides(self._tensors[tensor])
                 values |= {name: tensors[tensor], f"{name}_outer": outer, f"{name}_batch": inner, f"{name}_row": row}
                 values |= {"c_column": column} if name == "c" else {}
-        return make_struct(PARAMETERS, values)
+        return ProductParameters.make(values)
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, CHUNK_ROWS, PARAMETERS, EntryLayout
+from dmlpy.devices.cpu.normalization.plan import BLOCK_ROWS, CHUNK_ROWS, BatchNormalizationParameters, EntryLayout
 from dmlpy.devices.cpu.simd import float_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -41,7 +41,7 @@ def build_results(layout: EntryLayout, gradient: bool, halves: bool, isa: Isa) -
 
 def _for_each_chunk(layout: EntryLayout, chunk: Any) -> TaskBody:
     """Calls chunk(p, outer, group, first, last, number, scratch) for each chunk: a part of a plane, or of the rows."""
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(BatchNormalizationParameters)
     planes = layout == "planes"
 
     def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
@@ -72,7 +72,7 @@ def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
     size, zero = simd.size, np.float32(0.0)
 
     @jit
-    def chunk(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         x = p.x + outer * p.x_outer + group * p.x_group
         dy = p.dy + outer * p.dy_outer + group * p.dy_group
         centre = all_of(float_at(p.centre + group * FLOAT_BYTES))
@@ -120,7 +120,7 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
         store(to, value if overwrites else add(load(to), value))
 
     @jit
-    def sum_vector(p: Any, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
+    def sum_vector(p: BatchNormalizationParameters, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
         """Adds up rows of a vector of groups."""
         left = p.groups - column
         centre = read_floats(p.centre + column * FLOAT_BYTES, left)
@@ -140,7 +140,7 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
             accumulate(to + 2 * p.sum_size, c, overwrites)
 
     @jit
-    def sum_four_vectors(p: Any, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
+    def sum_four_vectors(p: BatchNormalizationParameters, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
         """Adds up rows of four vectors of groups, a cache line or more at a time."""
         place = p.centre + column * FLOAT_BYTES
         m0, m1, m2, m3 = load(place), load(place + size), load(place + 2 * size), load(place + 3 * size)
@@ -170,7 +170,7 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
                 accumulate(to + 2 * p.sum_size + number * size, value, overwrites)
 
     @jit
-    def chunk(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         sums = p.sums + number * ((p.groups + lanes - 1) // lanes * size)
         fours = p.groups // (4 * lanes) * (4 * lanes)
         for begin in range(first, last, BLOCK_ROWS):
@@ -191,7 +191,7 @@ def _result_kernel(gradient: bool, isa: Isa) -> Any:
     all_of, at_least = simd.all_of, simd.at_least
 
     @jit
-    def result(p: Any, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
+    def result(p: BatchNormalizationParameters, x: Any, other: Any, centre: Any, factor: Any, offset: Any, slope: Any) -> Any:
         if gradient:
             if p.slope != 0:
                 return multiply(add(multiply_add(subtract(x, centre), slope, offset), other), factor)
@@ -214,7 +214,7 @@ def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
         return all_of(float_at(place + group * FLOAT_BYTES) if place != 0 else zero)
 
     @jit
-    def chunk(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         x = p.x + outer * p.x_outer + group * p.x_group
         if gradient:
             other, reads_other = p.dy + outer * p.dy_outer + group * p.dy_group, True
@@ -246,7 +246,7 @@ def _row_results(gradient: bool, halves: bool, isa: Isa) -> Any:
         return read_floats(place + column * FLOAT_BYTES, left)
 
     @jit
-    def chunk(p: Any, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
+    def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
         for row in range(first, last):
             x, output = p.x + row * p.x_outer, p.output + row * p.output_outer
             other = p.dy + row * p.dy_outer if gradient else p.add + row * p.add_outer

@@ -12,7 +12,15 @@ import numpy as np
 
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
-from dmlpy.devices.cpu.jit import Function, Kernel, make_struct
+from dmlpy.devices.cpu.jit import Function, Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Float32,
+    field,
+)
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
@@ -39,19 +47,38 @@ CHUNK_ROWS = 512
 BLOCK_ROWS = 64
 """Rows that are summed before the next vectors of groups: their lines are then still in a cache."""
 
-_TENSORS = ("x", "dy", "add", "output")
-_INTEGERS = (
-    *("ticket", "done", "tiles", "outer", "groups", "inner", "chunks"),
-    *(f"{name}{part}" for name in _TENSORS for part in ("", "_outer", "_group")),
-    *("centre", "factor", "offset", "slope", "sums", "sum_size", "scratch", "scratch_size"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("low", np.float32)])
-"""What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
 
-The first two are the state of `thread_pool_kernels`; a tile is one of `tiles` parts of the chunks. There are `chunks` of each plane,
-or of all rows. Coefficients are floats, one for each group. A chunk's sums are vectors, for rows one after the other for all
-groups; each of the sums has `sum_size` bytes. Results below `low` become it.
-"""
+class BatchNormalizationParameters(CountedParameters):
+    """What the kernels read. A tile is some of the chunks, which are pieces of a plane or of the rows.
+
+    Tensors that are absent have the address 0. Coefficients are floats, one for each group.
+    """
+
+    outer: Count = field("planes of each group, or rows")
+    groups: Count = field("groups")
+    inner: Count = field("entries of a plane")
+    chunks: Count = field("chunks of a plane, or of all rows")
+    x: Address = field("x")
+    x_outer: Bytes = field("from a plane or row of x to the next of the same group")
+    x_group: Bytes = field("from a group of x to the next")
+    dy: Address = field("the gradient of y")
+    dy_outer: Bytes = field("from a plane or row of dy to the next of the same group")
+    dy_group: Bytes = field("from a group of dy to the next")
+    add: Address = field("what is added to y")
+    add_outer: Bytes = field("from a plane or row of it to the next of the same group")
+    add_group: Bytes = field("from a group of it to the next")
+    output: Address = field("y, or the gradient of x")
+    output_outer: Bytes = field("from a plane or row of the output to the next of the same group")
+    output_group: Bytes = field("from a group of the output to the next")
+    centre: Address = field("what is subtracted from x")
+    factor: Address = field("what x - centre is multiplied by, or the gradient")
+    offset: Address = field("what is added to that product")
+    slope: Address = field("in a gradient the factor of x - centre")
+    sums: Address = field("the sums of each chunk, vectors; those of a chunk of rows are of all groups")
+    sum_size: Bytes = field("from each of the sums to the next")
+    scratch: Address = field("a vector of scratch for each thread")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    low: Float32 = field("the lower bound of y")
 
 
 SUMS = Kernel("dmlpy.devices.cpu.normalization.kernels:build_sums", 5)
@@ -221,7 +248,7 @@ class _CompiledLaunch(NormalizationLaunch):
                 values |= {name: tensor.ctypes.data, f"{name}_outer": steps[0], f"{name}_group": steps[1]}
         if "x" not in self.tensors and "dy" in self.tensors:  # the sums of dy alone; those with x are not read
             values |= {f"x{part}": values[f"dy{part}"] for part in ("", "_outer", "_group")}
-        return make_struct(PARAMETERS, values)
+        return BatchNormalizationParameters.make(values)
 
 
 class _Forward(forward.Forward):

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from dmlpy.devices.cpu.convolution.gather_kernels import input_tile_gather
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
-from dmlpy.devices.cpu.pooling.plan import PARAMETERS
+from dmlpy.devices.cpu.pooling.plan import PoolingParameters
 from dmlpy.devices.cpu.simd import float_at, integer_at, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
@@ -41,7 +41,7 @@ def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> Ta
         return b if b > a or b != b else a  # NaN wins
 
     @jit
-    def pool_positions(p: Any, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
+    def pool_positions(p: PoolingParameters, input_tile: Any, output: Any, first_row: Any, rows: Any, vector: Any) -> None:
         for row in range(rows):
             begin = input_tile + row * p.pitch * FLOAT_BYTES
             for column in range(0, p.out_width, lanes):
@@ -56,7 +56,7 @@ def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> Ta
                 write(target, value, p.out_width - column, p.output_element, vector)
 
     @jit
-    def pool_within_window(p: Any, source: Any, y: Any, x: Any, scratch: Any) -> Any:
+    def pool_within_window(p: PoolingParameters, source: Any, y: Any, x: Any, scratch: Any) -> Any:
         """The result of a window, by vectors of its rows' elements."""
         top, left = y * p.stride_y - p.pad_y, x * p.stride_x - p.pad_x
         low, high = max(0, left), min(p.width, left + p.window_x)
@@ -73,7 +73,7 @@ def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> Ta
             scalar_result = combine_scalars(scalar_result, float_at(scratch + lane * FLOAT_BYTES))
         return scalar_result
 
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(PoolingParameters)
 
     def pool(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)

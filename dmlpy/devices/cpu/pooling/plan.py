@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.enums import DataType
-from dmlpy.devices.cpu.convolution.depthwise import DEPTHWISE_PARAMETERS, Planes, RowBlocks
+from dmlpy.devices.cpu.convolution.depthwise import Planes, RowBlockParameters, RowBlocks
 from dmlpy.devices.cpu.convolution.layout import InputTileLayout, byte_strides
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Flag,
+    Float32,
+    field,
+)
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -26,36 +35,52 @@ if TYPE_CHECKING:
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 
-_INTEGERS = (
-    *(
-        "ticket",
-        "done",
-        "tiles",
-        "image_tiles",
-        "row_splits",
-        "image_planes",
-        "channels",
-        "depth",
-        "height",
-        "width",
-        "out_height",
-        "out_width",
-    ),
-    *("stride_y", "stride_x", "pad_y", "pad_x", "dilation_z", "depth_taps", "window_y", "window_x", "taps"),
-    *("rows", "subplane_rows", "pitch", "plane", "within_window"),
-    *("input", "input_image", "input_channel", "input_slice", "input_row", "input_element", "offsets"),
-    *("output", "output_image", "output_channel", "output_row", "output_element"),
-    *("row_counts", "column_counts", "scratch", "scratch_size"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("padding", np.float32)])
-"""What a pooling reads: numbers, addresses, and distances in bytes (`rows`, `subplane_rows` and `pitch` in rows and elements).
+class PoolingParameters(CountedParameters):
+    """What a pooling reads. A tile is some of the image tiles: rows of positions in a channel of an image.
 
-The first two are the state of `thread_pool_kernels`. A tile is a share of `image_tiles` tiles, each of `rows` rows of positions in a
-channel of an image; an image has `image_planes` channels, and a copied input_tile is of one slice of one of them: `channels`, `depth` and
-`depth_taps` are 1. `within_window` asks for vectors along the rows of each window instead, whose elements then lie side by side. A window
-has `taps` taps; their `offsets` are int64. `row_counts` and `column_counts` are what a sum is divided by, float32 for each row and column
-of positions, the latter a whole number of vectors.
-"""
+    The input tile of an image tile is copied by `input_tile_gather`, whose fields are among these.
+    """
+
+    image_tiles: Count = field("image tiles of all channels")
+    row_splits: Count = field("image tiles of a channel")
+    image_planes: Count = field("channels of an image")
+    channels: Count = field("planes of an input tile: 1")
+    depth: Count = field("slices of a channel: 1")
+    height: Count = field("rows of the input")
+    width: Count = field("columns of the input")
+    out_height: Count = field("rows of positions")
+    out_width: Count = field("positions of a row")
+    stride_y: Count = field("rows from a position of the window to the next below")
+    stride_x: Count = field("columns from a position of the window to the next")
+    pad_y: Count = field("rows of padding above the input")
+    pad_x: Count = field("columns of padding left of the input")
+    dilation_z: Count = field("not used: there is one slice")
+    depth_taps: Count = field("taps of the window along the depth: 1")
+    window_y: Count = field("rows of the window")
+    window_x: Count = field("columns of the window")
+    taps: Count = field("taps of the window")
+    rows: Count = field("rows of positions of an image tile")
+    subplane_rows: Count = field("rows of a subplane of the input tile")
+    pitch: Count = field("elements from a row of a subplane to the next")
+    plane: Bytes = field("the size of the input tile")
+    within_window: Flag = field("whether vectors run along the rows of each window, whose elements are contiguous, and nothing is copied")
+    input: Address = field("the input")
+    input_image: Bytes = field("from an image of the input to the next")
+    input_channel: Bytes = field("from a channel of the input to the next")
+    input_slice: Bytes = field("not used: there is one slice")
+    input_row: Bytes = field("from a row of the input to the next")
+    input_element: Bytes = field("from an element of a row to the next")
+    offsets: Address = field("for each tap the bytes from a position to what it reads, int64 [taps]")
+    output: Address = field("the output")
+    output_image: Bytes = field("from an image of the output to the next")
+    output_channel: Bytes = field("from a channel of the output to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    output_element: Bytes = field("from a position of a row to the next")
+    row_counts: Address = field("an average's divisors of rows of positions, float32")
+    column_counts: Address = field("an average's divisors of columns of positions, float32, a whole number of vectors")
+    scratch: Address = field("the scratch of all threads")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    padding: Float32 = field("the value outside of the input")
 
 
 def window_counts(desc: Any, isa: Isa) -> tuple[Array, Array]:
@@ -187,7 +212,7 @@ class PoolingPlan(PlanWithoutConstants):
             "scratch_size": self._scratch_size,
             "padding": 0.0 if self._averages else -inf,
         }
-        return make_struct(PARAMETERS, values)
+        return PoolingParameters.make(values)
 
 
 class RowBlockPoolingPlan(PlanWithoutConstants):
@@ -230,5 +255,5 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
         values: dict[str, Any] = self._row_blocks.values(tensors)
         if self._averages:
             values |= {name: counts.ctypes.data for name, counts in zip(("row_counts", "column_counts"), self._counts, strict=True)}
-        parameters = make_struct(DEPTHWISE_PARAMETERS, values)
+        parameters = RowBlockParameters.make(values)
         return TaskLaunch(self._row_blocks.kernel(), parameters.ctypes.data, self._threads, (parameters, self._counts))

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of
-from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, PARAMETERS, Layout
+from dmlpy.devices.cpu.reduction.plan import CHUNK, CHUNK_ROWS, GroupParameters, Layout
 from dmlpy.devices.cpu.simd import INDEX, float_at, jit, lanes_below, simd_of, struct_view
 from dmlpy.devices.cpu.simd_math import function_of
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
@@ -93,7 +93,7 @@ def build_normalization(isa: Isa) -> TaskBody:
 
 def _for_each_unit(unit: Any) -> TaskBody:
     """Calls unit(p, group, group1, column) for each unit."""
-    parameters_at = struct_view(PARAMETERS)
+    parameters_at = struct_view(GroupParameters)
 
     def run_tiles(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
         p = parameters_at(parameters)
@@ -117,7 +117,7 @@ def _softmax_row(isa: Isa) -> Any:
     select_first, sum_of, largest_of = lane_selector(isa), horizontal_sum(isa), horizontal_maximum(isa)
 
     @jit
-    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
         x = p.x + group * p.x_group + group1 * p.x_group1
         y = p.y + group * p.y_group + group1 * p.y_group1
         size = p.entry_size
@@ -162,7 +162,7 @@ def _softmax_columns(isa: Isa) -> Any:
     read, write, lanes, lane_of, with_lane = load_store.load, load_store.store, isa.lanes, simd.lane, simd.with_lane
 
     @jit
-    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
         begin, left = column * lanes * FLOAT_BYTES, p.inner - column * lanes
         x = p.x + group * p.x_group + group1 * p.x_group1 + begin
         y = p.y + group * p.y_group + group1 * p.y_group1 + begin
@@ -201,7 +201,7 @@ def _normalized_row(isa: Isa) -> Any:
     select_first, sum_of = lane_selector(isa), horizontal_sum(isa)
 
     @jit
-    def moments(p: Any, x: Any, centre: Any) -> Any:
+    def moments(p: GroupParameters, x: Any, centre: Any) -> Any:
         """The sums of x - centre and of its square."""
         size, first_sum, second_sum, centres = p.entry_size, 0.0, 0.0, all_of(centre)
         for outer in range(p.outer_size):
@@ -227,7 +227,7 @@ def _normalized_row(isa: Isa) -> Any:
         return all_of(float_at(address)) if step == 0 else read(address + at * FLOAT_BYTES, left)
 
     @jit
-    def unit(p: Any, group: Any, group1: Any, column: Any) -> None:
+    def unit(p: GroupParameters, group: Any, group1: Any, column: Any) -> None:
         x = p.x + group * p.x_group + group1 * p.x_group1
         y = p.y + group * p.y_group + group1 * p.y_group1
         scale = p.scale + group * p.scale_group + group1 * p.scale_group1

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
-from dmlpy.devices.cpu.jit import Kernel, make_struct
+from dmlpy.devices.cpu.jit import Kernel
+from dmlpy.devices.cpu.structs import (
+    Address,
+    Bytes,
+    Count,
+    CountedParameters,
+    Flag,
+    Float32,
+    Float64,
+    field,
+)
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -35,20 +43,46 @@ CHUNK_ROWS = 64
 """Entries of a column that are summed before their sum is added to that of the others."""
 
 TENSORS = ("x", "y", "scale", "bias")
-_INTEGERS = (
-    *("ticket", "done", "tiles", "units", "columns", "inner", "group_size", "outer_size", "entry_size"),
-    *(f"{name}{part}" for name in TENSORS for part in ("", "_group", "_group1", "_outer", "_entry")),
-    *("log", "centres", "scales"),
-)
-PARAMETERS = np.dtype([*((name, np.int64) for name in _INTEGERS), ("count", np.float64), ("epsilon", np.float64), ("low", np.float32)])
-"""What a kernel reads: numbers, addresses (0 for a tensor that is absent), and distances in bytes.
 
-The first two are the state of `thread_pool_kernels`; a tile is one of `tiles` parts of the `units`: a unit is a group, or in columns a
-vector of them, of which `inner` groups take `columns`. Groups have two axes, the inner one of `group_size`, and tensors the distances
-`_group` and `_group1` along them. The entries of a group have two axes too, of `outer_size` and `entry_size`, with the distances `_outer`
-and `_entry`. `log`, `centres` and `scales` are whether softmax takes the logarithm, and whether a normalization subtracts the mean and
-divides by the deviation of the `count` entries. Results of a normalization below `low` become it.
-"""
+
+class GroupParameters(CountedParameters):
+    """What the kernels of groups read. A tile is some of the units: groups, or in columns vectors of them.
+
+    Groups have two axes, and so have the entries of a group. Tensors that are absent have the address 0.
+    """
+
+    units: Count = field("units of all groups")
+    columns: Count = field("units along the axis of contiguous groups")
+    inner: Count = field("groups along that axis")
+    group_size: Count = field("groups along the inner of the two axes of groups")
+    outer_size: Count = field("entries of a group along the outer of their two axes")
+    entry_size: Count = field("entries of a group along the inner one")
+    x: Address = field("x")
+    x_group: Bytes = field("from a group of x to the next along the outer axis of groups")
+    x_group1: Bytes = field("from a group of x to the next along the inner axis of groups")
+    x_outer: Bytes = field("from an entry of x to the next along the outer axis of entries")
+    x_entry: Bytes = field("from an entry of x to the next along the inner axis of entries")
+    y: Address = field("y")
+    y_group: Bytes = field("from a group of y to the next along the outer axis of groups")
+    y_group1: Bytes = field("from a group of y to the next along the inner axis of groups")
+    y_outer: Bytes = field("from an entry of y to the next along the outer axis of entries")
+    y_entry: Bytes = field("from an entry of y to the next along the inner axis of entries")
+    scale: Address = field("the scale of a normalization")
+    scale_group: Bytes = field("from a group of the scale to the next along the outer axis of groups")
+    scale_group1: Bytes = field("from a group of the scale to the next along the inner axis of groups")
+    scale_outer: Bytes = field("from an entry of the scale to the next along the outer axis of entries")
+    scale_entry: Bytes = field("from an entry of the scale to the next along the inner axis of entries")
+    bias: Address = field("the bias of a normalization")
+    bias_group: Bytes = field("from a group of the bias to the next along the outer axis of groups")
+    bias_group1: Bytes = field("from a group of the bias to the next along the inner axis of groups")
+    bias_outer: Bytes = field("from an entry of the bias to the next along the outer axis of entries")
+    bias_entry: Bytes = field("from an entry of the bias to the next along the inner axis of entries")
+    log: Flag = field("whether softmax takes the logarithm")
+    centres: Flag = field("whether a normalization subtracts the mean")
+    scales: Flag = field("whether a normalization divides by the deviation")
+    count: Float64 = field("entries of a group")
+    epsilon: Float64 = field("what is added to a normalization's variance")
+    low: Float32 = field("the lower bound of a normalization's results")
 
 
 SOFTMAX = Kernel("dmlpy.devices.cpu.reduction.kernels:build_softmax", 5)
@@ -158,7 +192,7 @@ class _GroupsPlan(PlanWithoutConstants):
         for part, axis in parts:
             values |= {f"{name}{part}": axis.strides[at] * FLOAT_BYTES for at, name in enumerate(TENSORS)}
         values |= {name: tensors[place] for name, place in groups.names.items()}
-        parameters = make_struct(PARAMETERS, values)
+        parameters = GroupParameters.make(values)
         return TaskLaunch(self._kernel(), parameters.ctypes.data, self._threads, parameters)
 
 
