@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.convolution.phases import Phase
+    from dmlpy.devices.cpu.convolution.layout import Phase
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
