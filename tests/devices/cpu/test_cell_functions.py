@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dmlpy as dml
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.operators.activation import ActivationDesc
 from tests.devices.test_activation_derivatives import KINKS, LIMITS, assert_within, closed_form, random_arguments, random_desc
@@ -60,6 +61,17 @@ def test_slopes_at_the_limits(desc: ActivationDesc, derivatives: list[float]) ->
 def test_slopes_at_kinks(desc: ActivationDesc, places: dict[float, float]) -> None:
     found = slopes(desc, np.array(list(places), np.float32))
     np.testing.assert_array_equal(found, np.array(list(places.values()), np.float32))
+
+
+@pytest.mark.parametrize("x", [-88.3, -88.4, -88.5, -88.7, -89.0, -200.0, -np.inf])
+def test_a_celu_that_overflows(x: float) -> None:
+    """Of a negative alpha: exp(x / alpha) - 1 is the largest numbers, then infinite, and never infinity less infinity."""
+    tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 1, 40])
+    desc = dml.ActivationCeluDesc(input_tensor=tensor, output_tensor=tensor, alpha=-1.0)
+    given = np.full((1, 1, 1, 40), x, np.float32)
+    with np.errstate(over="ignore"):
+        expected = (-np.expm1(-given.astype(np.float64))).astype(np.float32)
+    np.testing.assert_allclose(dml.compile(desc, "cpu")(input_tensor=given).output_tensor, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("make", [build_step, build_gradient_step])

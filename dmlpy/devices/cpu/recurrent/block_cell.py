@@ -37,9 +37,7 @@ class CellParameters(CountedParameters):
     w_c: Address = field("those of c [inputs + units, units]")
     w_c_row: Bytes = field("from a row of it to the next")
     b_ru: Address = field("the biases of r and u")
-    b_ru_row: Bytes = field("from a row of it to the next")
     b_c: Address = field("that of c")
-    b_c_row: Bytes = field("from a row of it to the next")
     r: Address = field("r [batch, units]")
     r_row: Bytes = field("from a row of it to the next")
     u: Address = field("u [batch, units]")
@@ -150,7 +148,9 @@ class _CellPlan(PlanWithoutConstants):
             values |= {name: array.ctypes.data, "scratch_size" if name == "scratch" else f"{name}_row": array.strides[0]}
         for name, address in tensors.items():
             tensor = self._tensors[name]
-            values |= {name: address, f"{name}_row": tensor.element_strides[0] * tensor.data_type.numpy.itemsize}
+            values[name] = address
+            if f"{name}_row" in self.parameters.texts:  # biases have one row
+                values[f"{name}_row"] = tensor.element_strides[0] * tensor.data_type.numpy.itemsize
         parameters = self.parameters.make(values)
         return TaskLaunch(self.kernel, parameters.ctypes.data, self._threads, parameters)
 
