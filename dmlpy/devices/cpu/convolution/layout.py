@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dmlpy.devices.cpu.isa import FLOAT_BYTES
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    CountedParameters,
-    Flag,
-    Float32,
-    KernelStruct,
-    field,
-)
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
 
 if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc

@@ -198,14 +198,14 @@ def build_interpreter(isa: Isa) -> TaskBody:
                 rest, split = block, 0
                 for axis in range(p.axes):
                     size = integer_at(p.sizes + 8 * axis)
-                    place = rest % size
+                    index = rest % size
                     rest //= size
                     if axis == 0:
-                        split = place
-                    if place > 0:
+                        split = index
+                    if index > 0:
                         for tensor in range(p.tensors):
                             at = table + 8 * tensor
-                            set_integer(at, integer_at(at) + place * integer_at(p.strides + 8 * (tensor * p.axes + axis)))
+                            set_integer(at, integer_at(at) + index * integer_at(p.strides + 8 * (tensor * p.axes + axis)))
                 rows, columns = p.rows, p.columns
                 if p.splits_rows != 0:
                     rows = min(rows, p.split_size - split * rows)

@@ -9,16 +9,7 @@ from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description.enums import DataType, RoundingMode
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    CountedParameters,
-    Flag,
-    Float32,
-    KernelStruct,
-    field,
-)
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
 from dmlpy.operators import activation as functions
 from dmlpy.operators.elementwise import arithmetic, math, ranges
 

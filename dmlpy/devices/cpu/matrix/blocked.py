@@ -12,14 +12,7 @@ import numpy as np
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    Flag,
-    StagedParameters,
-    field,
-)
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, StagedParameters, field
 
 if TYPE_CHECKING:
     from dmlpy.devices.cpu.isa import Isa
@@ -218,9 +211,9 @@ class BlockedProduct:
         }
         if b is not None and output is not None:
             values |= {"b": b.ctypes.data, "b_row": b.strides[0], "output": output.ctypes.data, "output_row": output.strides[0]}
-        for name, given in (("totals", totals), ("b_rows", b_rows), ("output_rows", output_rows)):
-            if given is not None:
-                values[name] = given.ctypes.data
+        for name, array in (("totals", totals), ("b_rows", b_rows), ("output_rows", output_rows)):
+            if array is not None:
+                values[name] = array.ctypes.data
         if multipliers is not None:
             values |= {"multipliers": multipliers.values.ctypes.data, "multipliers_row": multipliers.values.strides[0]}
             values["term_samples" if transposed else "row_samples"] = multipliers.samples.ctypes.data

@@ -1,8 +1,8 @@
 """The compiled matrix products, of packed panels and of matrices in place, and the packing of B in panels of columns.
 
-Of the product in place a block of terms is copied to panels, while other sums wait in a cache. Rows of a transposed A are copied too: in
-place, each term of a few rows is on another page. Its kernel is a task of a fused launch (see `devices.cpu.thread_pool_kernels`) with one
-stage. A thread sums a tile over all terms in its own memory before it writes anything.
+The product in place copies a block of terms to panels, while the sums of others wait in a cache. Rows of a transposed A are copied too:
+in place, each term of a few rows is on another page. Its kernel is a task of a fused launch (see `devices.cpu.thread_pool_kernels`) with
+one stage. A thread sums a tile over all terms in its own memory before it writes anything.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
 
     @jit
     def copy_groups(p: BlockedProductParameters, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
-        """Copies a block of terms of some groups of rows of a transposed A: each group's rows of a term side by side.
+        """Copies a block of terms of some groups of rows of a transposed A: the values of a term for a group's rows are contiguous.
 
         What is written past a group's rows is overwritten by the next term, or not used.
         """
@@ -249,11 +249,11 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
                 rows = first_row_of(p, group + 1, groups) - row
                 if p.row_samples != 0:
                     scale(p, p.row_samples + 8 * row, rows, panel, sums_of_tile)
-                for place in range(rows):
-                    to = p.output + (row + place) * p.output_row
+                for number in range(rows):
+                    to = p.output + (row + number) * p.output_row
                     if p.output_rows != 0:
-                        to = integer_at(p.output_rows + 8 * (row + place))
-                    write_sums(sums_of_tile + place * row_size, to + panel * row_size, columns, p.adds)
+                        to = integer_at(p.output_rows + 8 * (row + number))
+                    write_sums(sums_of_tile + number * row_size, to + panel * row_size, columns, p.adds)
                 sums_of_tile += tile_size
 
     @jit

@@ -13,15 +13,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
 from dmlpy.devices.cpu.matrix.blocked import VECTORS, BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.plans import best_plan
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    CountedParameters,
-    Flag,
-    Float32,
-    field,
-)
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order, packing_of
