@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.devices.cpu.elementwise.translation import FUNCTIONS, OPERATORS
+from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.graphs import elementwise_fusion

@@ -38,9 +38,9 @@ class CpuDevice(NumpyDevice):
         return usual
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
-        from dmlpy.devices.cpu.chain import is_link  # imports the element-wise operators, which most processes do without
+        from dmlpy.devices.cpu.elementwise.plans import is_groupable  # imports the element-wise operators, which most processes do without
 
-        return is_link(desc)
+        return is_groupable(desc)
 
     def joined(self, launches: Sequence[Launch]) -> Joined:
         from dmlpy.devices.cpu.launches import BatchedLaunches

@@ -547,3 +547,30 @@ class Simd:
 def simd_of(isa: Isa) -> Simd:
     """The operations of an instruction set. The object is shared, so that code compiled with it is compiled once."""
     return Simd(isa)
+
+
+class Loop:
+    """A loop of generated code, which runs once at least. What is generated after the constructor is its body.
+
+    Attributes:
+        values: the values that a pass begins with.
+
+    Args:
+        builder: where the code is appended.
+        first: the values that the first pass begins with.
+    """
+
+    def __init__(self, builder: Any, first: Sequence[Any]) -> None:
+        self._builder, self._first, self._before, self._body = builder, first, builder.block, builder.append_basic_block("loop")
+        builder.branch(self._body)
+        builder.position_at_end(self._body)
+        self.values = [builder.phi(value.type) for value in first]
+
+    def repeat_while(self, condition: Any, following: Sequence[Any]) -> None:
+        """Ends the body: where a condition holds, another pass begins with the `following` values."""
+        last, after = self._builder.block, self._builder.append_basic_block("after")
+        self._builder.cbranch(condition, self._body, after)
+        for value, first, next_value in zip(self.values, self._first, following, strict=True):
+            value.add_incoming(first, self._before)
+            value.add_incoming(next_value, last)
+        self._builder.position_at_end(after)

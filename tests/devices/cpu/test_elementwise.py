@@ -16,7 +16,7 @@ pytest.importorskip("numba")
 
 from dmlpy.devices.cpu import thread_pool
 from dmlpy.devices.cpu.elementwise import plan as elementwise_plan
-from dmlpy.devices.cpu.elementwise.translation import FUNCTIONS, OPERATORS
+from dmlpy.devices.cpu.elementwise.program import FUNCTIONS, OPERATORS
 from tests.support.compiled_plans import run_on
 
 COUNT = 5003

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dmlpy.devices.cpu.elementwise.plans import elementwise_plan
-from dmlpy.devices.cpu.elementwise.translation import FUNCTIONS
+from dmlpy.devices.cpu.elementwise.program import FUNCTIONS
 from dmlpy.devices.cpu.plans import plan
 from dmlpy.operators.activation import (
     ActivationLogSoftmax1Desc,

@@ -1,1 +1,1 @@
-"""Compiled convolutions: of images that are copied in tiles, or read where they lie, in strips."""
+"""Compiled convolutions: of input tiles that are copied, or of images that are read in place."""

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.convolution.layout import byte_strides
 from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    CountedParameters,
-    Float32,
-    field,
-)
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +87,7 @@ ROW_BLOCKS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:build_row_b
 _WORK_PER_TILE = 1 << 20
 """Taps of all positions that are worth a tile: they take some 20 microseconds."""
 _ROW_BLOCK_BYTES = 1 << 14
-"""Bytes of a row block's input, at most: neighbouring columns read the same cache lines, and the next block is prefetched beside it."""
+"""Bytes of a row block's input, at most: neighbouring columns read the same cache lines, and the next block is prefetched meanwhile."""
 _MIN_ROWS = 8
 """Rows of positions of a row block, at least, where a plane has them: each reads rows that the one above it reads, too."""
 _MAX_COLUMNS = 1 << 30

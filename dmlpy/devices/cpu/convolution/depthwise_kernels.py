@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from dmlpy.devices.cpu.convolution.depthwise import OperationName, RowBlockParameters, Window
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import IrLoadStore, ir_load_store_of
-from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, field_at, prefetch, repeated_index, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, FLOAT, INDEX, Loop, field_at, prefetch, repeated_index, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -208,11 +208,8 @@ def _generate(b: Any, window: Window, halves: bool, isa: Isa, arguments: Sequenc
     # The same columns of the row block below are prefetched: processors do not foresee what comes after a row block.
     row_block, lines = b.mul(field("rows"), step), range(0, isa.lanes * load_store.size * window.stride_x, _CACHE_LINE)
 
-    before, body, after = b.block, b.append_basic_block("row"), b.append_basic_block("computed")
-    b.branch(body)
-    b.position_at_end(body)
-    row, input_y, at, target = (b.phi(ADDRESS) for _ in range(4))
-    carried = [b.phi(padding.type) for _ in range(window.windows_above)]
+    loop = Loop(b, [begin, first_input_row, first_at, first_target, *[padding] * window.windows_above])
+    row, input_y, at, target, *carried = loop.values
     totals = [*carried, None]
     for number in range(window.new_rows):
         address_of_row = b.add(at, b.mul(input_row, ADDRESS(number)))
@@ -236,13 +233,7 @@ def _generate(b: Any, window: Window, halves: bool, isa: Isa, arguments: Sequenc
             with rest:
                 load_store.store_first(b, result, target, count)
     following = [b.add(row, ADDRESS(1)), b.add(input_y, stride_y), b.add(at, step), b.add(target, output_row), *totals[1:]]
-    last = b.block
-    b.cbranch(b.icmp_signed("<", following[0], end), body, after)
-    first = [begin, first_input_row, first_at, first_target, *[padding] * window.windows_above]
-    for phi, at_first, next_value in zip([row, input_y, at, target, *carried], first, following, strict=True):
-        phi.add_incoming(at_first, before)
-        phi.add_incoming(next_value, last)
-    b.position_at_end(after)
+    loop.repeat_while(b.icmp_signed("<", following[0], end), following)
 
 
 def _run_where(b: Any, condition: Any, compute: Callable[[], Sequence[Any]], other: Any) -> list[Any]:

@@ -82,8 +82,8 @@ def _build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
                 # An element behind the last one of a pair is not read where it may be behind the row.
                 vectorized = high - 1 - (high - 1 - low) % lanes
                 for column in range(low, vectorized, lanes):
-                    place = source + 2 * column * size
-                    store(target + column * FLOAT_BYTES, every_second(read(place, lanes), read(place + lanes * size, lanes)))
+                    pair = source + 2 * column * size
+                    store(target + column * FLOAT_BYTES, every_second(read(pair, lanes), read(pair + lanes * size, lanes)))
             for column in range(vectorized, high):
                 set_float(target + column * FLOAT_BYTES, one(source + column * step))
 

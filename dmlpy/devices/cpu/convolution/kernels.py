@@ -73,7 +73,7 @@ def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
     def multiply(context: Any, count: Any, factors: Any, rows: Any, coefficients: Any, low: Any, high: Any, target: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             count, *tuples, low, high, target = arguments
-            factors, rows, coefficients, target = (cgutils.unpack_tuple(builder, given) for given in (*tuples, target))
+            factors, rows, coefficients, target = (cgutils.unpack_tuple(builder, packed) for packed in (*tuples, target))
             limits = [simd.repeated(builder, limit) for limit in (low, high)]
             for number in each_count(builder, count, most):
                 sums = tile_sums(builder, filters, number, isa, factors)
@@ -137,15 +137,15 @@ def _write_results(
     step: Any,
     isa: Isa,
 ) -> None:
-    """Applies the epilogue to sums [filter][vector] and writes the results; a filter's lie `step` bytes behind those of the one before."""
-    simd, (first, apart, left), count = simd_of(isa), coefficients, len(destinations)
+    """Applies the epilogue to sums [filter][vector] and writes the results; a filter's begin `step` bytes after the previous one's."""
+    simd, (first, stride, left), count = simd_of(isa), coefficients, len(destinations)
     end, offset = builder.append_basic_block("written"), ADDRESS(0)
     for number in range(len(sums) // count):
         there = builder.append_basic_block("filter")
         builder.cbranch(builder.icmp_signed(">", left, ADDRESS(number)), there, end)
         builder.position_at_end(there)
         own = builder.add(first, ADDRESS(number * FLOAT_BYTES))
-        centre, factor, bias = (simd.repeated_at(builder, builder.add(own, builder.mul(apart, ADDRESS(row)))) for row in range(3))
+        centre, factor, bias = (simd.repeated_at(builder, builder.add(own, builder.mul(stride, ADDRESS(row)))) for row in range(3))
         for destination, total in zip(destinations, sums[number * count :], strict=False):
             value = simd.fused(builder, builder.fsub(total, centre), factor, bias)
             value = simd.clipped(builder, value, *limits)
@@ -181,18 +181,18 @@ def build_convolution(single: bool, halves: bool, direct: bool, isa: Isa) -> Tas
         centre = all_of(float_at(coefficients))
         factor = all_of(float_at(coefficients + step))
         bias = all_of(float_at(coefficients + 2 * step))
-        low, high, apart = all_of(p.low), all_of(p.high), p.output_element
+        low, high, stride = all_of(p.low), all_of(p.high), p.output_element
         done = 0
         while done < count:
-            taken = min(count - done, p.pitch - column)
-            useful = min(taken, p.out_width - column)
-            target = output + column * apart
+            count_in_row = min(count - done, p.pitch - column)
+            useful = min(count_in_row, p.out_width - column)
+            target = output + column * stride
             at = sums + done * FLOAT_BYTES
             for element in range(0, useful, lanes):
                 value = multiply_add(subtract(load(at + element * FLOAT_BYTES), centre), factor, bias)
                 value = at_least(at_most(value, high), low)
-                write(target + element * apart, value, useful - element, apart, vector)
-            done += taken
+                write(target + element * stride, value, useful - element, stride, vector)
+            done += count_in_row
             output += p.output_row
             column = 0
 

@@ -1,7 +1,7 @@
 """The compiled convolution that is vectorized over output channels: the input of a few positions multiplies vectors of weights.
 
 No lane is lost at the end of a row of positions, and positions may read floats any distance apart. So a position of a narrow image takes
-as long as one of a wide image, and where windows stay inside of the image, it is read in term_offset, whatever the strides are. The weights
+as long as one of a wide image, and where windows stay inside of the image, it is read in place, whatever the strides are. The weights
 of a chunk of the terms stay in the first-level cache while they are applied to all positions of a tile, whose sums are in scratch
 meanwhile. Every result is that of `kernels`, bit for bit.
 """
@@ -24,7 +24,7 @@ from dmlpy.devices.cpu.isa import FLOAT_BYTES, Isa
 from dmlpy.devices.cpu.load_store import load_store_of, spread_writer
 from dmlpy.devices.cpu.recurrent.packing_kernels import turned
 from dmlpy.devices.cpu.runtime_kernels import indirect_call
-from dmlpy.devices.cpu.simd import ADDRESS, INDEX, each_below, each_count, jit, simd_of, struct_view
+from dmlpy.devices.cpu.simd import ADDRESS, INDEX, Loop, each_below, each_count, jit, simd_of, struct_view
 from dmlpy.devices.cpu.thread_pool_kernels import first_tile, next_tile, wait_for_all_tiles
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
 
     Its arguments are columns, matrix, terms, term_offsets, source, step, start, start_row, sums, ahead, ahead_step:
     sums[column][vector] = start[column][vector] + matrix[term][vector] * the float at source + term_offsets[term] + column * step, summed
-    over the terms in their order, of which there is one at least. `columns` is 1 to `most`, `start_row` lies between rows of `start`, and
-    `term_offsets` has an int64 for each term; distances are bytes.
+    over the terms in their order, of which there is one at least. `columns` is 1 to `most`, `start_row` is from a row of `start` to the
+    next, and `term_offsets` has an int64 for each term; distances are bytes.
 
     With each term a cache line is prefetched to the second-level cache: the first one at `ahead`, the others `ahead_step` behind each
     other. An address outside of all memory does no harm.
@@ -93,12 +93,8 @@ def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequen
         starts += [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
     steps = [builder.mul(step, ADDRESS(column)) for column in range(columns)]
     end = builder.add(term_offsets, builder.shl(terms, ADDRESS(3)))
-    before, loop, after = builder.block, builder.append_basic_block("term"), builder.append_basic_block("summed")
-    builder.branch(loop)
-
-    builder.position_at_end(loop)
-    pointers = term_offset, row, line = [builder.phi(ADDRESS) for _ in range(3)]
-    carried = [builder.phi(simd.llvm_type) for _ in starts]
+    loop = Loop(builder, [term_offsets, matrix, ahead, *starts])
+    term_offset, row, line, *carried = loop.values
     _prefetch(builder, line)
     weights = [simd.value_of(builder, row, vector * simd.size) for vector in range(count)]
     at = builder.add(source, builder.load(builder.inttoptr(term_offset, ADDRESS.as_pointer()), align=8))
@@ -108,13 +104,7 @@ def _product(builder: Any, count: int, columns: int, isa: Isa, arguments: Sequen
         for vector in range(count):
             totals.append(simd.fused(builder, weights[vector], value, carried[column * count + vector]))
     following = [builder.add(term_offset, ADDRESS(8)), builder.add(row, ADDRESS(count * simd.size)), builder.add(line, ahead_step)]
-    builder.cbranch(builder.icmp_signed("<", following[0], end), loop, after)
-    firsts = [term_offsets, matrix, ahead, *starts]
-    for phi, first, next_value in zip([*pointers, *carried], firsts, [*following, *totals], strict=True):
-        phi.add_incoming(first, before)
-        phi.add_incoming(next_value, loop)
-
-    builder.position_at_end(after)
+    loop.repeat_while(builder.icmp_signed("<", following[0], end), [*following, *totals])
     for number, total in enumerate(totals):
         simd.write(builder, total, sums, number * simd.size)
 

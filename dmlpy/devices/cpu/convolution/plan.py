@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.devices.cpu.convolution.depthwise import DepthwiseTiling
-from dmlpy.devices.cpu.convolution.phases import Phase, split_into_phases
+from dmlpy.devices.cpu.convolution.layout import Phase, split_into_phases
 from dmlpy.devices.cpu.convolution.tiling import ChannelTiling, PositionTiling
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.plans import best_plan

@@ -43,5 +43,5 @@ def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
     if geometry.filters == 1 and found.positions < _MIN_POSITIONS and not found.is_row_blocked:
         return f"an image of single channels has fewer than {_MIN_POSITIONS} positions of the window: matrix products are faster"
     if found.is_matrix:
-        return "a pointwise convolution of channels that lie last is one matrix product"
+        return "a pointwise convolution with channels last is one matrix product"
     return found if found.is_dense(_MAX_SPARSITY) else "the windows span far more of the input than they read"

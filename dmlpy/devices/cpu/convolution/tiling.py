@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dmlpy.description.tensors import TensorDesc
-    from dmlpy.devices.cpu.convolution.phases import Phase
+    from dmlpy.devices.cpu.convolution.layout import Phase
     from dmlpy.devices.cpu.jit import Function
     from dmlpy.devices.numpy.convolution.geometry import Array, Geometry
     from dmlpy.devices.plan import Pointers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 INPUT_TILE_BYTES = 1 << 18
-"""Bytes of an input tile, at most: it stays in a core's second-level cache beside the filters that pass through."""
+"""Bytes of an input tile, at most: it stays in a core's second-level cache together with the filters that are applied to it."""
 TILES_PER_THREAD = 4
 """Tiles for each thread, at least, so that all end at about the same time."""
 
@@ -115,8 +115,8 @@ class Tiling(ABC):
         """The cost of copying the input of all positions; 0 if it is read in place."""
         if not self.copies:
             return 0.0
-        apart = self._input[4] * input_tile.strides[1] // self._element
-        return self._seen_channels * input_tile.plane / FLOAT_BYTES * (_COPIED if apart == 1 else _HALVED if apart == 2 else _GATHERED)
+        stride = self._input[4] * input_tile.strides[1] // self._element
+        return self._seen_channels * input_tile.plane / FLOAT_BYTES * (_COPIED if stride == 1 else _HALVED if stride == 2 else _GATHERED)
 
     @property
     def _gather(self) -> int:

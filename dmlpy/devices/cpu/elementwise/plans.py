@@ -1,12 +1,12 @@
-"""The compiled plans of the element-wise operators of FLOAT32."""
+"""The compiled plans of the element-wise operators of FLOAT32, alone and as chains: programs with the instructions of all of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dmlpy.devices.cpu.elementwise.program import Program
-from dmlpy.devices.cpu.elementwise.translation import OPERATORS, translate, why_untranslated
-from dmlpy.devices.cpu.plans import plan
+from dmlpy.devices.cpu.elementwise.program import OPERATORS, Program, translate, why_untranslated
+from dmlpy.devices.cpu.plans import plan, why_no_kernels
+from dmlpy.devices.graphs.elementwise_group_desc import ElementwiseGroupDesc
 from dmlpy.operators.elementwise.math import ElementWiseIdentityDesc
 
 if TYPE_CHECKING:
@@ -32,3 +32,19 @@ def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | str:
 
 
 plan(*OPERATORS, derived=False)(elementwise_plan)
+
+
+def is_groupable(desc: OperatorDesc) -> bool:
+    """Whether a checked desc can be an operator of a compiled group."""
+    return why_no_kernels() is None and why_untranslated(desc) is None
+
+
+@plan(ElementwiseGroupDesc)
+def group_plan(desc: ElementwiseGroupDesc) -> ElementwisePlan:
+    from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
+
+    program, values = Program(len(desc.input_tensors)), list(range(len(desc.input_tensors)))
+    for node in desc.nodes:
+        values.append(translate(node.desc, program, {place: values[number] for place, number in node.reads}))
+    inputs = [(f"input_tensors[{number}]", tensor) for number, tensor in enumerate(desc.input_tensors)]
+    return ElementwisePlan(program, inputs, ("output_tensor", desc.output_tensor))

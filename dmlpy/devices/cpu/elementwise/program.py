@@ -1,20 +1,20 @@
-"""Element-wise programs, instructions on blocks of elements, each in a register of the program; and the parameters of their kernel."""
+"""Element-wise programs: instructions on blocks of elements, the operators as instructions, and the parameters of the kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum, auto
+from math import inf, isnan
+from typing import TYPE_CHECKING, Any
 
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    CountedParameters,
-    Flag,
-    Float32,
-    KernelStruct,
-    field,
-)
+from dmlpy.description.enums import DataType, RoundingMode
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, KernelStruct, field
+from dmlpy.operators import activation as functions
+from dmlpy.operators.elementwise import arithmetic, math, ranges
+
+if TYPE_CHECKING:
+    from dmlpy.description.descs import OperatorDesc
 
 
 class Code(IntEnum):
@@ -149,3 +149,173 @@ class EncodedInstruction(KernelStruct):
     a: Float32 = field("its first constant")
     b: Float32 = field("its second constant")
     reserved: Count = field("fills a cache line")
+
+
+Translation = Callable[[Any, Program, Mapping[str, int]], int]
+"""Adds the instructions of a desc to a program, given the numbers of the values that it reads by place; returns that of its result."""
+
+_X = "input_tensor"
+
+
+def _unary(code: Code, *constants: str) -> Translation:
+    """A function of one operand, whose constants are members of the desc."""
+
+    def translate(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+        return program.add(code, reads[_X], **dict(zip("ab", (getattr(desc, name) for name in constants), strict=False)))
+
+    return translate
+
+
+def _binary(code: Code, x: str = "a_tensor", y: str = "b_tensor") -> Translation:
+    return lambda desc, program, reads: program.add(code, reads[x], reads[y])
+
+
+def _scaled(desc: Any, program: Program, x: int) -> int:
+    """x * scale + bias."""
+    return x if desc.scale_bias is None else program.add(Code.LINEAR, x, a=desc.scale_bias.scale, b=desc.scale_bias.bias)
+
+
+def _of_scaled(code: Code) -> Translation:
+    return lambda desc, program, reads: program.add(code, _scaled(desc, program, reads[_X]))
+
+
+def _identity(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.MOVE, reads[_X]) if desc.scale_bias is None else _scaled(desc, program, reads[_X])
+
+
+def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    """A limit that is NaN is none; in CLIP the upper one wins, in CLIP1 the lower one."""
+    low, high = (other if isnan(limit) else limit for limit, other in ((desc.min, -inf), (getattr(desc, "max", inf), inf)))
+    if isinstance(desc, ranges.ElementWiseClip1Desc):
+        high = max(low, high)
+    return program.add(Code.CLIP, _scaled(desc, program, reads[_X]), a=low, b=high)
+
+
+def _mean(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.LINEAR, program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"]), a=0.5)
+
+
+def _difference_square(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    difference = program.add(Code.SUBTRACT, reads["a_tensor"], reads["b_tensor"])
+    return program.add(Code.MULTIPLY, difference, difference)
+
+
+def _add1(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    total = program.add(Code.ADD, reads["a_tensor"], reads["b_tensor"])
+    function = desc.fused_activation
+    return total if function is None else _TRANSLATIONS[type(function)](function, program, {_X: total})
+
+
+def _square(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    x = _scaled(desc, program, reads[_X])
+    return program.add(Code.MULTIPLY, x, x)
+
+
+def _celu(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.ELU, reads[_X], a=desc.alpha, b=desc.alpha)
+
+
+def _elu(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.ELU, reads[_X], a=desc.alpha, b=1.0)
+
+
+def _scaled_elu(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.LINEAR, _elu(desc, program, reads), a=desc.gamma)
+
+
+def _scaled_tanh(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    inner = program.add(Code.TANH, program.add(Code.LINEAR, reads[_X], a=desc.beta))
+    return program.add(Code.LINEAR, inner, a=desc.alpha)
+
+
+def _hard_sigmoid(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.CLIP, program.add(Code.LINEAR, reads[_X], a=desc.alpha, b=desc.beta), a=0.0, b=1.0)
+
+
+def _hard_swish(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
+    return program.add(Code.GATE, reads[_X], _hard_sigmoid(desc, program, reads))
+
+
+_OF_FUNCTIONS: dict[type[Any], Translation] = {
+    functions.ActivationIdentityDesc: _unary(Code.MOVE),
+    functions.ActivationReluDesc: lambda desc, program, reads: program.add(Code.CLIP, reads[_X], a=0.0, b=inf),
+    functions.ActivationSigmoidDesc: _unary(Code.SIGMOID),
+    functions.ActivationTanhDesc: _unary(Code.TANH),
+    functions.ActivationSoftsignDesc: _unary(Code.SOFTSIGN),
+    functions.ActivationGeluDesc: _unary(Code.GELU),
+    functions.ActivationEluDesc: _elu,
+    functions.ActivationCeluDesc: _celu,
+    functions.ActivationScaledEluDesc: _scaled_elu,
+    functions.ActivationLeakyReluDesc: _unary(Code.LEAKY_RELU, "alpha"),
+    functions.ActivationThresholdedReluDesc: _unary(Code.THRESHOLDED_RELU, "alpha"),
+    functions.ActivationLinearDesc: _unary(Code.LINEAR, "alpha", "beta"),
+    functions.ActivationHardSigmoidDesc: _hard_sigmoid,
+    functions.ActivationScaledTanhDesc: _scaled_tanh,
+    functions.ActivationShrinkDesc: _unary(Code.SHRINK, "bias", "threshold"),
+    functions.ActivationSwishDesc: _unary(Code.SWISH, "sigmoid_input_scale"),
+    functions.ActivationHardSwishDesc: _hard_swish,
+    functions.ActivationParameterizedReluDesc: _binary(Code.PARAMETERIZED_RELU, _X, "slope_tensor"),
+    functions.ActivationReluGradDesc: _binary(Code.RELU_GRADIENT, _X, "input_gradient_tensor"),
+}
+_OF_OPERATORS: dict[type[Any], Translation] = {
+    arithmetic.ElementWiseAddDesc: _binary(Code.ADD),
+    arithmetic.ElementWiseAdd1Desc: _add1,
+    arithmetic.ElementWiseSubtractDesc: _binary(Code.SUBTRACT),
+    arithmetic.ElementWiseMultiplyDesc: _binary(Code.MULTIPLY),
+    arithmetic.ElementWiseDivideDesc: _binary(Code.DIVIDE),
+    arithmetic.ElementWiseMaxDesc: _binary(Code.MAX),
+    arithmetic.ElementWiseMinDesc: _binary(Code.MIN),
+    arithmetic.ElementWiseMeanDesc: _mean,
+    arithmetic.ElementWiseDifferenceSquareDesc: _difference_square,
+    arithmetic.ElementWiseConstantPowDesc: _square,
+    math.ElementWiseIdentityDesc: _identity,
+    math.ElementWiseAbsDesc: _of_scaled(Code.ABS),
+    math.ElementWiseNegateDesc: _unary(Code.NEGATE),
+    math.ElementWiseSqrtDesc: _of_scaled(Code.SQRT),
+    math.ElementWiseFloorDesc: _of_scaled(Code.FLOOR),
+    math.ElementWiseCeilDesc: _of_scaled(Code.CEIL),
+    math.ElementWiseRecipDesc: _of_scaled(Code.RECIP),
+    math.ElementWiseExpDesc: _of_scaled(Code.EXP),
+    math.ElementWiseErfDesc: _of_scaled(Code.ERF),
+    math.ElementWiseTanhDesc: _of_scaled(Code.TANH),
+    ranges.ElementWiseClipDesc: _limits,
+    ranges.ElementWiseClip1Desc: _limits,
+    ranges.ElementWiseThresholdDesc: _limits,
+    ranges.ElementWiseRoundDesc: _unary(Code.ROUND),
+}
+
+FUNCTIONS, OPERATORS = tuple(_OF_FUNCTIONS), tuple(_OF_OPERATORS)
+"""The activations and the other operators that have a translation, for some of their attributes."""
+
+_TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS
+
+
+def why_untranslated(desc: OperatorDesc) -> str | None:
+    """The reason why a checked desc cannot be put into instructions, or None."""
+    name = desc.short_name()
+    if type(desc) not in _TRANSLATIONS:
+        return f"{name} has no compiled form"
+    if any(tensor.data_type is not DataType.FLOAT32 for tensor in desc.tensors().values()):
+        return "compiled element-wise operators are of FLOAT32"
+    function = getattr(desc, "fused_activation", None)
+    if function is not None and type(function) not in _TRANSLATIONS:
+        return f"{function.short_name()} has no compiled form"
+    if isinstance(desc, arithmetic.ElementWiseConstantPowDesc) and desc.exponent != 2.0:
+        return "of the powers the square has a compiled form"
+    if isinstance(desc, ranges.ElementWiseRoundDesc) and desc.rounding_mode is not RoundingMode.HALVES_TO_NEAREST_EVEN:
+        return "of the roundings that of halves to even numbers has a compiled form"
+    return None
+
+
+def translate(desc: OperatorDesc, program: Program, reads: Mapping[str, int]) -> int:
+    """Adds the instructions of a desc that has some to a program.
+
+    Args:
+        desc: a desc that `why_untranslated` has no reason against.
+        program: what they are added to.
+        reads: the numbers of the values that the desc reads, by place.
+
+    Returns:
+        The number of its result.
+    """
+    return _TRANSLATIONS[type(desc)](desc, program, reads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,14 +12,86 @@ import numpy as np
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import Task, fuse_launches, steal_timeout_of
-from dmlpy.devices.cpu.matrix.parameters import BLOCK_GROUPS, BLOCK_PANELS, VECTORS, BlockedProductParameters, blocked_scratch
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, Flag, StagedParameters, field
 
 if TYPE_CHECKING:
+    from dmlpy.devices.cpu.isa import Isa
     from dmlpy.devices.cpu.launches import HostCall
+
+
+VECTORS = 2
+"""Vectors of columns that are summed in registers at once, for as many rows as there are registers for."""
+
+
+class BlockedProductParameters(StagedParameters):
+    """What a product of two matrices in place reads. A tile is one split of the rows with one split of B's panels of columns."""
+
+    tiles: Count = field("how many tiles there are")
+    rows: Count = field("rows of the output")
+    terms: Count = field("terms of a sum")
+    columns: Count = field("columns of B and the output")
+    row_splits: Count = field("splits of the rows")
+    panel_splits: Count = field("splits of the panels")
+    transposed: Flag = field("whether A is [terms, rows]; else it is [rows, terms]")
+    product: Address = field("the product of a panel, for A's layout")
+    a: Address = field("A, whose rows are contiguous")
+    a_row: Bytes = field("from a row of A in memory to the next")
+    a_term: Bytes = field("from a term of A to the next")
+    b: Address = field("B [terms, columns], whose rows are contiguous")
+    b_row: Bytes = field("from a row of B to the next")
+    output: Address = field("the output [rows, columns]")
+    output_row: Bytes = field("from a row of the output to the next")
+    totals: Address = field("where the sums of a transposed A's rows over all terms go, if they are wanted")
+    adds: Flag = field("whether results are added to what is there")
+    scratch: Address = field("the `BlockedScratch` of all threads")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    b_rows: Address = field("the addresses of B's rows, int64 [terms], if they are not those of an array")
+    output_rows: Address = field("the addresses of the output's rows, int64 [rows], if they are not those of an array")
+    multipliers: Address = field("rows of multipliers by sample")
+    multipliers_row: Bytes = field("from a row of multipliers to the next")
+    term_samples: Address = field("the sample whose multipliers each row of B is multiplied by, int64 [terms], if they are")
+    row_samples: Address = field("the sample whose multipliers each row of sums is multiplied by, int64 [rows], if they are")
+
+
+BLOCK_TERMS = 128
+"""Terms that are summed before the next group's: a block of a panel of B and a group of A's rows then stay in the first-level cache."""
+BLOCK_GROUPS, BLOCK_PANELS = 16, 16
+"""Groups of rows, and panels, in a tile, at most: so much of A in a block of terms, and all sums, stay in the second-level cache."""
+
+
+class BlockedScratch(NamedTuple):
+    """The scratch of a thread for a product of matrices in place, in bytes: a row of zeros first.
+
+    Attributes:
+        panel: the offset of a block of a panel of B.
+        packed: that of a block of a transposed A.
+        totals: that of the sums of its rows.
+        tiles: that of the sums of a tile.
+        size: the size of all.
+        group_size: the size of a group of rows in a block of a transposed A.
+    """
+
+    panel: int
+    packed: int
+    totals: int
+    tiles: int
+    size: int
+    group_size: int
+
+
+def blocked_scratch(isa: Isa) -> BlockedScratch:
+    """The layout for an instruction set."""
+    most, size = isa.columns(VECTORS), isa.lanes * FLOAT_BYTES
+    row, of_group = VECTORS * size, ceil(most / isa.lanes) * size
+    group_size = ceil(BLOCK_TERMS * most / isa.lanes) * size + of_group
+    sizes = (row, BLOCK_TERMS * row, BLOCK_GROUPS * group_size, BLOCK_GROUPS * of_group, BLOCK_GROUPS * BLOCK_PANELS * most * row)
+    panel, packed, totals, tiles, end = accumulate(sizes)
+    return BlockedScratch(panel, packed, totals, tiles, end, group_size)
+
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.blocked_kernels:build_blocked_product", 5, returns=True)
+BLOCKED_PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_blocked_product", 5, returns=True)
 """The product of matrices in place: the instruction set."""
 
 _WORK_OF_A_THREAD = 1 << 21
@@ -138,9 +211,9 @@ class BlockedProduct:
         }
         if b is not None and output is not None:
             values |= {"b": b.ctypes.data, "b_row": b.strides[0], "output": output.ctypes.data, "output_row": output.strides[0]}
-        for name, given in (("totals", totals), ("b_rows", b_rows), ("output_rows", output_rows)):
-            if given is not None:
-                values[name] = given.ctypes.data
+        for name, array in (("totals", totals), ("b_rows", b_rows), ("output_rows", output_rows)):
+            if array is not None:
+                values[name] = array.ctypes.data
         if multipliers is not None:
             values |= {"multipliers": multipliers.values.ctypes.data, "multipliers_row": multipliers.values.strides[0]}
             values["term_samples" if transposed else "row_samples"] = multipliers.samples.ctypes.data

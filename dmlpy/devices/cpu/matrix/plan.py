@@ -11,9 +11,9 @@ from dmlpy.description.arrays import array_at
 from dmlpy.description.enums import MatrixTransform
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.matrix.blocked import BlockedProduct, load_products, scratch_bytes
-from dmlpy.devices.cpu.matrix.parameters import VECTORS, PanelPackingParameters, ProductParameters
+from dmlpy.devices.cpu.matrix.blocked import VECTORS, BlockedProduct, load_products, scratch_bytes
 from dmlpy.devices.cpu.plans import best_plan
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE
 from dmlpy.devices.plan import Launch, Layout, Plan, PlanWithoutConstants, Pointers, arrays_of, in_order, packing_of
@@ -27,6 +27,63 @@ if TYPE_CHECKING:
     from dmlpy.description.tensors import TensorDesc
     from dmlpy.devices.numpy.convolution.geometry import Array
     from dmlpy.operators.matrix import GEMMDesc
+
+
+class ProductParameters(CountedParameters):
+    """What a product reads: clip(alpha * sum + beta * c, low, high), for matrices along two dimensions of the batch.
+
+    A tile is one split of the rows with one split of the panels of B, for an entry of the batch.
+    """
+
+    rows: Count = field("rows of A and the output")
+    terms: Count = field("columns of A and rows of B")
+    columns: Count = field("columns of B and the output")
+    panels: Count = field("panels of columns")
+    row_splits: Count = field("splits of the rows")
+    panel_splits: Count = field("splits of the panels")
+    batch: Count = field("entries along the inner dimension of the batch")
+    a: Address = field("A, whose rows are contiguous")
+    a_outer: Bytes = field("from an entry of A along the outer dimension of the batch to the next")
+    a_batch: Bytes = field("from an entry of A along the inner dimension to the next")
+    a_row: Bytes = field("from a row of A to the next")
+    b: Address = field("B, packed in panels [outer, batch, panels, terms, VECTORS, lanes] or in place")
+    b_outer: Bytes = field("from an entry of B along the outer dimension of the batch to the next")
+    b_batch: Bytes = field("from an entry of B along the inner dimension to the next")
+    panel_size: Bytes = field("from a panel of B to the next")
+    panel_row: Bytes = field("from a term of a panel to the next")
+    c: Address = field("C, if there is one")
+    c_outer: Bytes = field("from an entry of C along the outer dimension of the batch to the next")
+    c_batch: Bytes = field("from an entry of C along the inner dimension to the next")
+    c_row: Bytes = field("from a row of C to the next")
+    c_column: Bytes = field("from a column of C to the next; 0 if it is broadcast")
+    output: Address = field("the output, whose rows are contiguous")
+    output_outer: Bytes = field("from an entry of the output along the outer dimension of the batch to the next")
+    output_batch: Bytes = field("from an entry of the output along the inner dimension to the next")
+    output_row: Bytes = field("from a row of the output to the next")
+    scratch: Address = field("for each thread a row of zeros, sums, and some rows of A where they are FLOAT16")
+    scratch_size: Bytes = field("from a thread's scratch to the next")
+    alpha: Float32 = field("the factor of the sums")
+    beta: Float32 = field("the factor of C")
+    low: Float32 = field("the lower bound of the results")
+    high: Float32 = field("the upper bound of the results")
+
+
+class PanelPackingParameters(CountedParameters):
+    """What the packing of B in panels reads. A tile is a panel of an entry of the batch."""
+
+    terms: Count = field("rows of B as it is multiplied")
+    columns: Count = field("columns of B as it is multiplied")
+    panels: Count = field("panels of an entry")
+    batch: Count = field("entries along the inner dimension of the batch")
+    transposed: Flag = field("whether B is [columns, terms]; else it is [terms, columns]")
+    b: Address = field("B, whose rows are contiguous")
+    b_outer: Bytes = field("from an entry of B along the outer dimension of the batch to the next")
+    b_batch: Bytes = field("from an entry of B along the inner dimension to the next")
+    b_row: Bytes = field("from a row of B to the next")
+    packed: Address = field("the panels [outer, batch, panels, terms, VECTORS, lanes]")
+    packed_outer: Bytes = field("from an entry's panels along the outer dimension of the batch to the next")
+    packed_batch: Bytes = field("from an entry's panels along the inner dimension to the next")
+    panel_size: Bytes = field("from a panel to the next")
 
 
 PRODUCT = Kernel("dmlpy.devices.cpu.matrix.kernels:build_product", 5)

@@ -79,10 +79,10 @@ def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
         a0, a1, b0, b1, c0, c1 = all_of(zero), all_of(zero), all_of(zero), all_of(zero), all_of(zero), all_of(zero)
         whole = first + (last - first) // (2 * lanes) * (2 * lanes)
         for at in range(first, whole, 2 * lanes):
-            place, following = at * element, (at + lanes) * element
-            v0, v1 = subtract(read(x + place, lanes), centre), subtract(read(x + following, lanes), centre)
+            position, following = at * element, (at + lanes) * element
+            v0, v1 = subtract(read(x + position, lanes), centre), subtract(read(x + following, lanes), centre)
             if gradient:
-                g0, g1 = read(dy + place, lanes), read(dy + following, lanes)
+                g0, g1 = read(dy + position, lanes), read(dy + following, lanes)
                 a0, a1 = add(a0, g0), add(a1, g1)
                 b0, b1 = multiply_add(g0, v0, b0), multiply_add(g1, v1, b1)
                 c0, c1 = add(c0, v0), add(c1, v1)
@@ -142,8 +142,8 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
     @jit
     def sum_four_vectors(p: BatchNormalizationParameters, x: Any, dy: Any, rows: Any, column: Any, to: Any, overwrites: Any) -> None:
         """Adds up rows of four vectors of groups, a cache line or more at a time."""
-        place = p.centre + column * FLOAT_BYTES
-        m0, m1, m2, m3 = load(place), load(place + size), load(place + 2 * size), load(place + 3 * size)
+        centres = p.centre + column * FLOAT_BYTES
+        m0, m1, m2, m3 = load(centres), load(centres + size), load(centres + 2 * size), load(centres + 3 * size)
         a0, a1, a2, a3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
         b0, b1, b2, b3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
         c0, c1, c2, c3 = all_of(zero), all_of(zero), all_of(zero), all_of(zero)
@@ -210,8 +210,8 @@ def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
     zero = np.float32(0.0)
 
     @jit
-    def coefficient(place: Any, group: Any) -> Any:
-        return all_of(float_at(place + group * FLOAT_BYTES) if place != 0 else zero)
+    def coefficient(coefficients: Any, group: Any) -> Any:
+        return all_of(float_at(coefficients + group * FLOAT_BYTES) if coefficients != 0 else zero)
 
     @jit
     def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
@@ -224,12 +224,12 @@ def _plane_results(gradient: bool, halves: bool, isa: Isa) -> Any:
         centre, factor = coefficient(p.centre, group), coefficient(p.factor, group)
         offset, slope = coefficient(p.offset, group), coefficient(p.slope, group)
         for at in range(first, last, lanes):
-            place, left, other_value, value = at * element, last - at, all_of(zero), all_of(zero)
+            position, left, other_value, value = at * element, last - at, all_of(zero), all_of(zero)
             if p.x != 0:
-                value = read(x + place, left)
+                value = read(x + position, left)
             if reads_other:
-                other_value = read(other + place, left)
-            write(output + place, result(p, value, other_value, centre, factor, offset, slope), left)
+                other_value = read(other + position, left)
+            write(output + position, result(p, value, other_value, centre, factor, offset, slope), left)
 
     return chunk
 
@@ -240,10 +240,10 @@ def _row_results(gradient: bool, halves: bool, isa: Isa) -> Any:
     element, lanes, zero = load_store.size, isa.lanes, np.float32(0.0)
 
     @jit
-    def coefficient(place: Any, column: Any, left: Any) -> Any:
-        if place == 0:
+    def coefficient(coefficients: Any, column: Any, left: Any) -> Any:
+        if coefficients == 0:
             return all_of(zero)
-        return read_floats(place + column * FLOAT_BYTES, left)
+        return read_floats(coefficients + column * FLOAT_BYTES, left)
 
     @jit
     def chunk(p: BatchNormalizationParameters, outer: Any, group: Any, first: Any, last: Any, number: Any, scratch: Any) -> None:
@@ -251,13 +251,13 @@ def _row_results(gradient: bool, halves: bool, isa: Isa) -> Any:
             x, output = p.x + row * p.x_outer, p.output + row * p.output_outer
             other = p.dy + row * p.dy_outer if gradient else p.add + row * p.add_outer
             for column in range(0, p.groups, lanes):
-                place, left, other_value, value = column * element, p.groups - column, all_of(zero), all_of(zero)
+                position, left, other_value, value = column * element, p.groups - column, all_of(zero), all_of(zero)
                 if p.x != 0:
-                    value = read(x + place, left)
+                    value = read(x + position, left)
                 if gradient or p.add != 0:
-                    other_value = read(other + place, left)
+                    other_value = read(other + position, left)
                 centre, factor = coefficient(p.centre, column, left), coefficient(p.factor, column, left)
                 offset, slope = coefficient(p.offset, column, left), coefficient(p.slope, column, left)
-                write(output + place, result(p, value, other_value, centre, factor, offset, slope), left)
+                write(output + position, result(p, value, other_value, centre, factor, offset, slope), left)
 
     return chunk

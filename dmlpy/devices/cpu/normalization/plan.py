@@ -13,14 +13,7 @@ import numpy as np
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    CountedParameters,
-    Float32,
-    field,
-)
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Float32, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.normalization import forward, gradient
 from dmlpy.devices.numpy.normalization.blocks import Block
@@ -37,8 +30,8 @@ if TYPE_CHECKING:
 
 
 EntryLayout = Literal["planes", "rows"]
-"""How entries lie: `planes` of one group each, [outer, groups, inner] with the inner ones contiguous, or `rows`, [outer, groups], with the
-groups contiguous."""
+"""The layout of the entries: `planes` of one group each, [outer, groups, inner] with the inner ones contiguous, or `rows`, [outer, groups],
+with the groups contiguous."""
 
 CHUNK = 1 << 12
 """Entries of a plane whose sums are separate, at most: each lane of a vector then adds up no more than a few hundred."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from dmlpy.description.enums import DataType
 from dmlpy.devices.cpu.isa import host_isa
 from dmlpy.devices.cpu.jit import Function, Kernel
-from dmlpy.devices.cpu.matrix.parameters import VECTORS
+from dmlpy.devices.cpu.matrix.blocked import VECTORS
 from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.numpy.plans import COMPUTE

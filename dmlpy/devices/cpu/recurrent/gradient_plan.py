@@ -17,8 +17,7 @@ from dmlpy.description.enums import RecurrentDirection
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import ACQUIRE, PRODUCT, Kernel
 from dmlpy.devices.cpu.launches import FUSED_LAUNCH, Task
-from dmlpy.devices.cpu.matrix.blocked import load_products, scratch_bytes
-from dmlpy.devices.cpu.matrix.parameters import VECTORS
+from dmlpy.devices.cpu.matrix.blocked import VECTORS, load_products, scratch_bytes
 from dmlpy.devices.cpu.recurrent.gradient_products import GATES_PADDING, BlockRows, RowProducts, product_shapes
 from dmlpy.devices.cpu.recurrent.packing import PACKING, GateColumns, PackedMatrix, bind_packing, is_packable
 from dmlpy.devices.cpu.recurrent.parameters import (

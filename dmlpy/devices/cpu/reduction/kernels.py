@@ -137,21 +137,21 @@ def _softmax_row(isa: Isa) -> Any:
             for first in range(0, size, CHUNK):
                 partial = all_of(_ZERO)
                 for at in range(first, min(size, first + CHUNK), lanes):
-                    place, left = at * FLOAT_BYTES, size - at
-                    power = exp(subtract(read(row + place, left), limit))
+                    position, left = at * FLOAT_BYTES, size - at
+                    power = exp(subtract(read(row + position, left), limit))
                     if p.log == 0:
-                        write(to + place, power, left)
+                        write(to + position, power, left)
                     partial = add(partial, power if left >= lanes else select_first(left, power, all_of(_ZERO)))
                 total += np.float64(sum_of(partial))
         factor, log_total = all_of(np.float32(1.0 / total)), all_of(np.float32(math.log(total)))
         for outer in range(p.outer_size):
             row, to = x + outer * p.x_outer, y + outer * p.y_outer
             for at in range(0, size, lanes):
-                place, left = at * FLOAT_BYTES, size - at
+                position, left = at * FLOAT_BYTES, size - at
                 if p.log == 0:
-                    write(to + place, multiply(read(to + place, left), factor), left)
+                    write(to + position, multiply(read(to + position, left), factor), left)
                 else:
-                    write(to + place, subtract(subtract(read(row + place, left), limit), log_total), left)
+                    write(to + position, subtract(subtract(read(row + position, left), limit), log_total), left)
 
     return unit
 
@@ -248,12 +248,12 @@ def _normalized_row(isa: Isa) -> Any:
             row, to = x + outer * p.x_outer, y + outer * p.y_outer
             row_scale, row_bias = scale + outer * p.scale_outer, bias + outer * p.bias_outer
             for at in range(0, p.entry_size, lanes):
-                place, left = at * FLOAT_BYTES, p.entry_size - at
-                value = multiply_add(subtract(read(row + place, left), centres), factors, offsets)
+                position, left = at * FLOAT_BYTES, p.entry_size - at
+                value = multiply_add(subtract(read(row + position, left), centres), factors, offsets)
                 if p.scale != 0:
                     value = multiply(value, values(row_scale, p.scale_entry, at, left))
                 if p.bias != 0:
                     value = add(value, values(row_bias, p.bias_entry, at, left))
-                write(to + place, at_least(value, low), left)
+                write(to + position, at_least(value, low), left)
 
     return unit

@@ -11,16 +11,7 @@ from dmlpy.description.enums import DataType
 from dmlpy.devices.axes import Axis, element_count, merged, repeated
 from dmlpy.devices.cpu.isa import FLOAT_BYTES, host_isa
 from dmlpy.devices.cpu.jit import Kernel
-from dmlpy.devices.cpu.structs import (
-    Address,
-    Bytes,
-    Count,
-    CountedParameters,
-    Flag,
-    Float32,
-    Float64,
-    field,
-)
+from dmlpy.devices.cpu.structs import Address, Bytes, Count, CountedParameters, Flag, Float32, Float64, field
 from dmlpy.devices.cpu.thread_pool import TaskLaunch
 from dmlpy.devices.plan import Launch, PlanWithoutConstants, Pointers
 from dmlpy.devices.threads import available_threads
@@ -38,7 +29,7 @@ Layout = Literal["rows", "columns"]
 """What is contiguous: in `rows` the entries of a group, in `columns` those of neighbouring groups."""
 
 CHUNK = 1 << 12
-"""Entries of a row whose sum is taken in float32, at most; sums of these are added in float64."""
+"""Entries of a row that are summed in float32, at most; sums of these are added in float64."""
 CHUNK_ROWS = 64
 """Entries of a column that are summed before their sum is added to that of the others."""
 
