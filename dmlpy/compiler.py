@@ -76,7 +76,7 @@ def compile(
             everything else stays the same bit for bit. A desc alone has nothing to fuse.
 
     Raises:
-        CompileError: the desc breaks rules (all of them are told), or the device does not run the operator yet.
+        CompileError: the desc breaks rules (all of them are reported), or the device does not run the operator yet.
         DescError: `desc` is neither, or there is no such level or flag.
         DeviceError: there is no such device.
     """

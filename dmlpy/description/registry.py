@@ -92,7 +92,7 @@ def operator_class(type_name: Any) -> type[Any]:
     """The class for an operator's type name, long or short (`DML_OPERATOR_RNN`, `RNN`).
 
     Raises:
-        DescError: there is no such operator; the nearest name is told.
+        DescError: there is no such operator; the message gives the nearest name.
     """
     if isinstance(type_name, str):
         alias = ALIASES.get(short_name(type_name))

@@ -165,7 +165,7 @@ class GraphDesc(Struct):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Where each node comes from, in words like `at net.py:12`, for messages; empty if nobody told.
+        """Where each node comes from, in words like `at net.py:12`, for messages; empty if nobody says.
 
         It is no member: graphs that differ in it are equal, and JSON and pickles leave it out.
         """
@@ -264,8 +264,8 @@ class _EdgeNames:
         try:
             found = kind(**{spelling: members[kind.member_named(spelling) or spelling] for spelling in given})
         except DescError as error:
-            told = {problem.path for problem in problems}
-            problems += [problem for problem in error.problems if problem.path not in told]
+            reported = {problem.path for problem in problems}
+            problems += [problem for problem in error.problems if problem.path not in reported]
         if self.lacks_nodes:
             # The names may belong to nodes that cannot be read, whose problems are reported.
             problems = [problem for problem in problems if problem.code != "graph.reference" or problem.path.startswith("graph")]

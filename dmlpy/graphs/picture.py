@@ -176,9 +176,9 @@ def _node_lines(index: int, node: Node) -> list[str]:
 
 
 def _attribute_lines(desc: OperatorDesc) -> list[str]:
-    told = [name for name in desc.attribute_names() if getattr(desc, name) not in (None, ())]
-    lines = [f"{c_member(name)} {show_attribute(getattr(desc, name))}" for name in told[:_MOST_ATTRIBUTES]]
-    return [*lines, *(["..."] if len(told) > _MOST_ATTRIBUTES else [])]
+    names = [name for name in desc.attribute_names() if getattr(desc, name) not in (None, ())]
+    lines = [f"{c_member(name)} {show_attribute(getattr(desc, name))}" for name in names[:_MOST_ATTRIBUTES]]
+    return [*lines, *(["..."] if len(names) > _MOST_ATTRIBUTES else [])]
 
 
 def _marks(problems: list[Problem] | None) -> dict[str, str]:

@@ -530,9 +530,9 @@ _READERS: Mapping[int, _Variant] = {
 
 def _companion(name: str, values: Mapping[str, Any]) -> DataType | None:
     """The element type that the member of this name, an attribute or a tensor, tells."""
-    told = values.get(name)
+    declared = values.get(name)
     try:
-        return DataType.parse(told.data_type if isinstance(told, TensorDesc) else told)
+        return DataType.parse(declared.data_type if isinstance(declared, TensorDesc) else declared)
     except ValueError:
         return None
 

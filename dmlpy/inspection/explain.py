@@ -109,7 +109,7 @@ def explain(name: str, feature_level: FeatureLevel | str = LATEST) -> Explanatio
         feature_level: the level whose types are shown.
 
     Raises:
-        DescError: no such operator (the nearest name is told), or no such feature level.
+        DescError: no such operator (the message gives the nearest name), or no such feature level.
     """
     level = parse_level(feature_level)
     kind = find(name)
@@ -124,7 +124,7 @@ def find(name: str) -> type[OperatorDesc]:
     """The operator's class by any of its names.
 
     Raises:
-        DescError: there is none; the nearest name is told.
+        DescError: there is none; the message gives the nearest name.
     """
     given = name.strip().upper()
     names: dict[str, type[OperatorDesc]] = {}

@@ -139,13 +139,13 @@ def _inputs(needed: Iterable[Producer], given: Sequence[TensorOperand] | None) -
             ) from None
         if wrong := [Problem("field.form", "inputs", brief(item), "expressions") for item in given if not isinstance(item, TensorOperand)]:
             raise DescError(f"graph {caller_location()}", wrong)
-        told = [item._ref.producer for item in given]
-        if missing := [producer for producer in read if producer not in told]:
+        declared = [item._ref.producer for item in given]
+        if missing := [producer for producer in read if producer not in declared]:
             expected = "each input that the outputs need"
             raise DescError(
                 f"graph {caller_location()}", [Problem("expression.inputs", "inputs", f"without {missing[0].name!r}", expected)]
             )
-        read = [producer for producer in told if isinstance(producer, InputProducer)]
+        read = [producer for producer in declared if isinstance(producer, InputProducer)]
     known: dict[str, InputProducer] = {}
     for producer in read:
         if producer.name in known:

@@ -72,7 +72,7 @@ def with_defaults(
 
 
 def _is_size(given: Any) -> bool:
-    """Whether a tensor may have a dimension of this size; what may not is told when the output is made of it."""
+    """Whether a tensor may have a dimension of this size; what may not is reported when the output is made of it."""
     return isinstance(given, int | np.integer) and bool(0 < given < 2**32)
 
 
@@ -93,7 +93,7 @@ def told_sizes(kind: type[OperatorDesc], tensors: Mapping[str, Any], given: dict
 
 
 def _integers(short: str, argument: str, given: Any) -> tuple[Any, ...]:
-    """The entries of an argument, read once; whether they are integers is told when a tensor is made of them.
+    """The entries of an argument, read once; whether they are integers is reported when a tensor is made of them.
 
     Raises:
         DescError: it is no sequence.

@@ -221,7 +221,7 @@ def _documentation(kind: type[OperatorDesc], parameters: Iterable[Parameter]) ->
         yield from textwrap.wrap(text, WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet))
     yield ""
     yield "Raises:"
-    yield "    DescError: the operator breaks rules; all of them are told, with the caller's line."
+    yield "    DescError: the operator breaks rules; all of them are reported, with the caller's line."
     yield '"""'
 
 

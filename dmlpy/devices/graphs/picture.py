@@ -40,10 +40,10 @@ def memory_svg(program: GraphProgram) -> str:
         last = min(item.last + 1, steps)
         left, width = x(item.first), max(1.0, x(last) - x(item.first))
         top, height = y(offset + item.size), max(0.5, y(offset) - y(offset + item.size))
-        told = f"{item.name}: {show_bytes(item.size)} at {offset}, steps {item.first} to {item.last}"
+        tooltip = f"{item.name}: {show_bytes(item.size)} at {offset}, steps {item.first} to {item.last}"
         parts.append(
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}" stroke="white">'
-            f"<title>{escape(told)}</title></rect>"
+            f"<title>{escape(tooltip)}</title></rect>"
         )
         if width >= _ROOM_FOR_A_NAME and height >= 12:
             name = item.name[: int(width // 6)]

@@ -70,7 +70,7 @@ class TaskGraph:
         return min(found, key=self.peak)
 
     def _alone(self, task: Task) -> int:
-        """The bytes that a task needs in any order, as far as is easily told: blocks that may share memory count once."""
+        """The bytes that a task needs in any order, as far as is easily known: blocks that may share memory count once."""
         merged = sum(max((self.sizes[other] for other in others), default=0) for others in task.in_place.values())
         return sum(self.sizes[block] for block in task.blocks) + task.scratch - merged
 

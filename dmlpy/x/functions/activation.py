@@ -31,7 +31,7 @@ def activation_celu(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_CELU",
@@ -59,7 +59,7 @@ def activation_elu(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_ELU",
@@ -84,7 +84,7 @@ def activation_gelu(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_GELU",
@@ -108,7 +108,7 @@ def activation_hardmax(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_HARDMAX",
@@ -136,7 +136,7 @@ def activation_hardmax1(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_HARDMAX1",
@@ -166,7 +166,7 @@ def activation_hard_sigmoid(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_HARD_SIGMOID",
@@ -197,7 +197,7 @@ def activation_hard_swish(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_HARD_SWISH",
@@ -223,7 +223,7 @@ def activation_identity(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_IDENTITY",
@@ -250,7 +250,7 @@ def activation_leaky_relu(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_LEAKY_RELU",
@@ -280,7 +280,7 @@ def activation_linear(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_LINEAR",
@@ -306,7 +306,7 @@ def activation_log_softmax(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_LOG_SOFTMAX",
@@ -334,7 +334,7 @@ def activation_log_softmax1(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_LOG_SOFTMAX1",
@@ -364,7 +364,7 @@ def activation_parameterized_relu(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_PARAMETERIZED_RELU",
@@ -394,7 +394,7 @@ def activation_parametric_softplus(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_PARAMETRIC_SOFTPLUS",
@@ -420,7 +420,7 @@ def activation_relu(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_RELU",
@@ -446,7 +446,7 @@ def activation_relu_grad(
         `[*sizes]`. The gradient dx of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_RELU_GRAD",
@@ -476,7 +476,7 @@ def activation_scaled_elu(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SCALED_ELU",
@@ -507,7 +507,7 @@ def activation_scaled_tanh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SCALED_TANH",
@@ -541,7 +541,7 @@ def activation_shrink(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SHRINK",
@@ -567,7 +567,7 @@ def activation_sigmoid(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SIGMOID",
@@ -591,7 +591,7 @@ def activation_softmax(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SOFTMAX",
@@ -619,7 +619,7 @@ def activation_softmax1(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SOFTMAX1",
@@ -647,7 +647,7 @@ def activation_softplus(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SOFTPLUS",
@@ -675,7 +675,7 @@ def activation_softsign(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SOFTSIGN",
@@ -702,7 +702,7 @@ def activation_swish(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_SWISH",
@@ -727,7 +727,7 @@ def activation_tanh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_TANH",
@@ -756,7 +756,7 @@ def activation_thresholded_relu(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ACTIVATION_THRESHOLDED_RELU",

@@ -103,7 +103,7 @@ def multihead_attention(
           past ones first. If absent, they are not stored.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return MultiheadAttentionOutputs(*several(
         "MULTIHEAD_ATTENTION",
@@ -227,7 +227,7 @@ def multihead_attention1(
           past ones first. If absent, they are not stored.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return MultiheadAttention1Outputs(*several(
         "MULTIHEAD_ATTENTION1",

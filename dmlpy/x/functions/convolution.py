@@ -81,7 +81,7 @@ def convolution(
         `[batch, output_channels, *out]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "CONVOLUTION",

@@ -38,7 +38,7 @@ def abs(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ABS",
@@ -67,7 +67,7 @@ def acos(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ACOS",
@@ -96,7 +96,7 @@ def acosh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ACOSH",
@@ -123,7 +123,7 @@ def add(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ADD",
@@ -154,7 +154,7 @@ def add1(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ADD1",
@@ -184,7 +184,7 @@ def asin(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ASIN",
@@ -213,7 +213,7 @@ def asinh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ASINH",
@@ -242,7 +242,7 @@ def atan(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ATAN",
@@ -271,7 +271,7 @@ def atanh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ATANH",
@@ -300,7 +300,7 @@ def atan_yx(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ATAN_YX",
@@ -329,7 +329,7 @@ def bit_and(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_BIT_AND",
@@ -359,7 +359,7 @@ def bit_count(
         `[*sizes]`. The number y of bits that are 1.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_BIT_COUNT",
@@ -386,7 +386,7 @@ def bit_not(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_BIT_NOT",
@@ -414,7 +414,7 @@ def bit_or(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_BIT_OR",
@@ -444,7 +444,7 @@ def bit_shift_left(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_BIT_SHIFT_LEFT",
@@ -474,7 +474,7 @@ def bit_shift_right(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_BIT_SHIFT_RIGHT",
@@ -503,7 +503,7 @@ def bit_xor(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_BIT_XOR",
@@ -532,7 +532,7 @@ def ceil(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_CEIL",
@@ -568,7 +568,7 @@ def clip(
         `[*sizes]`. The result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_CLIP",
@@ -609,7 +609,7 @@ def clip1(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_CLIP1",
@@ -644,7 +644,7 @@ def clip_grad(
         `[*sizes]`. The gradient dx of the input. It may have the memory of input_tensor.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_CLIP_GRAD",
@@ -681,7 +681,7 @@ def clip_grad1(
         `[*sizes]`. The gradient dx of the input. It may have the memory of input_tensor.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_CLIP_GRAD1",
@@ -717,7 +717,7 @@ def constant_pow(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_CONSTANT_POW",
@@ -747,7 +747,7 @@ def cos(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_COS",
@@ -776,7 +776,7 @@ def cosh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_COSH",
@@ -803,7 +803,7 @@ def difference_square(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_DIFFERENCE_SQUARE",
@@ -832,7 +832,7 @@ def divide(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_DIVIDE",
@@ -861,7 +861,7 @@ def erf(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ERF",
@@ -890,7 +890,7 @@ def exp(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_EXP",
@@ -919,7 +919,7 @@ def floor(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_FLOOR",
@@ -950,7 +950,7 @@ def identity(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_IDENTITY",
@@ -979,7 +979,7 @@ def if_(
         `[*sizes]`. The elements taken.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_IF",
@@ -1008,7 +1008,7 @@ def is_infinity(
         `[*sizes]`. The truth y, 1 or 0.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_IS_INFINITY",
@@ -1036,7 +1036,7 @@ def is_nan(
         `[*sizes]`. The truth y, 1 or 0.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_IS_NAN",
@@ -1065,7 +1065,7 @@ def log(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOG",
@@ -1094,7 +1094,7 @@ def logical_and(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_AND",
@@ -1124,7 +1124,7 @@ def logical_equals(
         `[*sizes]`. The truth y, 1 or 0.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_EQUALS",
@@ -1155,7 +1155,7 @@ def logical_greater_than(
         `[*sizes]`. The truth y, 1 or 0.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_GREATER_THAN",
@@ -1186,7 +1186,7 @@ def logical_greater_than_or_equal(
         `[*sizes]`. The truth y, 1 or 0.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL",
@@ -1217,7 +1217,7 @@ def logical_less_than(
         `[*sizes]`. The truth y, 1 or 0.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_LESS_THAN",
@@ -1248,7 +1248,7 @@ def logical_less_than_or_equal(
         `[*sizes]`. The truth y, 1 or 0.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL",
@@ -1274,7 +1274,7 @@ def logical_not(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_NOT",
@@ -1302,7 +1302,7 @@ def logical_or(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_OR",
@@ -1331,7 +1331,7 @@ def logical_xor(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_LOGICAL_XOR",
@@ -1358,7 +1358,7 @@ def max(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_MAX",
@@ -1387,7 +1387,7 @@ def mean(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_MEAN",
@@ -1414,7 +1414,7 @@ def min(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_MIN",
@@ -1443,7 +1443,7 @@ def modulus_floor(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_MODULUS_FLOOR",
@@ -1472,7 +1472,7 @@ def modulus_truncate(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_MODULUS_TRUNCATE",
@@ -1499,7 +1499,7 @@ def multiply(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_MULTIPLY",
@@ -1526,7 +1526,7 @@ def negate(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_NEGATE",
@@ -1562,7 +1562,7 @@ def pow(
         `[*sizes]`. The power y. It may have the memory of input_tensor.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_POW",
@@ -1592,7 +1592,7 @@ def recip(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_RECIP",
@@ -1623,7 +1623,7 @@ def round(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_ROUND",
@@ -1650,7 +1650,7 @@ def sign(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_SIGN",
@@ -1678,7 +1678,7 @@ def sin(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_SIN",
@@ -1707,7 +1707,7 @@ def sinh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_SINH",
@@ -1736,7 +1736,7 @@ def sqrt(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_SQRT",
@@ -1763,7 +1763,7 @@ def subtract(
         `[*sizes]`. The result y. It may have the memory of either input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_SUBTRACT",
@@ -1792,7 +1792,7 @@ def tan(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_TAN",
@@ -1821,7 +1821,7 @@ def tanh(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_TANH",
@@ -1853,7 +1853,7 @@ def threshold(
         `[*sizes]`. The result y. It may have the memory of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_THRESHOLD",

@@ -38,7 +38,7 @@ def diagonal_matrix(
         their sizes.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "DIAGONAL_MATRIX",
@@ -80,7 +80,7 @@ def diagonal_matrix1(
         `[*batch, output_height, output_width]`. The matrices with the band, of up to two batch dimensions.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "DIAGONAL_MATRIX1",
@@ -114,7 +114,7 @@ def fill_value_constant(
         `[*sizes]`. The tensor to fill. No other member tells its sizes.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "FILL_VALUE_CONSTANT",
@@ -150,7 +150,7 @@ def fill_value_sequence(
         `[*sizes]`. The sequence. No other member tells its sizes.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "FILL_VALUE_SEQUENCE",
@@ -197,7 +197,7 @@ def random_generator(
         - `state`: `[*ones, 6]`. The state after the last block that was used.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return RandomGeneratorOutputs(*several(
         "RANDOM_GENERATOR",

@@ -39,7 +39,7 @@ def gather(
         `[*gathered]`. The slices.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "GATHER",
@@ -75,7 +75,7 @@ def gather_elements(
         `[*indices]`. The elements that are read.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "GATHER_ELEMENTS",
@@ -115,7 +115,7 @@ def gather_nd(
         `[*gathered]`. The blocks.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "GATHER_ND",
@@ -159,7 +159,7 @@ def gather_nd1(
         `[*gathered]`. The blocks of each batch entry.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "GATHER_ND1",
@@ -205,7 +205,7 @@ def nonzero_coordinates(
           of the input. A row may leave out the coordinates of leading dimensions of size 1.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return NonzeroCoordinatesOutputs(*several(
         "NONZERO_COORDINATES",
@@ -242,7 +242,7 @@ def one_hot(
         `[*sizes]`. The sequences. No other member tells their length.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ONE_HOT",
@@ -282,7 +282,7 @@ def scatter(
         `[*sizes]`. The copy with its elements replaced.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "SCATTER",
@@ -325,7 +325,7 @@ def scatter_nd(
         `[*sizes]`. The copy with its blocks replaced.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "SCATTER_ND",

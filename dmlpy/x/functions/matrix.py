@@ -52,7 +52,7 @@ def gemm(
         `[*batch, m, n]`. The result.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "GEMM",

@@ -36,7 +36,7 @@ def cast(
         `[*sizes]`. The converted numbers. Its type is the type that is converted to.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "CAST",
@@ -66,7 +66,7 @@ def depth_to_space(
         `[batch_count, output_channel_count, output_height, output_width]`. The image after the blocks are moved.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "DEPTH_TO_SPACE",
@@ -97,7 +97,7 @@ def depth_to_space1(
         `[batch_count, output_channel_count, output_height, output_width]`. The image after the blocks are moved.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "DEPTH_TO_SPACE1",
@@ -145,7 +145,7 @@ def fold(
         `[batch_count, channel_count, *spatial]`. The image, of 1 to 6 spatial dimensions.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "FOLD",
@@ -179,7 +179,7 @@ def join(
         `[*joined]`. The parts joined.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "JOIN",
@@ -221,7 +221,7 @@ def padding(
         `[*padded]`. The tensor with its margin.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "PADDING",
@@ -269,7 +269,7 @@ def padding1(
         `[*padded]`. The tensor with its margin.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "PADDING1",
@@ -306,7 +306,7 @@ def reverse_subsequences(
         `[*sizes]`. The sequences with their first elements reversed.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "REVERSE_SUBSEQUENCES",
@@ -341,7 +341,7 @@ def slice(
         `[*sliced]`. The elements that are copied.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "SLICE",
@@ -376,7 +376,7 @@ def slice1(
         `[*sliced]`. The elements that are copied. A smaller tensor than the window allows copies fewer.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "SLICE1",
@@ -413,7 +413,7 @@ def slice_grad(
         `[*sizes]`. The gradient of SLICE1's input. No other member tells its sizes.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "SLICE_GRAD",
@@ -446,7 +446,7 @@ def space_to_depth(
         `[batch_count, output_channel_count, output_height, output_width]`. The image after the blocks are moved.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "SPACE_TO_DEPTH",
@@ -477,7 +477,7 @@ def space_to_depth1(
         `[batch_count, output_channel_count, output_height, output_width]`. The image after the blocks are moved.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "SPACE_TO_DEPTH1",
@@ -511,7 +511,7 @@ def split(
         `[*sizes]`. The parts in order, at least one. Along axis their sizes add up to the input's.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return several(
         "SPLIT",
@@ -540,7 +540,7 @@ def tile(
         `[*tiled]`. The repetitions side by side.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "TILE",
@@ -584,7 +584,7 @@ def unfold(
         `[batch_count, column_size, block_count]`. The columns, each a block of all channels.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "UNFOLD",

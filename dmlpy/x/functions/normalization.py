@@ -48,7 +48,7 @@ def batch_normalization(
         `[*sizes]`. The normalized result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "BATCH_NORMALIZATION",
@@ -108,7 +108,7 @@ def batch_normalization_grad(
         - `bias_gradient`: `[*statistics]`. The gradient d_bias of the bias.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return BatchNormalizationGradOutputs(*several(
         "BATCH_NORMALIZATION_GRAD",
@@ -168,7 +168,7 @@ def batch_normalization_training(
         - `variance`: `[*statistics]`. The variance of each group of the batch.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return BatchNormalizationTrainingOutputs(*several(
         "BATCH_NORMALIZATION_TRAINING",
@@ -231,7 +231,7 @@ def batch_normalization_training_grad(
         - `bias_gradient`: `[*statistics]`. The gradient d_bias of the bias.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return BatchNormalizationTrainingGradOutputs(*several(
         "BATCH_NORMALIZATION_TRAINING_GRAD",
@@ -276,7 +276,7 @@ def local_response_normalization(
         `[batch_count, channel_count, height, width]`. The normalized result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "LOCAL_RESPONSE_NORMALIZATION",
@@ -320,7 +320,7 @@ def local_response_normalization_grad(
         `[batch_count, channel_count, height, width]`. The gradient dx of the input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "LOCAL_RESPONSE_NORMALIZATION_GRAD",
@@ -360,7 +360,7 @@ def lp_normalization(
         `[*sizes]`. The normalized result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "LP_NORMALIZATION",
@@ -404,7 +404,7 @@ def mean_variance_normalization(
         `[batch_count, channel_count, height, width]`. The normalized images y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MEAN_VARIANCE_NORMALIZATION",
@@ -452,7 +452,7 @@ def mean_variance_normalization1(
         `[*sizes]`. The normalized result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MEAN_VARIANCE_NORMALIZATION1",
@@ -502,7 +502,7 @@ def mean_variance_normalization2(
         `[*sizes]`. The normalized result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MEAN_VARIANCE_NORMALIZATION2",

@@ -64,7 +64,7 @@ def adam_optimizer(
         - `second_moment`: `[*sizes]`. The running mean V' after the step.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return AdamOptimizerOutputs(*several(
         "ADAM_OPTIMIZER",

@@ -50,7 +50,7 @@ def average_pooling(
         `[batch, channels, *out]`. The result y, an element for each position of the window.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "AVERAGE_POOLING",
@@ -100,7 +100,7 @@ def average_pooling1(
         `[batch, channels, *out]`. The result y, an element for each position of the window.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "AVERAGE_POOLING1",
@@ -150,7 +150,7 @@ def average_pooling_grad(
         `[batch, channels, *spatial]`. The gradient dx of the forward input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "AVERAGE_POOLING_GRAD",
@@ -198,7 +198,7 @@ def lp_pooling(
         `[batch, channels, *out]`. The result y, an element for each position of the window.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "LP_POOLING",
@@ -248,7 +248,7 @@ def lp_pooling1(
         `[batch, channels, *out]`. The result y, an element for each position of the window.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "LP_POOLING1",
@@ -296,7 +296,7 @@ def max_pooling(
         `[batch, channels, *out]`. The result y, an element for each position of the window.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MAX_POOLING",
@@ -358,7 +358,7 @@ def max_pooling1(
           If absent, indices are not computed.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return MaxPooling1Outputs(*several(
         "MAX_POOLING1",
@@ -424,7 +424,7 @@ def max_pooling2(
           If absent, indices are not computed.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return MaxPooling2Outputs(*several(
         "MAX_POOLING2",
@@ -474,7 +474,7 @@ def max_pooling_grad(
         `[batch, channels, *spatial]`. The gradient dx of the forward input.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MAX_POOLING_GRAD",
@@ -513,7 +513,7 @@ def max_unpooling(
         pooling's input. No other member tells them.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MAX_UNPOOLING",
@@ -572,7 +572,7 @@ def roi_align(
         `[num_rois, channels, output_height, output_width]`. The samples of each region, reduced.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ROI_ALIGN",
@@ -642,7 +642,7 @@ def roi_align1(
         `[num_rois, channels, output_height, output_width]`. The samples of each region, reduced.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ROI_ALIGN1",
@@ -731,7 +731,7 @@ def roi_align_grad(
         - `roi_gradient`: `[*ones, num_rois, 4]`. The gradient of the regions.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return ROIAlignGradOutputs(*several(
         "ROI_ALIGN_GRAD",
@@ -781,7 +781,7 @@ def roi_pooling(
         `[num_rois, channels, pooled_height, pooled_width]`. The maximum of each part.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ROI_POOLING",

@@ -57,7 +57,7 @@ def convolution_integer(
         `[batch, output_channels, *out]`. The sums y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "CONVOLUTION_INTEGER",
@@ -105,7 +105,7 @@ def dequantize(
         scale's.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "DEQUANTIZE",
@@ -157,7 +157,7 @@ def dynamic_quantize_linear(
         - `zero_point`: `[*ones]`. The zero point of the integers.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return DynamicQuantizeLinearOutputs(*several(
         "DYNAMIC_QUANTIZE_LINEAR",
@@ -191,7 +191,7 @@ def dequantize_linear(
         `[*sizes]`. The numbers y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_DEQUANTIZE_LINEAR",
@@ -237,7 +237,7 @@ def quantized_linear_add(
         `[*sizes]`. The quantized sum y. with_outputs makes it UINT8 if neither it nor its zero point tells the type.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
@@ -281,7 +281,7 @@ def quantize_linear(
         `[*sizes]`. The integers y. with_outputs makes them UINT8 if neither they nor a zero point tell the type.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ELEMENT_WISE_QUANTIZE_LINEAR",
@@ -318,7 +318,7 @@ def matrix_multiply_integer(
         `[*batch, m, n]`. The sums.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MATRIX_MULTIPLY_INTEGER",
@@ -362,7 +362,7 @@ def matrix_multiply_integer_to_float(
         `[*batch, m, n]`. The product as floats.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
@@ -408,7 +408,7 @@ def quantize(
         scale's.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "QUANTIZE",
@@ -469,7 +469,7 @@ def quantized_linear_average_pooling(
         `[batch, channels, *out]`. The quantized result y, an element for each position of the window.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "QUANTIZED_LINEAR_AVERAGE_POOLING",
@@ -546,7 +546,7 @@ def quantized_linear_convolution(
         `[batch, output_channels, *out]`. The quantized result y.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "QUANTIZED_LINEAR_CONVOLUTION",
@@ -606,7 +606,7 @@ def quantized_linear_matrix_multiply(
         `[*batch, m, n]`. The quantized product.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "QUANTIZED_LINEAR_MATRIX_MULTIPLY",

@@ -76,7 +76,7 @@ def gru(
           processed.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return GRUOutputs(*several(
         "GRU",
@@ -166,7 +166,7 @@ def lstm(
           processed.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return LSTMOutputs(*several(
         "LSTM",
@@ -234,7 +234,7 @@ def rnn(
           processed.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return RNNOutputs(*several(
         "RNN",

@@ -39,7 +39,7 @@ def argmax(
         `[*reduced]`. The index of one element of each group.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ARGMAX",
@@ -76,7 +76,7 @@ def argmin(
         `[*reduced]`. The index of one element of each group.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "ARGMIN",
@@ -113,7 +113,7 @@ def cumulative_product(
         `[*sizes]`. The running results.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "CUMULATIVE_PRODUCT",
@@ -150,7 +150,7 @@ def cumulative_summation(
         `[*sizes]`. The running results.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "CUMULATIVE_SUMMATION",
@@ -191,7 +191,7 @@ def reduce(
         `[*reduced]`. The reduced groups. ARGMIN and ARGMAX give indices.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "REDUCE",
@@ -241,7 +241,7 @@ def top_k(
         - `index`: `[*taken]`. The indices along axis of these elements.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return TopKOutputs(*several(
         "TOP_K",
@@ -293,7 +293,7 @@ def top_k1(
         - `index`: `[*taken]`. The indices along axis of these elements.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return TopK1Outputs(*several(
         "TOP_K1",

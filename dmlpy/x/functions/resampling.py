@@ -42,7 +42,7 @@ def resample(
         `[*output_sizes]`. The samples at the other places.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "RESAMPLE",
@@ -87,7 +87,7 @@ def resample1(
         `[*output_sizes]`. The samples at the other places.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "RESAMPLE1",
@@ -136,7 +136,7 @@ def resample2(
         `[*output_sizes]`. The samples at the other places.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "RESAMPLE2",
@@ -189,7 +189,7 @@ def resample3(
         `[*output_sizes]`. The samples at the other places.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "RESAMPLE3",
@@ -238,7 +238,7 @@ def resample_grad(
         `[*output_sizes]`. The gradient of the forward input, usually with its sizes.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "RESAMPLE_GRAD",
@@ -288,7 +288,7 @@ def resample_grad1(
         `[*output_sizes]`. The gradient of the forward input, usually with its sizes.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "RESAMPLE_GRAD1",
@@ -324,7 +324,7 @@ def upsample_2d(
         `[batch_count, channel_count, *depth, output_height, output_width]`. The larger images. A depth stays as it is.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "UPSAMPLE_2D",
@@ -355,7 +355,7 @@ def value_scale_2d(
         `[batch_count, channel_count, height, width]`. The scaled images.
 
     Raises:
-        DescError: the operator breaks rules; all of them are told, with the caller's line.
+        DescError: the operator breaks rules; all of them are reported, with the caller's line.
     """
     return one(
         "VALUE_SCALE_2D",
