@@ -65,11 +65,12 @@ def test_over_nothing_wrong_results_are_expected() -> None:
     assert "CuPy has no stand-in" in printed
 
 
-def test_a_stand_in_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest asks for it before all else."""
-    monkeypatch.setenv(emulated_gpu.VARIABLE, "gpu")
-    with pytest.raises(ValueError, match="DMLPY_TEST_GPU is 'gpu', expected one of cpu, null"):
-        emulated_gpu.install()
+def test_a_stand_in_that_is_none_is_refused() -> None:
+    """pytest asks for it before all else, and in each report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(emulated_gpu.VARIABLE, "gpu")
+        with pytest.raises(ValueError, match="DMLPY_TEST_GPU is 'gpu', expected one of cpu, null"):
+            emulated_gpu.install()
 
 
 CULPRIT = r"after this test the CUDA context answers nothing any more: CUDA_ERROR_LAUNCH_FAILED"
