@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_reduce_l2 import ReduceL2_18
 from onnx.reference.ops.op_reduce_log_sum import ReduceLogSum_18
 from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
 
 if TYPE_CHECKING:
+    from onnx.reference.op_run import OpRun
     from collections.abc import Callable
 
     from dmlpy.onnx.loading.values import Array
