@@ -13,8 +13,9 @@ from onnx.reference.ops.op_reduce_log_sum import ReduceLogSum_18
 from onnx.reference.ops.op_reduce_log_sum_exp import ReduceLogSumExp_18
 
 if TYPE_CHECKING:
-    from onnx.reference.op_run import OpRun
     from collections.abc import Callable
+
+    from onnx.reference.op_run import OpRun
 
     from dmlpy.onnx.loading.values import Array
 
