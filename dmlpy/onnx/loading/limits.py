@@ -65,7 +65,7 @@ class ModelSize:
     """What a file itself holds: the defaults of limits grow with it.
 
     Attributes:
-        nodes: the nodes of its graph, of their bodies and of its functions, each once.
+        nodes: the nodes of its graph, of their subgraphs and of its functions, each once.
         bytes: the bytes of its tensors, with those that files of external data really hold.
     """
 

@@ -25,7 +25,7 @@ Names: TypeAlias = "ChainMap[str, None]"
 """Names as keys: those of a body in front of those around it, which are not copied for it."""
 
 MAX_DEPTH = 16
-"""The most bodies within bodies."""
+"""The most subgraphs within subgraphs."""
 _OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
 """Operators that ONNX Runtime's optimizer writes into ONNX's own domain, which lacks them."""
 _CONTENT = {
@@ -165,7 +165,7 @@ def _function_problems(
 
 
 def _called_functions(nodes: Iterable[NodeProto], depth: int) -> Iterator[tuple[str, str]]:
-    """The operators of nodes, those of their bodies included."""
+    """The operators of nodes, those of their subgraphs included."""
     if depth > MAX_DEPTH:
         raise RecursionError
     for node in nodes:
@@ -195,13 +195,13 @@ class _Graphs:
         self.nodes = 0
 
     def problems(self, graph: GraphProto, around: Names, place: str, depth: int) -> Iterator[Problem]:
-        """What is wrong with a graph and the bodies of its nodes.
+        """What is wrong with a graph and the subgraphs of its nodes.
 
         Args:
             graph: the graph.
             around: the names that a body may read from around it, as keys.
             place: goes before the places of problems.
-            depth: how many bodies are around it.
+            depth: how many subgraphs are around it.
         """
         if depth > MAX_DEPTH:
             yield Problem("onnx.size", place.rstrip("/"), f"more than {MAX_DEPTH} bodies within each other", f"at most {MAX_DEPTH}")

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def count_model_nodes(model: ModelProto) -> int:
-    """The nodes of a model's graph, of its bodies and of its functions, each once."""
+    """The nodes of a model's graph, of its subgraphs and of its functions, each once."""
     return count_nodes(model.graph.node) + sum(count_nodes(function.node) for function in model.functions)
 
 
 def count_nodes(nodes: Iterable[NodeProto]) -> int:
-    """How many nodes there are, with those of their bodies."""
+    """How many nodes there are, with those of their subgraphs."""
     found = 0
     waiting = [nodes]
     while waiting:
@@ -78,7 +78,7 @@ def memory_problem(model: ModelProto, folder: Path | None, limits: Limits, size:
 
 
 def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and its bodies."""
+    """A graph and its subgraphs."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -87,7 +87,7 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    """The tensors of a graph, of its nodes and of its bodies."""
+    """The tensors of a graph, of its nodes and of its subgraphs."""
     for own in _graphs(graph):
         yield from own.initializer
         for node in own.node:

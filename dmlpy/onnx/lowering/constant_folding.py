@@ -45,9 +45,9 @@ def fold_empty_value(value: Value) -> Value:
 
 
 def fold_empty_outputs(node: Node) -> dict[str, Array] | None:
-    """The outputs of a node by name where none of them has any elements, else None; also for a node with bodies, which may be wrong."""
+    """The outputs of a node by name where none of them has any elements, else None; also for a node with subgraphs, which may be wrong."""
     wanted = [value for value in node.outputs if value is not None]
-    if not wanted or any(value.array is None for value in wanted) or _has_bodies(node):
+    if not wanted or any(value.array is None for value in wanted) or _has_subgraphs(node):
         return None
     return {value.name: value.array for value in wanted if value.array is not None}
 
@@ -96,10 +96,10 @@ def fold_node(
 def _may_fold(node: Node) -> bool:
     if node.domain != "" or node.op_type in _NEVER:
         return False
-    return not _has_bodies(node)
+    return not _has_subgraphs(node)
 
 
-def _has_bodies(node: Node) -> bool:
+def _has_subgraphs(node: Node) -> bool:
     return any(item.HasField("g") or item.graphs for item in node.proto.attribute)
 
 

@@ -27,16 +27,16 @@ _SHORT = 4096
 
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
-"""The operators with bodies that run once, never or many times."""
+"""The operators with subgraphs that run once, never or many times."""
 
 
 def is_control_flow(node: Node) -> bool:
-    """Whether a node has bodies that run once, never or many times."""
+    """Whether a node has subgraphs that run once, never or many times."""
     return node.domain == "" and node.op_type in CONTROL_FLOW
 
 
 def unroll(lowering: GraphLowering, node: Node, scope: Scope, opsets: Mapping[str, int]) -> Values:
-    """The outputs of a node of control flow, whose bodies take its place.
+    """The outputs of a node of control flow, whose subgraphs take its place.
 
     Raises:
         NotLowered: what it does is not known before the model runs, or it is too long.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def expand_function(
     lowering: GraphLowering, node: Node, opsets: Mapping[str, int], definition: Callable[[Node], FunctionProto | None] | None = None
 ) -> Values | None:
-    """The outputs of a node after the nodes of its operator's definition were taken; None if there is no definition by others.
+    """The outputs of a node after the nodes of its operator's definition were lowered; None if there is no definition by others.
 
     Args:
         lowering: lowers the nodes.

@@ -96,7 +96,7 @@ class Lowering:
 
     @classmethod
     def of(cls, model: LoadedModel, inputs: Mapping[str, Value], level: FeatureLevel) -> Self:
-        """Interprets a model.
+        """Lowers a model.
 
         Args:
             model: the model.
@@ -128,7 +128,7 @@ class Lowering:
         return name
 
     def lower_graph(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Takes the initializers and the nodes of a graph: the model's, or the body of a node of control flow.
+        """Loads the initializers and lowers the nodes of a graph: the model's, or the body of a node of control flow.
 
         Args:
             graph: the graph.
@@ -140,7 +140,7 @@ class Lowering:
         self.lower_nodes(graph.node, scope, prefix, opsets)
 
     def load_initializers(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
-        """Takes the initializers of a graph, as `lower_graph` does."""
+        """Loads the initializers of a graph, as `lower_graph` does."""
         named = [(tensor.name, tensor) for tensor in graph.initializer]
         sparse = [(tensor.values.name, tensor) for tensor in graph.sparse_initializer]
         read = None if all(tensor.data_location == TensorProto.DEFAULT for tensor in graph.initializer) else _names_read(graph)
@@ -149,7 +149,7 @@ class Lowering:
                 scope[name] = Value.known(self.unique_name(prefix + name), self.model.array(tensor))
 
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Takes nodes in an order in which they run, as `lower_graph` does."""
+        """Lowers nodes in an order in which they run, as `lower_graph` does."""
         for index, proto in enumerate(nodes):
             name = self.unique_name(prefix + (proto.name or f"{proto.op_type}_{index}"))
             with report_unexpected(f"onnx: {self.model.name}", name, proto):

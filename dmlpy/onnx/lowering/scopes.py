@@ -1,4 +1,4 @@
-"""What the parts of the walk through a model share: scopes of values, and the walk itself as control flow and functions see it."""
+"""What the parts of lowering share: scopes of values, and the lowering of a model as control flow and functions see it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Values: TypeAlias = list[Value | None]
 
 
 class GraphLowering(Protocol):
-    """The walk through a model, to which bodies and definitions are given in place of their node."""
+    """The lowering of a model, to which subgraphs and definitions are given in place of their node."""
 
     budget: Budget
 
     def lower_graph(self, graph: GraphProto, scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Takes the initializers and the nodes of a graph."""
+        """Loads the initializers and lowers the nodes of a graph."""
 
     def load_initializers(self, graph: GraphProto, scope: Scope, prefix: str) -> None:
-        """Takes the initializers of a graph."""
+        """Loads the initializers of a graph."""
 
     def lower_nodes(self, nodes: Iterable[NodeProto], scope: Scope, prefix: str, opsets: Mapping[str, int]) -> None:
-        """Takes nodes in an order in which they run."""
+        """Lowers nodes in an order in which they run."""
 
     def unique_name(self, name: str) -> str:
         """A name that no value and no node has."""

@@ -93,7 +93,7 @@ class HostNode:
     Attributes:
         proto: the node; its inputs and outputs have the values' names.
         opsets: the versions of the domains that it is of.
-        reads: the values that it reads, those of its bodies included, by name.
+        reads: the values that it reads, those of its subgraphs included, by name.
         results: the values that it gives, by name.
     """
 

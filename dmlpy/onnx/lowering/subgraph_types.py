@@ -1,4 +1,4 @@
-"""Types of what nodes with bodies give, by what the bodies declare; their nodes are looked at when they are taken."""
+"""Types of what nodes with subgraphs give, by what the subgraphs declare; their nodes are looked at when they are lowered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bodies of nodes of control flow: what they read from around them, and the names that they have on the host."""
+"""The subgraphs of nodes of control flow: what they read from around them, and the names that they have on the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def subgraphs_of(proto: NodeProto) -> Iterator[GraphProto]:
 
 
 def captured_names(proto: NodeProto) -> list[str]:
-    """The names of the values that the bodies of a node read from around it."""
+    """The names of the values that the subgraphs of a node read from around it."""
     found: dict[str, None] = {}
     for body in subgraphs_of(proto):
         found.update(dict.fromkeys(_free_names(body)))
@@ -31,13 +31,13 @@ def captured_names(proto: NodeProto) -> list[str]:
 
 
 def rename_captured(proto: NodeProto, names: Mapping[str, str], unique: Callable[[str], str], folder: Path | None) -> NodeProto:
-    """A node whose bodies read what is around them by other names, and have names of their own that nothing around them has.
+    """A node whose subgraphs read what is around them by other names, and have names of their own that nothing around them has.
 
     What they have in files of external data is read, too.
 
     Args:
         proto: the node.
-        names: the names of what its bodies capture, by those that they use.
+        names: the names of what its subgraphs capture, by those that they use.
         unique: makes a name that is not taken.
         folder: where external data lies.
     """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DOMAINS = frozenset({"", "ai.onnx.preview"})
 """The domains of operators whose types ONNX is asked for, or their definitions."""
 CONTROL_FLOW = frozenset({"FlexAttention", "If", "Loop", "Scan", "SequenceMap"})
-"""Operators whose bodies ONNX would infer, too, with nodes that nobody looked at."""
+"""Operators whose subgraphs ONNX would infer, too, with nodes that nobody looked at."""
 
 AXES = frozenset({"axis", "axes", "batch_axis", "time_axis"})
 """Names of attributes and inputs that are axes of input 0, unless `_axes_rank` says otherwise."""
@@ -103,7 +103,7 @@ def allows_inference(node: Node, schema: defs.OpSchema) -> bool:
 
 
 def allows_definition(node: Node) -> bool:
-    """Whether ONNX's C++ code may write the definition of a node by other operators, for which bodies are copied only."""
+    """Whether ONNX's C++ code may write the definition of a node by other operators, for which subgraphs are copied only."""
     return node.domain in DOMAINS and node.schema is not None and _fits(node, node.schema) and not any(True for _ in _violations(node))
 
 

@@ -29,7 +29,7 @@ def prepare_host_node(node: HostNode, context: CompileContext) -> Callable[[dict
 
     Args:
         node: the node; the arrays that are known before the model runs are among the values, too.
-        context: what bodies are compiled for.
+        context: what subgraphs are compiled for.
 
     Raises:
         DeviceError: nothing runs it.
