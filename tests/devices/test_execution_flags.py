@@ -148,7 +148,7 @@ def test_products_of_float16_need_no_flag(name: str, limits: Limits) -> None:
     """Their factors are halves, also those of gradients of all steps; but gradients within steps are float32, in TF32 where there is."""
     found, plan = products(CASES[name], limits, "FLOAT16")
     assert products(CASES[name], limits, "FLOAT16", ALLOW) == (found, f"{plan}\nflags: {ALLOW} (no effect here)")
-    multiplies_gradients = name == "gradient of a GRU step" or name.startswith("step, gradient")
+    multiplies_gradients = name == "gradient of a GRU step" or name.startswith("per_step, gradient")
     assert set(found) <= {("float16", False), ("float32", limits is H100)}
     assert any(kind == "float32" for kind, _ in found) == multiplies_gradients
     assert ("in TF32" in plan) == (multiplies_gradients and limits is H100)
