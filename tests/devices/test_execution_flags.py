@@ -158,7 +158,7 @@ def test_the_other_flags_have_no_effect() -> None:
     plans, products = [], []
     for flags in (NONE, DISABLE | VOLATILE, DISABLE | ALLOW):
         seam = ProductsSeam()
-        dispatch = CASES["persistent block, LSTM"].bound(seam, "FLOAT32", flags)
+        dispatch = CASES["persistent_block, LSTM"].bound(seam, "FLOAT32", flags)
         dispatch()
         plans.append(dispatch.operator.plan)
         products.append(seam.products)
@@ -169,7 +169,7 @@ def test_the_other_flags_have_no_effect() -> None:
 
 def test_an_old_gpu_has_no_tf32() -> None:
     seam = ProductsSeam(T4)
-    dispatch = CASES["persistent block, LSTM"].bound(seam, "FLOAT32", ALLOW)
+    dispatch = CASES["persistent_block, LSTM"].bound(seam, "FLOAT32", ALLOW)
     dispatch()
     assert seam.products == [("float32", False)]
     assert dispatch.operator.plan.endswith("(no effect here)")

@@ -183,7 +183,7 @@ def call_prepared(gpu: CudaDevice, stream: int) -> None:
 
 
 def call_bound(gpu: CudaDevice, stream: int) -> None:
-    CASES["step, LSTM, prepared"].bound(gpu.seam, "FLOAT32")(stream)
+    CASES["per_step, LSTM, prepared"].bound(gpu.seam, "FLOAT32")(stream)
 
 
 def layer_and_relu(gpu: CudaDevice) -> tuple[dml.CompiledGraph, dict[str, Any]]:
