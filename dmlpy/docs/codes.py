@@ -46,7 +46,7 @@ def explain_code(code: str) -> str:
             return _laid_out(code, ruled, _statement(kind, mistake), mistake.message)
     if code in WITHOUT_EXAMPLE:
         return f"{code}: {WITHOUT_EXAMPLE[code]}"
-    known = {name: name for name in _known()}
+    known = {name: name for name in sorted(_known())}
     remedy = did_you_mean(code, known, known.__getitem__)
     raise DescError("code", [Problem("code.unknown", "code", repr(code), "the code of a problem, such as size.equal", (), remedy)])
 

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 API: Mapping[str, tuple[str, str]] = {
     "compiler": ("Compile and run", "What runs a desc or a graph."),
     "devices": ("Devices and compiled operators", "What a desc is compiled for, and what compiling gives."),
-    "arrays": ("Memory", "Memory that another library holds."),
-    "nibbles": ("4-bit elements", "Packs elements of 4 bits, two to a byte, and unpacks them."),
-    "description": ("Structs", "The structs of directml.h beside those of operators; each takes both spellings of its members."),
+    "description": (
+        "Structs and memory",
+        "The structs of directml.h besides those of operators, each of which takes both spellings of its members; memory of other "
+        "libraries; elements of 4 bits, two to a byte.",
+    ),
     "operators": ("Parameters of networks", "How the parameters of a stacked network lie in one tensor."),
-    "validation": ("Checks and errors", "What finds problems, and what carries them."),
+    "validation": ("Checks", "What finds the problems of a desc, and what a feature level supports."),
+    "messages": ("Errors", "What dmlpy raises, and the problems that its errors carry."),
     "graphs": ("Graphs", "Graphs of operators."),
     "comparison": ("Comparing devices", "Names the first node of a graph where two devices part."),
     "reference": ("Definitions", "What an operator should give, computed plainly; every device is held to it."),

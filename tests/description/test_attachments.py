@@ -126,7 +126,7 @@ def table_of(package: str) -> Attachments[str]:
         ("DMLPY_OPERATOR_FUSED_BATCH_NORM_V3", "forward_plan", "forward_plan", "forward_plan"),
         ("DMLPY_OPERATOR_FUSED_BATCH_NORM_GRAD_V3", "gradient_plan", "gradient_plan", "gradient_plan"),
         ("DML_OPERATOR_MEAN_VARIANCE_NORMALIZATION", None, "group_normalization_plan", "mean_variance_plan"),
-        ("DML_OPERATOR_ACTIVATION_RELU", "elements_plan", "elements_plan", "elements_plan"),
+        ("DML_OPERATOR_ACTIVATION_RELU", "elements_plan", "elements_plan", "elementwise_plan"),
         ("DML_OPERATOR_ACTIVATION_SOFTMAX", "softmax_plan", "groups_plan", "softmax_plan"),
         ("DML_OPERATOR_ACTIVATION_LOG_SOFTMAX1", "log_softmax_plan", "groups_plan", "softmax_plan"),
         ("DML_OPERATOR_ACTIVATION_HARDMAX", "hardmax_plan", "groups_plan", None),

@@ -123,7 +123,7 @@ def test_a_code_is_explained(code: str, expected: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "nearest"), [("size.equl", "size.equal"), ("graph.unreed", "graph.unread"), ("no.such_code_at_all", None)]
+    ("code", "nearest"), [("size.equl", "size.equal"), ("graph.unreadd", "graph.unread"), ("no.such_code_at_all", None)]
 )
 def test_a_code_that_does_not_exist_is_refused(code: str, nearest: str | None) -> None:
     with pytest.raises(dml.DescError) as caught:
