@@ -25,7 +25,7 @@ NOT_QUICK = (
     *("attacks", "bench", "benchmarks", "dask", "devices/cpu", "devices/cuda", "devices/numpy", "docs", "gpu_check", "keras", "torch"),
     *("description/test_registry.py", "devices/test_cudnn_differences.py", "devices/test_gradient_differences.py"),
     *("devices/test_pickling.py", "devices/test_speed.py", "devices/test_threads.py", "dxdispatch/test_formats.py"),
-    *("dxdispatch/test_fuzz_models.py", "graphs/test_chains.py", "graphs/test_fuzz.py", "graphs/test_planned_memory.py"),
+    *("dxdispatch/test_fuzz_models.py", "graphs/test_elementwise_fusion.py", "graphs/test_fuzz.py", "graphs/test_planned_memory.py"),
     *("onnx/test_deferred.py", "onnx/test_growth.py", "onnx/test_node_cases.py", "onnx/test_open_sizes.py"),
     *("test_cli.py", "test_examples.py", "test_layers.py", "test_pages.py", "test_pairwise.py", "test_stubs.py", "test_tour.py"),
     *("test_typing.py",),

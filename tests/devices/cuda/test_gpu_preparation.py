@@ -134,7 +134,7 @@ def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: 
     named = kernels.named_by_cases(limits_of("H100"))
     assert not any(is_late for _, is_late in named)
     functions = {kernel.entry.partition("<")[0] for kernel, _ in named}
-    assert {"persistent_block", "persistent_grid", "per_step", "convolve_tiles", "attend_halves"} <= functions
+    assert {"persistent_block", "persistent_grid", "step", "convolve_tiles", "attend_halves"} <= functions
     compiler._compile.cache_clear()
     device = CudaDevice(DryRunSeam(limits_of("H100")))
     dml.compile(info.probe(), device)
