@@ -22,7 +22,7 @@ PARAMETERS = ("any_device", "every_device", "cuda_device", "device")
 """The names of parameters that may hold a device's name."""
 
 NOT_QUICK = (
-    *("attacks", "bench", "benchmarks", "dask", "devices/cpu", "devices/cuda", "devices/numpy", "docs", "gpu_check", "keras", "torch"),
+    *("bench", "benchmarks", "dask", "devices/cpu", "devices/cuda", "devices/numpy", "docs", "fuzzing", "gpu_check", "keras", "torch"),
     *("description/test_registry.py", "devices/test_cudnn_differences.py", "devices/test_gradient_differences.py"),
     *("devices/test_pickling.py", "devices/test_speed.py", "devices/test_threads.py", "dxdispatch/test_formats.py"),
     *("dxdispatch/test_fuzz_models.py", "graphs/test_elementwise_fusion.py", "graphs/test_fuzz.py", "graphs/test_planned_memory.py"),
