@@ -176,7 +176,7 @@ def cuda_on_cpu(*, strategy: str | None = None, **options: Any) -> dml.Device:
     """The CUDA device over kernels that run on the CPU: the whole of dmlpy's CUDA side, without a GPU. `strategy` is the device's."""
     require("g++")
     from dmlpy.devices.cuda.device import CudaDevice
-    from tests.support.cuda.cpu_seam import CpuSeam
+    from dmlpy.devices.cuda.emulation.seam import CpuSeam
 
     return CudaDevice(CpuSeam(**options), strategy=strategy)
 

@@ -16,7 +16,7 @@ import dmlpy as dml
 from dmlpy import debugging
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.cpu_seam import CpuSeam
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.folders import ROOT
 from tests.support.tools import require
 
@@ -107,7 +107,9 @@ def test_the_page_lists_every_variable() -> None:
     listed = set(re.findall(r"^\| `(DMLPY_\w+)` \|", page, re.MULTILINE))
     read = set()
     for path in [*(ROOT / "dmlpy").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), ROOT / ".ci" / "run"]:
-        read |= set(re.findall(r"\bDMLPY_(?:CACHE_DIR|DEBUG|SYNCHRONIZE|TIMEOUT_S|REQUIRE_TOOLS|TEST_[A-Z_]+)\b", path.read_text("utf-8")))
+        read |= set(
+            re.findall(r"\bDMLPY_(?:CACHE_DIR|DEBUG|SANITIZE|SYNCHRONIZE|TIMEOUT_S|REQUIRE_TOOLS|TEST_[A-Z_]+)\b", path.read_text("utf-8"))
+        )
     internal = {"DMLPY_TEST_GPU_KERNELS", "DMLPY_TEST_HANGS"}
     """Between a process of the tests and its children."""
     assert listed == read - internal

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.folders import DATA, EXAMPLES
 from tests.support.pages import comparable
 from tests.support.scripts import example, losses_of, run, shows_lines

@@ -264,6 +264,9 @@ class Unusable(str):
 DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
 """Makes the device of an index, by kind (`numpy`, `cpu`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
 
+LISTED_KINDS = ("numpy", "cpu", "cuda")
+"""The kinds of devices that a machine is said to have, in order. The others are for debugging: who wants one names it."""
+
 _OTHER_NAMES = {"host": "cpu", "gpu": "cuda", "dml": "cuda"}
 """Other libraries' names for the devices, which dmlpy does not take."""
 
@@ -289,7 +292,7 @@ def device(name: Device | str | None = None) -> Device:
     """The device of a name: `cpu`, `numpy`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that answers, else `cpu`.
 
     Both `cpu` and `numpy` are the processor: `numpy` runs by NumPy alone, and `cpu` by compiled kernels where they exist and Numba is
-    installed. `numba` is a former name of `cpu`.
+    installed. `numba` is a former name of `cpu`. `cuda-emulated` runs the CUDA kernels on the processor, slowly, to debug them.
 
     Raises:
         DeviceError: no such device; the text says why, and what would help.
@@ -309,7 +312,8 @@ def device(name: Device | str | None = None) -> Device:
         candidate = _OTHER_NAMES.get(kind) or nearest(kind, DEVICE_KINDS)
         hint = f"; did you mean {candidate + separator + index!r}?" if candidate and candidate != kind else ""
         raise DeviceError(
-            f"device is {brief(name)}, expected 'cpu', 'numpy', 'cuda', 'cuda:<index>' or None{hint}", hresult=HResult.E_INVALIDARG
+            f"device is {brief(name)}, expected 'cpu', 'numpy', 'cuda', 'cuda:<index>', 'cuda-emulated' or None{hint}",
+            hresult=HResult.E_INVALIDARG,
         )
     found = DEVICE_KINDS[kind](int(index or 0))
     if isinstance(found, str):
@@ -320,15 +324,14 @@ def device(name: Device | str | None = None) -> Device:
 
 def list_devices() -> list[Device]:
     """All devices of this machine: `numpy` and `cpu`, then each GPU."""
-    kinds = sorted(DEVICE_KINDS, key=["numpy", "cpu", "cuda"].index)
-    return [item for kind in kinds for item in _existing(kind) if isinstance(item, Device)]
+    return [item for kind in LISTED_KINDS for item in _existing(kind) if isinstance(item, Device)]
 
 
 def unavailable_devices() -> dict[str, str]:
     """Why there is no device of a kind, by the kind, and why those that exist cannot be used, by their names."""
     found: dict[str, str] = {}
-    for kind, of_index in DEVICE_KINDS.items():
-        first = of_index(0)
+    for kind in LISTED_KINDS:
+        first = DEVICE_KINDS[kind](0)
         if not isinstance(first, Device | Unusable):
             found[kind] = first
         found |= {f"{kind}:{index}": item for index, item in enumerate(_existing(kind)) if isinstance(item, Unusable)}

@@ -29,11 +29,11 @@ from dmlpy.bench.shapes import SHAPES
 from dmlpy.bench.work import TOLERANCES, LargeWork, relative_error
 from dmlpy.cli.main import app
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import H100
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.conftest import cuda_on_cpu
 from tests.support import gpu_suite
 from tests.support.cuda import emulated_gpu
-from tests.support.cuda.cpu_seam import H100
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import seam_over

@@ -15,9 +15,9 @@ from dmlpy.bench import picture, predictions, readme, shapes, tables
 from dmlpy.bench.operators.table import CASES
 from dmlpy.bench.records import Record
 from dmlpy.bench.shapes import SHAPES, LayerShape, Recurrent
+from dmlpy.devices.cuda.emulation.seam import H100
 from dmlpy.devices.cuda.gpu_model import Arithmetic, GpuModel
 from dmlpy.devices.cuda.recurrent import model
-from tests.support.cuda.cpu_seam import H100
 from tests.support.folders import DATA
 
 # shapes.py

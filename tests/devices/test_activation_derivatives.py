@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.devices.cuda.emulation.seam import approximates
 from dmlpy.devices.cuda.functors import ATTRIBUTES
 from dmlpy.operators import activation as descs
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.reference.activation_derivatives import derivative
 from tests.support.activation_cases import ALL, INF, NAN, Array, M, exact_gelu, gelu_points, keeps_value, label
-from tests.support.cuda.cpu_seam import approximates
 from tests.support.cuda.functors import NAMES, SOURCE, apply
 from tests.support.derivative_cases import KINKS, LIMITS, assert_within, closed_form, kinks, random_arguments, random_desc
 from tests.support.scalar_activations import activate as activate_number

@@ -12,6 +12,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.numpy.activation import elements
 from dmlpy.devices.numpy.activation.elements import ElementsPlan
 from tests.support.activation_cases import label
@@ -33,7 +34,6 @@ from tests.support.activation_runs import (
     random_values,
     run,
 )
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.recurrent_runs import GUARD, Placed
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

@@ -10,8 +10,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support import relation_descs as descs
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.layout_runs import Array, by_definition, layouts, run
 from tests.support.onnx_reference import onnx_outputs
 from tests.support.tensors import tensor

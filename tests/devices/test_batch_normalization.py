@@ -12,9 +12,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.numpy.plans import plan_of
 from tests.support.batch_normalization_cases import CASES, check_tensorflow
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.folders import STORED_CASES
 from tests.support.normalization_cases import (
     FUSED,

@@ -11,6 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.operators.recurrent.block_cell import GRUBlockDesc, gru_block_cell_weight_gradients
 from tests.support.block_cell_runs import (
     OUTPUTS,
@@ -25,7 +26,6 @@ from tests.support.block_cell_runs import (
     random_inputs,
     run,
 )
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.folders import STORED_CASES
 from tests.support.recurrent_runs import GUARD, Layout, Placed, place
 from tests.support.tolerance import assert_close

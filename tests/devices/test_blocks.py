@@ -11,7 +11,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.cpu_seam import CpuSeam
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.layout_runs import (
     Array,
     by_definition,

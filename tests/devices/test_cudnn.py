@@ -13,13 +13,13 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import MOST_CAPTURED_STEPS
 from dmlpy.devices.cuda.recurrent.cudnn import NetworkPlan
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.recurrent.stack import stack_of
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import T4, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cudnn_runs import check_torch
 from tests.support.networks import (

@@ -11,11 +11,11 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.compiler import Flags
+from dmlpy.devices.cuda.emulation.seam import H100, T4
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.dxdispatch import RunOptions, load
 from dmlpy.dxdispatch.runner import _ModelRun
-from tests.support.cuda.cpu_seam import H100, T4
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.tf32 import ALLOW, DISABLE, NONE, VOLATILE, check_results_in_tf32
 from tests.support.dispatch_cases import CASES, Case, relu

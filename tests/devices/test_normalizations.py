@@ -10,8 +10,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support import relation_descs as descs
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.layout_runs import Array, compute, layouts, repeated, run
 from tests.support.onnx_reference import onnx_outputs
 from tests.support.scalar_activations import activate as activate_number

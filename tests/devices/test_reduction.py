@@ -13,8 +13,8 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.reduction.top_k import steps
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.layout_runs import Array, compute, defined, failures_in_layouts, layouts, results_of, run, run_in_layouts, tensor
 from tests.support.onnx_reference import onnx_outputs
 from tests.support.tolerance import assert_close

@@ -13,11 +13,11 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.activation import groups
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.numpy.activation import groups as groups_on_host
 from dmlpy.devices.numpy.activation.groups import slices
 from dmlpy.devices.numpy.plans import plan_of
 from dmlpy.operators.activation import RowActivationDesc
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.facts_reader import operators
 from tests.support.recurrent_runs import GUARD, Layout, Placed, place
 from tests.support.softmax_runs import OVER_AXES, ROWS, Array, GroupsDesc, check_accuracy, check_each, described, expected, run

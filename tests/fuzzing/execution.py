@@ -76,7 +76,7 @@ def devices() -> dict[str, dml.Device]:
 def stand_ins() -> dict[str, Any]:
     """The cases of CUDA's plans by name, each with a device that has the strategy of kernels."""
     from dmlpy.devices.cuda.device import CudaDevice
-    from tests.support.cuda.cpu_seam import CpuSeam
+    from dmlpy.devices.cuda.emulation.seam import CpuSeam
     from tests.support.dispatch_cases import CASES
 
     seam = CpuSeam()

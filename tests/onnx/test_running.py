@@ -23,9 +23,9 @@ from onnx.helper import (
 import dmlpy as dml
 from dmlpy import onnx
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.memory import DlpackArray
 from dmlpy.devices.graphs.compiled import PreparedGraph
 from dmlpy.onnx import backend
-from tests.support.cuda.cpu_memory import DlpackArray
 from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.seam_over_fake_cupy import seam_over
 from tests.support.devices import DeviceOfNothing

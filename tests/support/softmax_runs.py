@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import dmlpy as dml
+from dmlpy.devices.cuda.emulation.seam import approximates
 from dmlpy.operators.activation import AxesActivationDesc, RowActivationDesc
-from tests.support.cuda.cpu_seam import approximates
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -29,4 +29,11 @@ def _device(index: int) -> CudaDevice | str:
     return found
 
 
+def _emulated_device(index: int) -> CudaDevice | str:
+    from dmlpy.devices.cuda.emulation.device import emulated_device
+
+    return emulated_device(index)
+
+
 DEVICE_KINDS["cuda"] = _device
+DEVICE_KINDS["cuda-emulated"] = _emulated_device

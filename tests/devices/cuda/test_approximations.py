@@ -12,10 +12,10 @@ import pytest
 
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.arithmetic import rounded_to_tf32, truncated_to_tf32, truncating_product
+from dmlpy.devices.cuda.emulation.compiler import ARITHMETICS
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.seam import Seam
-from tests.support.cuda.cpu_arithmetic import rounded_to_tf32, truncated_to_tf32, truncating_product
-from tests.support.cuda.cpu_compiler import ARITHMETICS
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.kernel_parameters import PARAMETERS, device, parameters
 from tests.support.folders import TESTS
 from tests.support.tools import require

@@ -12,8 +12,8 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.attention import plan as attention
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support import relation_descs as descs
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gpu_models import H200, T4
 from tests.support.layout_runs import Array, by_definition, layouts, run, same

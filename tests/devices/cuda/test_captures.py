@@ -10,8 +10,8 @@ import weakref
 import pytest
 
 from dmlpy.devices.cuda.captures import RELAXED, CaptureDriver, GraphMemory
+from dmlpy.devices.cuda.emulation.compiler import compile_program
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_compiler import compile_program
 from tests.support.tools import require
 
 LIBRARY = """

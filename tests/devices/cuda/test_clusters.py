@@ -13,6 +13,9 @@ import pytest
 
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.cupy_errors import device_error
+from dmlpy.devices.cuda.emulation.compiler import SharedKernel
+from dmlpy.devices.cuda.emulation.launches import CpuFunction
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
@@ -23,9 +26,6 @@ from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
-from tests.support.cuda.cpu_compiler import SharedKernel
-from tests.support.cuda.cpu_launches import CpuFunction
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.forward_descs import described, forward_desc
 from tests.support.cuda.gpu_models import A100, B200, GEFORCE_4090, H200, T4

@@ -10,7 +10,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.convolution.geometry import Geometry
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.cpu_seam import CpuSeam
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gpu_models import H200
 from tests.support.layout_runs import Array, check_layouts, compute, packed, random_values, results_of, run, same

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda.cublas import Cublas
+from dmlpy.devices.cuda.emulation.compiler import compile_program
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_compiler import compile_program
 from tests.support.tools import require
 
 Array = np.ndarray[Any, np.dtype[Any]]

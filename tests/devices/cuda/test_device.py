@@ -24,7 +24,7 @@ LAUNCHES = {"launch", "gemm", "copy", "memset", "launch_graph"}
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> Any:
     """A device, by default of the strategy `persistent_block`."""
-    from tests.support.cuda.cpu_seam import T4
+    from dmlpy.devices.cuda.emulation.seam import T4
 
     device = cuda_on_cpu(limits=T4, strategy=getattr(request, "param", "persistent_block"))
     yield device
@@ -162,7 +162,7 @@ def test_kernels_are_compiled_once_for_all_threads(device: Any) -> None:
 
 
 def test_dlpack_arrays_in_gpu_memory(device: Any) -> None:
-    from tests.support.cuda.cpu_memory import DlpackArray
+    from dmlpy.devices.cuda.emulation.memory import DlpackArray
 
     desc = rnn()
     arrays = inputs(desc)

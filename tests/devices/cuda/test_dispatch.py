@@ -11,11 +11,11 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.device import Memory
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import CountingSeam, Replayed
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.dispatch_cases import CASES
 from tests.support.networks import network

@@ -18,12 +18,12 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.registry import operator_class
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.compiler import ARITHMETICS
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.inspection.samples import sample
 from tests.support import activation_runs, layout_runs, normalization_cases, softmax_runs
 from tests.support.activation_cases import ALL, ALONE
 from tests.support.cuda import training_layers as training
-from tests.support.cuda.cpu_compiler import ARITHMETICS
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.functors import check_accuracy as check_functor
 from tests.support.cuda.grid_rows import FEW, FLOAT, Row
 from tests.support.cuda.layer_plans import launch

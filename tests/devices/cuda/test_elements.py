@@ -19,11 +19,11 @@ from dmlpy.devices.cuda import element_engine, element_tiles
 from dmlpy.devices.cuda.axes import axes_value
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.element_engine import Elementwise, View, numbers
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.functors import Functor
 from dmlpy.devices.cuda.movement.copies import COPY, FILE
 from dmlpy.inspection.samples import sample
 from tests.conftest import CUDA_DEVICES, cuda_on_cpu
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.element_kernel_instances import engine_operators
 from tests.support.layout_runs import (
     by_definition,

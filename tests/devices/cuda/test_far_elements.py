@@ -11,10 +11,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.division import NUMBERS
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.far_memory import STEP, far_array, run_far
 from tests.support.layout_runs import by_definition

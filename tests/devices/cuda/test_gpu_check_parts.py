@@ -24,6 +24,7 @@ import dmlpy as dml
 from dmlpy import compiler
 from dmlpy.bench import launches, references
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.device import DEVICE_KINDS
 from tests.gpu_check import bench, calls, dispatch, info, packages, programs, steps
@@ -32,7 +33,6 @@ from tests.gpu_check.programs import Ending, Program, Runner
 from tests.support import gpu_suite
 from tests.support.cuda import emulated_gpu
 from tests.support.cuda.counting import CountingSeam
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.folders import ROOT
 from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_until

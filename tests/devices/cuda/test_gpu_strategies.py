@@ -12,10 +12,10 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.plans import STRATEGIES
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
 from tests.support.cuda.kernel_instances import instances

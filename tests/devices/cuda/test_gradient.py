@@ -13,6 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
@@ -28,7 +29,6 @@ from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 from dmlpy.operators.recurrent.training import GRUTrainingDesc, LSTMTrainingDesc, RNNTrainingDesc
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gradient_cases import BARRIER, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Array, Case, gradient_desc, per_step
 from tests.support.recurrent_runs import EVERY_ACTIVATION, options_of, place, random_order

@@ -12,14 +12,14 @@ from dmlpy.description.arrays import view
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.arithmetic import rounded_to_tf32
+from dmlpy.devices.cuda.emulation.compiler import ARITHMETICS
+from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary, strided
 from dmlpy.devices.cuda.recurrent.gradient_kernels import UNPACK, gradient_kernel
 from dmlpy.devices.cuda.recurrent.gradient_tables import MOST_PARTS, narrowed, put_scale, scale_of, scaled
 from dmlpy.devices.cuda.seam import Matrix, Seam
 from tests.support.block_cell_runs import check, described, random_inputs, run
-from tests.support.cuda.cpu_arithmetic import rounded_to_tf32
-from tests.support.cuda.cpu_compiler import ARITHMETICS
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.gradient_cases import BARRIER, PLAIN, STRATEGIES, Case
 from tests.support.tools import require
 

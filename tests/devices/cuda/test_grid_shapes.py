@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import activations_type, cell_type, storage_type
 from dmlpy.devices.cuda.recurrent.grid_shapes import RESIDENT_REGISTERS, Facts, GridShape, grid_shape, grid_shapes
@@ -18,7 +19,6 @@ from dmlpy.devices.cuda.seam import Limits, NotResidentError
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.forward_descs import described
 from tests.support.cuda.grid_rows import CLIPPED, FEW, RESETS_FIRST, RESETS_LAST, Row
 from tests.support.cuda.layer_plans import launch

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
+from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import STRATEGIES, Target
 from dmlpy.devices.cuda.recurrent import input_product
@@ -18,7 +19,6 @@ from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda import layer_plans, training_layers
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.layer_plans import LAYOUTS, launch, per_step
 from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of

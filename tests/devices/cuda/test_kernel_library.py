@@ -18,13 +18,13 @@ import pytest
 
 from dmlpy.devices import image_store
 from dmlpy.devices.cuda import kernels, sources
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.common import pack_bias_kernel, scale_kernel
 from dmlpy.devices.cuda.recurrent.cudnn import WRITE_HEADER_KERNEL
 from dmlpy.devices.cuda.recurrent.layer import persistent_block_kernel
 from dmlpy.devices.image_store import ImageStore, cache_directory
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.programs import COPY, FLOAT, HALF, CountingSeam
 from tests.support.folders import ROOT
 from tests.support.tools import require
@@ -342,7 +342,7 @@ pwd.getpwuid = nobody
 from dmlpy.devices.image_store import ImageStore, cache_directory
 assert cache_directory() is None and ImageStore.open() is None
 from dmlpy.devices.cuda.kernels import KernelLibrary
-from tests.support.cuda.cpu_seam import H100
+from dmlpy.devices.cuda.emulation.seam import H100
 from tests.support.cuda.programs import COPY, CountingSeam
 seam = CountingSeam(H100)
 KernelLibrary(seam, 0).function(COPY)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.compiler import dtype_layout, struct_layouts
 from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
-from tests.support.cuda.cpu_compiler import dtype_layout, struct_layouts
 from tests.support.cuda.kernel_instances import instances
 from tests.support.tools import require
 

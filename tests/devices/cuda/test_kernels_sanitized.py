@@ -13,9 +13,9 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import T4, CpuSeam
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
-from tests.support.cuda.cpu_seam import T4, CpuSeam
 from tests.support.cuda.layer_plans import launch
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, build, check
 from tests.support.tolerance import assert_close

@@ -11,13 +11,13 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.matrix import product as matrix_product
 from dmlpy.devices.cuda.matrix import tiles
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.cuda.tile_products import Order
 from tests.conftest import cuda_on_cpu
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.far_memory import STEP, run_far
 from tests.support.cuda.gpu_models import A100, H200, T4

@@ -14,12 +14,12 @@ from dmlpy.devices.cuda import division, sources
 from dmlpy.devices.cuda.axes import VECTOR_BYTES
 from dmlpy.devices.cuda.device import CudaDevice
 from dmlpy.devices.cuda.division import MOST_THREADS, NUMBERS, Division
+from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.normalization.common import NormalizationPlan
 from dmlpy.devices.cuda.plans import Target, plan_of
 from dmlpy.devices.cuda.seam import Limits
 from tests.support.batch_normalization_runs import assert_same, results
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.normalized_images import INFERENCE, INFERENCE_GRAD, TRAINING, TRAINING_GRAD, described, images
 from tests.support.normalization_cases import INPUTS, MODES, Array, case, check, poisons, run

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.devices.cuda.emulation.compiler import run_sanitized
+from dmlpy.devices.cuda.emulation.launches import CpuFunction
+from dmlpy.devices.cuda.emulation.memory import DeviceArray, DlpackArray
+from dmlpy.devices.cuda.emulation.seam import T4, CpuSeam
 from dmlpy.devices.cuda.seam import Matrix
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_compiler import run_sanitized
-from tests.support.cuda.cpu_launches import CpuFunction
-from tests.support.cuda.cpu_memory import DeviceArray, DlpackArray
-from tests.support.cuda.cpu_seam import T4, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.kernel_parameters import PARAMETERS, Array, device, parameters, unset
 from tests.support.folders import TESTS

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.seam import Seam
 from tests.support.cuda import layer_plans as layers
 from tests.support.cuda import training_layers as training
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.grid_rows import CLIPPED, FEW, FLOAT, HALF, RESETS_FIRST, RESETS_LAST, Row
 from tests.support.cuda.layer_plans import launch
 from tests.support.recurrent_runs import Run, activations_by_direction

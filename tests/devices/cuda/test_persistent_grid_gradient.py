@@ -13,6 +13,7 @@ import pytest
 import dmlpy as dml
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.recurrent.gradient_results import RecurrentGradientPlan
 from dmlpy.devices.cuda.recurrent.grid_gradient_shapes import grid_gradient_shape, grid_gradient_shapes, product_gates, whole_parts
@@ -20,7 +21,6 @@ from dmlpy.devices.cuda.recurrent.grid_shapes import Facts
 from dmlpy.devices.cuda.recurrent.persistent_grid_gradient import PersistentGridGradientPlan
 from dmlpy.devices.cuda.seam import Limits, NotResidentError, Seam
 from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.gradient_cases import HALF_ROUNDING, LAYOUTS, LSTMS, MOST_TERMS, PLAIN, STRATEGIES, Case, gradient_desc
 from tests.support.cuda.relaxed_poll import RELAXED_POLL

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda import training_layers as training
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.grid_rows import RESETS_FIRST, Row
 from tests.support.cuda.layer_plans import launch
 from tests.support.cuda.relaxed_poll import RELAXED_POLL

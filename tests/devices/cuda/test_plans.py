@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dmlpy.description.tensors import TensorDesc
+from dmlpy.devices.cuda.emulation.seam import H100, T4, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.block_shapes import MOST_PERSISTENT_BLOCK_THREADS
@@ -26,7 +27,6 @@ from dmlpy.messages.problems import DeviceError
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RNNDesc
 from tests.support import onnx_cases
-from tests.support.cuda.cpu_seam import H100, T4, CpuSeam
 from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, check, launch, named, per_step, poisoned
 from tests.support.exact import exact
 from tests.support.recurrent_runs import (

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.arithmetic import rounded_to_tf32
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.kernels import scalar_type, struct
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.recurrent.products import PRODUCT_THREADS, Fma, Product, TensorCores, whole_pieces
 from dmlpy.devices.cuda.timeouts import TIMEOUT
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_arithmetic import rounded_to_tf32
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.relaxed_poll import RELAXED_POLL
 from tests.support.folders import TESTS
 from tests.support.tools import require

@@ -10,7 +10,7 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.cpu_seam import CpuSeam
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.layout_runs import by_definition, check_layouts, compute, packed, results_of, run_in_layouts, same, tensor
 from tests.support.tolerance import assert_close
 from tests.support.tools import require

@@ -14,12 +14,12 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda.cupy_seam import CupySeam
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.recurrent.persistent_grid import PersistentGridPlan
 from dmlpy.devices.cuda.seam import NotResidentError
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.cpu_launches import CooperativeLaunch
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.fake_cupy import FakeGpus
 from tests.support.cuda.network_checks import resetting_gru, stacked
 from tests.support.tolerance import assert_close

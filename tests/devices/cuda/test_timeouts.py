@@ -11,12 +11,12 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.recurrent.model import Protocol
 from dmlpy.devices.cuda.seam import Limits
 from dmlpy.devices.cuda.timeouts import SECONDS, Timeouts
 from dmlpy.messages.problems import DeviceError
 from tests.support.cuda.counting import Replayed
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.cuda.exchanging_layers import SIGNALS, Layer, exchanging_by
 from tests.support.cuda.network_checks import stacked

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target
 from dmlpy.devices.cuda.recurrent.layer import PersistentBlockPlan, RecurrentPlan
@@ -15,7 +16,6 @@ from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, named
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAINING, build, check
 from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, options_of, place, random_order

@@ -11,11 +11,11 @@ import pytest
 import dmlpy as dml
 from dmlpy.devices.cuda import sources
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
 from dmlpy.devices.cuda.gpu_model import GpuModel
 from dmlpy.devices.cuda.indexing import nonzero
 from dmlpy.devices.cuda.kernels import KernelLibrary
 from dmlpy.devices.cuda.plans import Target, plan_of
-from tests.support.cuda.cpu_seam import H100, CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 from tests.support.layout_runs import layouts, packed, random_values, results_of, run, same
 from tests.support.tools import require

@@ -19,9 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.cpu_compiler import (
-    HERE,
+from dmlpy.devices.cuda.emulation.compiler import (
     MACHINE_FILES,
     SHARED,
     THREADS,
@@ -32,7 +30,8 @@ from tests.support.cuda.cpu_compiler import (
     kernel_text,
     machine_object,
 )
-from tests.support.cuda.cpu_seam import H100, CpuSeam
+from dmlpy.devices.cuda.emulation.seam import H100, CpuSeam
+from dmlpy.devices.cuda.seam import Limits
 
 NUMBERS = ("accesses", "lanes", "wavefronts", "least_wavefronts", "sectors", "least_sectors", "rounds")
 COLUMNS = ("space", "kind", "bytes", *NUMBERS)
@@ -139,7 +138,7 @@ def compile_traced(source: str, entry: str) -> Path:
 @functools.cache
 def _counter() -> ctypes.CDLL:
     """The library of count_accesses.cpp."""
-    text = (HERE / "count_accesses.cpp").read_text()
+    text = Path(__file__).with_name("count_accesses.cpp").read_text()
     library = ctypes.CDLL(str(compile_program(text, ("-std=c++17", "-O2", "-shared", "-fPIC"))))
     size, address = ctypes.c_size_t, ctypes.c_void_p
     library.access_places.restype = library.count_accesses.restype = size

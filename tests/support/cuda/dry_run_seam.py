@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.seam import FunctionAttributes
-from tests.support.cuda.cpu_seam import CpuSeam
 
 
 class DryRunSeam(CpuSeam):

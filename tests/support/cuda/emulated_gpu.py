@@ -12,8 +12,8 @@ import os
 import dmlpy as dml
 from dmlpy.devices.cuda.ahead import limits_of
 from dmlpy.devices.cuda.device import CudaDevice
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.device import DEVICE_KINDS
-from tests.support.cuda.cpu_seam import CpuSeam
 from tests.support.cuda.dry_run_seam import DryRunSeam
 
 VARIABLE = "DMLPY_TEST_GPU"

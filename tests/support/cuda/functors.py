@@ -8,12 +8,12 @@ import numpy as np
 
 from dmlpy.description.arrays import view
 from dmlpy.devices.cuda import sources
+from dmlpy.devices.cuda.emulation.seam import approximates
 from dmlpy.devices.cuda.functors import ELEMENT_WISE, functor
 from dmlpy.devices.cuda.kernels import struct
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.operators.activation import ActivationDesc, ActivationGeluDesc
 from tests.support.activation_cases import CANCELLING, definition, label
-from tests.support.cuda.cpu_seam import approximates
 
 INF, NAN = float("inf"), float("nan")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.cuda.cpu_memory import DeviceArray
-from tests.support.cuda.cpu_seam import CpuSeam
+from dmlpy.devices.cuda.emulation.memory import DeviceArray
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 
 Array = np.ndarray[Any, Any]
 

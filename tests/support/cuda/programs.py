@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from dmlpy.devices.cuda.recurrent.common import copy_kernel
 from dmlpy.devices.cuda.seam import Limits
-from tests.support.cuda.cpu_seam import CpuSeam
 
 FLOAT, HALF = np.dtype(np.float32), np.dtype(np.float16)
 

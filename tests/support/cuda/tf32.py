@@ -6,7 +6,7 @@ import numpy as np
 
 import dmlpy as dml
 from dmlpy.devices.cuda.device import CudaDevice
-from tests.support.cuda.cpu_seam import CpuSeam
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
 from tests.support.rnn_runs import inputs, on, rnn
 from tests.support.tolerance import assert_close, tolerance
 from tests.support.tools import require

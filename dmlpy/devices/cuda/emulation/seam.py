@@ -11,18 +11,14 @@ import ctypes
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.description.arrays import ArrayView
-from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
-from dmlpy.messages.hresult import HResult
-from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_arithmetic import matrix_product
-from tests.support.cuda.cpu_compiler import (
+from dmlpy.devices.cuda.emulation.arithmetic import matrix_product
+from dmlpy.devices.cuda.emulation.compiler import (
     ARITHMETICS,
     FLAGS,
     PATIENCE_S,
@@ -34,9 +30,15 @@ from tests.support.cuda.cpu_compiler import (
     compiler_version,
     run_program,
 )
-from tests.support.cuda.cpu_launches import CooperativeLaunch, CpuFunction, file_of, pointer_offsets
-from tests.support.cuda.cpu_memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
-from tests.support.cuda.cpu_streams import CpuStreams
+from dmlpy.devices.cuda.emulation.launches import CooperativeLaunch, CpuFunction, file_of, pointer_offsets
+from dmlpy.devices.cuda.emulation.memory import POISON, AddressMap, Allocation, CpuMemory, DeviceArray, host_view, packed_strides
+from dmlpy.devices.cuda.emulation.streams import CpuStreams
+from dmlpy.devices.cuda.seam import FunctionAttributes, Limits, Matrix, Seam
+from dmlpy.messages.hresult import HResult
+from dmlpy.messages.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
 
 Array = np.ndarray[Any, Any]
 

@@ -6,12 +6,15 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.cpu_memory import CpuMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dmlpy.devices.cuda.emulation.memory import CpuMemory
 
 DEFAULT_STREAMS = (0, 1, 2)
 """CUDA's handles: the legacy default stream under two numbers, and each thread's default stream."""

@@ -7,13 +7,15 @@ import ctypes
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.messages.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 Array = np.ndarray[Any, Any]
 

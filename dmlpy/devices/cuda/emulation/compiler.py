@@ -16,15 +16,17 @@ import platform
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlpy.devices.cuda.sources import MACHINE_BEGIN, MACHINE_END
 from dmlpy.messages.problems import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 HERE = Path(__file__).parent
 FLAGS = ("-std=c++17", "-O1", "-fvisibility=hidden", "-pthread", "-fno-exceptions", "-nostdinc++")

@@ -1,7 +1,7 @@
 // CUDA C++ for kernels that run on a CPU: its keywords, its built-in variables and functions, and the namespace `machine`.
 //
 // This text takes the place of raw_kernels/common/machine.cuh, whose functions it has to define under the same names.
-// CUDA_ON_CPU_ENTRY(kernel), after the kernels, defines the C functions that tests/support/cuda/cpu_compiler.py calls.
+// CUDA_ON_CPU_ENTRY(kernel), after the kernels, defines the C functions that dmlpy/devices/cuda/emulation/compiler.py calls.
 #pragma once
 
 #include "cuda_threads_on_cpu.h"

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.devices.cuda.emulation.compiler import SharedKernel, cache_directory
 from dmlpy.devices.cuda.seam import NotResidentError
-from tests.support.cuda.cpu_compiler import SharedKernel, cache_directory
 
 if TYPE_CHECKING:
-    from tests.support.cuda.cpu_seam import CpuSeam
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from dmlpy.devices.cuda.emulation.seam import CpuSeam
 
 
 @dataclass

@@ -1,0 +1,99 @@
+"""The device `cuda-emulated`, which anyone can name: the CUDA kernels on the processor, with guards and sanitizers."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import dmlpy as dml
+from dmlpy.devices.cuda.emulation.device import EmulatedDevice, emulated_device
+from dmlpy.devices.cuda.emulation.seam import CpuSeam
+from tests.support.tools import require
+
+X = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 2, 3])
+DESC = dml.ElementWiseExpDesc(input_tensor=X, output_tensor=X)
+GIVEN = np.linspace(-2, 2, 6, dtype=np.float32).reshape(X.sizes)
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """No emulated device made yet in this process."""
+    require("g++")
+    monkeypatch.setitem(vars(dml.devices)["DEVICE_KINDS"], "cuda-emulated", emulated_device.__wrapped__)  # type: ignore[attr-defined]
+    return monkeypatch
+
+
+def test_it_computes_with_the_kernels_of_cuda(fresh: pytest.MonkeyPatch) -> None:
+    device = dml.device("cuda-emulated")
+    op = dml.compile(DESC, device)
+    found = device.to_host(op(input_tensor=device.from_host(GIVEN)).output_tensor)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(found, np.exp(GIVEN.astype(np.float64)), rtol=1e-6)
+    assert "element_wise::Exp" in op.plan
+
+
+def test_it_is_named_and_not_listed(fresh: pytest.MonkeyPatch) -> None:
+    """Nobody runs it by accident: it is neither the default nor one of the machine's devices."""
+    assert dml.device("cuda-emulated").name == "cuda-emulated"
+    assert "cuda-emulated" not in [item.name for item in dml.list_devices()]
+    assert not isinstance(dml.device(), EmulatedDevice)
+
+
+def test_arrays_of_the_host_are_refused_as_on_a_gpu(fresh: pytest.MonkeyPatch) -> None:
+    op = dml.compile(DESC, "cuda-emulated")
+    with pytest.raises(dml.BindError, match="expected memory of cuda-emulated"):
+        op(input_tensor=GIVEN)
+    found = op.device.to_host(op(input_tensor=GIVEN, copy=True).output_tensor)
+    np.testing.assert_allclose(found, np.exp(GIVEN), rtol=1e-6)
+
+
+def test_pickles_name_it() -> None:
+    require("g++")
+    assert pickle.loads(pickle.dumps(dml.compile(DESC, "cuda-emulated"))).device.name == "cuda-emulated"
+
+
+def test_a_write_beside_memory_is_raised_at_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("g++")
+    device = EmulatedDevice(CpuSeam())
+    op = dml.compile(DESC, device)
+    given = device.from_host(GIVEN)
+    op(input_tensor=given)
+
+    def damaged() -> None:
+        raise AssertionError("4 bytes behind an allocation of 24 bytes were written")
+
+    monkeypatch.setattr(device.seam, "check_guards", damaged)
+    with pytest.raises(dml.DeviceError, match="DML_ELEMENT_WISE_EXP_OPERATOR_DESC writes beside its memory: 4 bytes behind"):
+        op(input_tensor=given)
+
+
+@pytest.mark.parametrize("sanitizer", ["address,undefined"])
+def test_sanitizers_are_asked_for_by_a_variable(fresh: pytest.MonkeyPatch, sanitizer: str) -> None:
+    fresh.setenv("DMLPY_SANITIZE", sanitizer)
+    device = dml.device("cuda-emulated")
+    found = device.to_host(dml.compile(DESC, device)(input_tensor=GIVEN, copy=True).output_tensor)
+    np.testing.assert_allclose(found, np.exp(GIVEN), rtol=1e-6)
+    assert device.seam._sanitize == sanitizer  # type: ignore[attr-defined]
+
+
+def test_another_sanitizer_is_refused(fresh: pytest.MonkeyPatch) -> None:
+    fresh.setenv("DMLPY_SANITIZE", "memory")
+    with pytest.raises(dml.DeviceError, match="DMLPY_SANITIZE is 'memory', expected 'address,undefined' or 'thread'"):
+        dml.device("cuda-emulated")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("cuda-emulated:1", "there is one emulated GPU"), ("cuda-emulatd", "did you mean 'cuda-emulated'")]
+)
+def test_names_beside_it_are_refused(name: str, expected: str) -> None:
+    with pytest.raises(dml.DeviceError, match=expected):
+        dml.device(name)
+
+
+def test_without_a_compiler_the_reason_is_named(fresh: pytest.MonkeyPatch) -> None:
+    fresh.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(dml.DeviceError, match=r"g\+\+, which is not installed"):
+        dml.device("cuda-emulated")
