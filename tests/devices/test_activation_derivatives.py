@@ -114,7 +114,7 @@ def test_small_results_of_large_arguments(cuda_device: Any) -> None:
 
 
 def test_which_values_functors_keep(cuda_device: Any) -> None:
-    claims = "".join(f"static_assert({label(kind())}::keeps_value == {str(keeps_value(kind())).lower()});\n" for kind in ATTRIBUTES)
+    claims = "".join(f"static_assert({label(kind())}::saves_value == {str(keeps_value(kind())).lower()});\n" for kind in ATTRIBUTES)
     seam = cuda_device.seam
     seam.compile(SOURCE + claims, [f"apply<{', '.join(NAMES)}>"], seam.limits(0).compute_capability)
 

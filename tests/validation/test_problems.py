@@ -529,7 +529,7 @@ def test_every_code_is_reached(code: str) -> None:
 
 
 def test_every_code_of_the_source_is_in_the_table() -> None:
-    elsewhere = ("cli.py", "dxdispatch", "devices/cuda", "keras", "torch/", "dask/", "graphs", "onnx/", "x/", "pydirectml/")
+    elsewhere = ("cli/", "docs/", "dxdispatch", "devices/cuda", "keras", "torch/", "dask/", "graphs", "onnx/", "x/", "pydirectml/")
     files = [path for path in SOURCE.rglob("*.py") if not path.relative_to(SOURCE).as_posix().startswith(elsewhere)]
     emitted = {code for path in files for code in codes_in(path.read_text(encoding="utf-8"))}
     rules = {name for kind in OPERATORS.values() for name in kind.rules()}

@@ -70,11 +70,15 @@ DESCS = {
     "lstm of halves": desc("lstm", "FLOAT16"),
 }
 TRAINING: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "rnn, step": (STEP, "RNN", {}),
+    "rnn, per_step": (STEP, "RNN", {}),
     "gru, persistent_block": (PERSISTENT_BLOCK, "GRU", {"linear_before_reset": False}),
-    "gru with dropout, step": (STEP, "GRU", {"linear_before_reset": False, "optional": (*OPTIONAL, *ADDED)}),
+    "gru with dropout, per_step": (STEP, "GRU", {"linear_before_reset": False, "optional": (*OPTIONAL, *ADDED)}),
     "lstm, persistent_block": (PERSISTENT_BLOCK, "LSTM", {"optional": (*OPTIONAL, "input_dropout_tensor")}),
-    "lstm of halves with dropout and a projection, step": (STEP, "LSTM", {"p": 2, "dtype": np.float16, "optional": (*OPTIONAL, *ADDED)}),
+    "lstm of halves with dropout and a projection, per_step": (
+        STEP,
+        "LSTM",
+        {"p": 2, "dtype": np.float16, "optional": (*OPTIONAL, *ADDED)},
+    ),
 }
 
 
@@ -91,8 +95,8 @@ USUAL_TRAINING = {
     ("gru, persistent_block", "address,undefined"),
     ("gru, persistent_block", "thread"),
     ("lstm, persistent_block", "address,undefined"),
-    ("lstm of halves with dropout and a projection, step", "address,undefined"),
-    ("rnn, step", "thread"),
+    ("lstm of halves with dropout and a projection, per_step", "address,undefined"),
+    ("rnn, per_step", "thread"),
 }
 
 

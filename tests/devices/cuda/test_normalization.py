@@ -337,11 +337,11 @@ def test_what_stays_on_chip_changes_no_bit(monkeypatch: pytest.MonkeyPatch, dtyp
     assert len(found) == 4
 
 
-@pytest.mark.parametrize(("mode", "statement"), [(TRAINING, "keep<0>(first, x);"), (TRAINING_GRAD, "keep<1>(first, dy);")])
+@pytest.mark.parametrize(("mode", "statement"), [(TRAINING, "store<0>(first, x);"), (TRAINING_GRAD, "store<1>(first, dy);")])
 def test_the_second_pass_reads_what_the_first_one_kept(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
     """Without that statement nothing is right but what is read again."""
     require("g++")
-    fault = (f"kept.template {statement}", 0)
+    fault = (f"cached.template {statement}", 0)
     expected, _ = run_on_chip(monkeypatch, mode, np.float32, "every second", 0.0)
     assert_same(run_on_chip(monkeypatch, mode, np.float32, "every second", 0.0, fault=fault)[0], expected)
     with pytest.raises(AssertionError):
