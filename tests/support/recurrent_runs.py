@@ -147,10 +147,11 @@ class Run:
         assert (block[-64:] == GUARD).all()
         assert (packed[-64:] == GUARD).all()
 
-    def check(self, expected: Mapping[str, Array], what: str = "") -> None:
+    def check(self, expected: Mapping[str, Array], what: str = "", *, least: float = 0.0) -> None:
         for name, placed in self.outputs.items():
             what_of = f"{what}{name}"
-            assert_close(placed.elements, expected[name], placed.elements.dtype, terms=self.terms, what=what_of, tf32=self.tf32)
+            dtype = placed.elements.dtype
+            assert_close(placed.elements, expected[name], dtype, terms=self.terms, what=what_of, tf32=self.tf32, least=least)
             assert (placed.gaps() == GUARD).all(), f"{what_of}: written between or beside its elements"
 
 

@@ -5,6 +5,9 @@ A result passes if the norm of its error is at most `tolerance` of the reference
 of terms; 1e-5 is the most that is ever allowed. In FLOAT16 the rounding of stored values (2**-11) outweighs all else. So do the factors
 where a FLOAT32 operator was allowed TF32: tensor cores may cut both of a product off, each by less than 2**-10 of it.
 
+A small element may be the difference of terms that are not small, each off by its own rounding, and nothing else in its tensor need be
+large. For such results `least` is the size that an element counts as in the reference's norm if it is smaller; zeros count as zeros.
+
 Beside elements of 1e30 that says nothing of the others. Where elements do not depend on each other's size, `assert_each_close` takes
 5 * tolerance * max(1, |reference|) of each by itself.
 """
@@ -20,6 +23,8 @@ _FLOAT32_LIMIT = 1e-5
 _TF32 = 2e-3
 _FLOAT16 = 2e-3
 _FLOAT64 = 1e-12
+CANCELED_HALF_SUM = 0.25
+"""The `least` of random FLOAT16 layers: 2e-3 of it is 2**-11, which the rounding to FLOAT16 takes from a term between 1 and 2."""
 
 
 def tolerance(dtype: DTypeLike, terms: int = 1, *, tf32: bool = False) -> float:
@@ -37,7 +42,14 @@ def tolerance(dtype: DTypeLike, terms: int = 1, *, tf32: bool = False) -> float:
 
 
 def assert_close(
-    actual: ArrayLike, reference: ArrayLike, dtype: DTypeLike, *, terms: int = 1, what: str = "result", tf32: bool = False
+    actual: ArrayLike,
+    reference: ArrayLike,
+    dtype: DTypeLike,
+    *,
+    terms: int = 1,
+    what: str = "result",
+    tf32: bool = False,
+    least: float = 0.0,
 ) -> None:
     """Fails with the figures if `actual` is too far from the float64 `reference`; infinities and NaN must be in the same places."""
     with np.errstate(invalid="ignore"):  # operators on bits make signalling NaN of floats
@@ -50,7 +62,8 @@ def assert_close(
     error, allowed = np.where(odd, 0.0, found) - np.where(odd, 0.0, expected), tolerance(dtype, terms, tf32=tf32)
     worst = float(np.max(np.abs(error), initial=0.0))
     unit = max(1.0, float(np.max(np.abs(expected[~odd]), initial=0.0)))  # squares of larger numbers may overflow
-    size, norm = (float(np.linalg.norm(values / unit)) for values in (expected[~odd], error))
+    sizes = np.where(expected[~odd] == 0.0, 0.0, np.maximum(np.abs(expected[~odd]), least))
+    size, norm = (float(np.linalg.norm(values / unit)) for values in (sizes, error))
     bound = 5 * allowed * unit
     assert norm <= allowed * size, (
         f"{what}: relative norm of the error {norm / size if size else np.inf:.3g}, "

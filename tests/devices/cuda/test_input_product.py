@@ -20,7 +20,9 @@ from dmlpy.devices.cuda.seam import Limits, Matrix
 from dmlpy.operators.recurrent.layer import RecurrentDesc
 from tests.support.cuda import layer_plans, training_layers
 from tests.support.cuda.dry_run_seam import DryRunSeam
+from tests.support.cuda.grid_rows import CLIPPED
 from tests.support.cuda.layer_plans import LAYOUTS, launch, per_step
+from tests.support.exact import exact
 from tests.support.recurrent_runs import CELLS, OPTIONAL, USUAL, Run, build, sizes_of
 from tests.support.tools import require
 
@@ -70,6 +72,28 @@ def test_it_is_rounded_to_the_storage_type_for_inference(cell: str, strategy: st
         launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), seam)
         (training_layers.check if trains else layer_plans.check)(run)
         assert seam.found == {"float32" if trains else np.dtype(dtype).name}
+
+
+@pytest.mark.parametrize("trains", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("cell", "flags"), [("RNN", {}), ("LSTM", CLIPPED | {"couple_input_forget": True})], ids=["RNN", "LSTM"])
+def test_where_a_sum_cancels_its_rounding_is_left(cell: str, flags: dict[str, Any], strategy: str, trains: bool) -> None:
+    """X W^T is 1442.4 * 2**-11 and H R^T -1434 * 2**-11: the result of inference is off by a twentieth, and `least` allows for that."""
+    require("g++")
+    options: dict[str, Any] = {"t": 1, "b": 1, "i": 1, "h": 1, "dtype": np.float16, "optional": ("hidden_init_tensor",)} | flags
+    run: Run = (training_layers.build if trains else build)(cell, np.random.default_rng(5), **options)
+    values = {"input_tensor": 1030 / 1024, "weight_tensor": 1434 / 2048, "recurrence_tensor": -1434 / 2048, "hidden_init_tensor": 1.0}
+    for name, value in values.items():
+        run.inputs[name].elements[...] = value
+    launch(run, lambda desc, library: recurrent_plan(desc, Target(library, strategy=strategy)), CpuSeam(H100))
+    if trains:
+        training_layers.check(run)
+        return
+    product, weight = np.float16(1030 / 1024 * 1434 / 2048), run.arrays["weight_tensor"]
+    run.check(exact(run.desc, run.arrays | {"input_tensor": np.full((1, 1, 1, 1), product), "weight_tensor": np.ones_like(weight)}))
+    with pytest.raises(AssertionError, match=r"relative norm of the error 0\.0[45]"):
+        layer_plans.check(run)
+    layer_plans.check(run, least=layer_plans.least_of(np.float16))
 
 
 def test_it_takes_half_the_scratch_in_halves() -> None:

@@ -16,7 +16,7 @@ from dmlpy.devices.cuda.recurrent.per_step import PerStepPlan
 from dmlpy.devices.cuda.recurrent.plan import recurrent_plan
 from dmlpy.devices.cuda.seam import Seam
 from dmlpy.messages.problems import DeviceError
-from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, named
+from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, launch, least_of, named
 from tests.support.cuda.training_layers import ADDED, OPTIONAL, OUTPUTS, TRAINING, build, check
 from tests.support.recurrent_runs import CELLS, EVERY_ACTIVATION, Run, options_of, place, random_order
 from tests.support.tools import require
@@ -29,8 +29,6 @@ def random_run(rng: np.random.Generator, cell: str, flags: dict[str, Any], strat
     peephole = flags.get("peephole", False)
     b, t = int(rng.choice([1, 2, 3, 5, 9])), int(rng.choice([1, 2, 5]))
     p = int(rng.choice([0, 1, 2, 5])) if cell == "LSTM" and strategy == "per_step" else 0
-    if p:
-        b = max(b, 3)  # the products of a single entry may cancel, and what is left is the rounding of their FLOAT16 factors
     names = [name for name in OPTIONAL if name != "peephole_tensor" and rng.random() < 0.7] + ["peephole_tensor"] * bool(peephole)
     names += [name for name in ADDED if rng.random() < 0.5 and (strategy == "per_step" or name == "input_dropout_tensor")]
     return build(
@@ -56,7 +54,7 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype
     for seed in range(start, start + 12):
         run = random_run(np.random.default_rng(seed), cell, flags, strategy, dtype)
         launch(run, STRATEGIES[strategy], seam, prepared=bool(seed % 2))
-        check(run, f"seed {seed}: ")
+        check(run, f"seed {seed}: ", least=least_of(dtype))
 
 
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[1::2]))

@@ -87,12 +87,12 @@ def build(
     return Run(desc, inputs, placed)
 
 
-def check(run: Run, what: str = "") -> None:
+def check(run: Run, what: str = "", *, least: float = 0.0) -> None:
     """Outputs, all states of the reserve, and what it keeps of the steps that are taken."""
     arrays = {name: np.array(array) for name, array in run.arrays.items()}
     reference = traced(run.desc, arrays)
     reserve = run.outputs.pop("reserve_tensor", None)
-    run.check(reference.outputs, what)
+    run.check(reference.outputs, what, least=least)
     if reserve is None:
         return
     assert isinstance(run.desc, RNNTrainingDesc | GRUTrainingDesc | LSTMTrainingDesc)
@@ -104,7 +104,7 @@ def check(run: Run, what: str = "") -> None:
         return values[offset // 4 :][: prod(shape)].reshape(shape)
 
     def compare(found: Array, expected: Array, name: str) -> None:
-        assert_close(found, expected, dtype, terms=run.terms, what=f"{what}{name}", tf32=run.tf32)
+        assert_close(found, expected, dtype, terms=run.terms, what=f"{what}{name}", tf32=run.tf32, least=least)
 
     compare(part(places.hidden, d, t + 1, b, sizes.state_size), reference.hidden, "slots of h")
     if cell.has_memory:
