@@ -283,6 +283,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, sizes: tuple[int, ...], ax
     seam.check_guards()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 @pytest.mark.parametrize("cross_channel", [False, True])
 def test_the_sanitizers_find_nothing_in_local_response(sanitizers: str, cross_channel: bool) -> None:

@@ -245,6 +245,7 @@ def test_the_function_stays_where_modules_of_the_package_are_imported(first: str
 MODULES = ["activation", "normalization.batch", "recurrent.layer"]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("before", ["", "import dmlpy; dmlpy.reference; "], ids=["first", "after the function"])
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_of_the_package_are_imported_under_another_name(module: str, before: str) -> None:

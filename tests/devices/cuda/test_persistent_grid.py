@@ -104,6 +104,7 @@ ONE_SAMPLE = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("row", ONE_SAMPLE, ids=str)
 def test_blocks_of_one_sample_take_it_alone(cuda_seam: Seam, row: Row, trains: bool) -> None:
@@ -154,6 +155,7 @@ def test_samples_do_not_touch_each_other(cuda_seam: Seam) -> None:
     assert np.isfinite(sequence[:, :, [0, 2, 3, 4]]).all()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (HALF, {}), (FLOAT, {})])
 def test_a_state_of_all_ones_is_a_nan_as_any_other(cuda_seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
     """It is not taken for a word that has yet to come: neither a float, nor two halves side by side."""
