@@ -218,6 +218,8 @@ SOAK = {
     "GRU without flags": Row("GRU", HALF, (8, 2, 8), (16, 2), direction="FORWARD", flags=RESETS_FIRST, options=DATA),
     "RNN without flags": Row("RNN", FLOAT, (4, 2, 2), (8, 2), options=DATA),
 }
+SLOW_SOAK = ("GRU that resets last", "LSTM")
+"""Cells that exchange H[t] as the GRU and the RNN do."""
 
 
 def soak(row: Row, steps: int) -> None:
@@ -232,7 +234,7 @@ def soak(row: Row, steps: int) -> None:
     assert np.isfinite(found[0]).all()
 
 
-@pytest.mark.parametrize("name", SOAK)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW_SOAK)) for name in SOAK])
 def test_late_blocks_change_nothing(name: str) -> None:
     soak(SOAK[name], 250)
 

@@ -362,7 +362,7 @@ def soak(name: str, longer: int) -> None:
         assert found == first, f"seed {seed}"
 
 
-@pytest.mark.parametrize("name", ["halves", "fma without flags"])
+@pytest.mark.parametrize("name", [pytest.param("halves", marks=pytest.mark.slow), "fma without flags"])
 def test_late_blocks_change_nothing(name: str) -> None:
     soak(name, 1)
 
@@ -423,7 +423,7 @@ def run_small(name: str, **options: Any) -> tuple[Case, Spread]:
         pytest.param("halves", "address,undefined", marks=pytest.mark.slow),
         pytest.param("halves, shared", "thread", marks=pytest.mark.slow),
         pytest.param("halves without flags", "thread", marks=pytest.mark.slow),
-        ("halves without flags", "address,undefined"),
+        pytest.param("halves without flags", "address,undefined", marks=pytest.mark.slow),
         pytest.param("fma without flags", "thread", marks=pytest.mark.slow),
         ("alone", "address,undefined"),
     ],
