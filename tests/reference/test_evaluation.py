@@ -233,7 +233,7 @@ def test_the_function_has_the_package_s_name() -> None:
     "first",
     [
         "import dmlpy, dmlpy.reference",
-        "import dmlpy.reference, dmlpy",
+        pytest.param("import dmlpy.reference, dmlpy", marks=pytest.mark.slow),
         "from dmlpy.reference.recurrent.layer import lstm_step; import dmlpy",
     ],
 )
