@@ -36,11 +36,11 @@ dml.compile(dml.ElementWiseExpDesc(input_tensor=x, output_tensor=x), "numpy")(in
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("plans", {"dmlpy.plans"}),
+        pytest.param("plans", {"dmlpy.plans"}, marks=pytest.mark.slow),
         ("launches", {"dmlpy.launches"}),
         ("Plans, launches", {"dmlpy.plans", "dmlpy.launches"}),
-        ("all", {"dmlpy.plans", "dmlpy.launches"}),
-        ("cache", set()),
+        pytest.param("all", {"dmlpy.plans", "dmlpy.launches"}, marks=pytest.mark.slow),
+        pytest.param("cache", set(), marks=pytest.mark.slow),
         ("", set()),
     ],
 )

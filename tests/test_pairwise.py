@@ -46,6 +46,15 @@ def test_every_pair_is_kept(name: str) -> None:
     assert len(kept) <= most
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_every_value_is_kept(name: str) -> None:
+    rows, _ = TABLES[name]
+    kept = [rows[number] for number in covering_rows(rows, pairwise=False)]
+    assert [set(column) for column in zip(*kept, strict=True)] == [set(column) for column in zip(*rows, strict=True)]
+    longest = max((len(set(column)) for column in zip(*rows, strict=True)), default=0)
+    assert len(kept) <= 1.25 * longest  # the greedy choice has 5 rows where 4 of "no full product" would do
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_any_rows(seed: int) -> None:
     rng = random.Random(seed)
@@ -66,6 +75,11 @@ def any_device(request): return request.param
 @pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 1), (2, 2)])
 @pytest.mark.parametrize("d", range(3))
 def test_product(any_device, a, b, c, d): print(f"<{any_device} {a} {b} {c} {d}>")
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("a", [0, pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("b", "xyz")
+def test_values(any_device, a, b): print(f"({any_device} {a} {b})")
 
 @pytest.mark.parametrize("a", range(3))
 @pytest.mark.parametrize("b", range(3))
@@ -95,14 +109,18 @@ def test_the_mark_keeps_the_same_rows_for_each_device(tmp_path: Path, monkeypatc
     rows = {device: {row[1:] for row in ran if row[0] == device} for device in ("numpy", "cpu")}
     assert rows["numpy"] == rows["cpu"]
     assert {(a, b) for a, b, _, _ in rows["numpy"]} == {(b, d) for _, b, _, d in rows["numpy"]} == set(product("012", repeat=2))
-    assert f"{27 + 2 * len(rows['numpy'])} passed, {2 * (27 - len(rows['numpy']))} deselected" in told
+    assert f"{27 + 2 * len(rows['numpy']) + 2 * 3} passed, {2 * (27 - len(rows['numpy'])) + 2 * 6} deselected" in told
     assert 9 <= len(rows["numpy"]) <= 12
-    assert f"{2 * 27 - 2 * len(rows['numpy'])} passed" in slow
+    assert f"{2 * 27 - 2 * len(rows['numpy']) + 2 * 6} passed" in slow
+    # Of the rows that are not slow by themselves, each value stands in one, and no more than that are kept.
+    values = [tuple(row.split()) for row in re.findall(r"\((\w+ \d \w)\)", told)]
+    for device in ("numpy", "cpu"):
+        assert [sorted({row[column] for row in values if row[0] == device}) for column in (1, 2)] == [["0", "2"], ["x", "y", "z"]]
     # The first row of each test is quick; of the devices one is taken.
     assert re.findall(r"<(\w+) ", quick) == ["numpy"]
-    assert "2 passed" in quick
+    assert "3 passed" in quick
     assert {*re.findall(r"<(\w+) ", cpu)} == {*re.findall(r"<(\w+) ", both)} == {"cpu"}
-    assert f"{27 + len(rows['cpu'])} passed" in cpu
-    assert "2 passed" in both
+    assert f"{27 + len(rows['cpu']) + 3} passed" in cpu
+    assert "3 passed" in both
     # An item that is named alone is run: at least one of 13 is left out otherwise.
     assert all("1 passed" in text for text in by_name)

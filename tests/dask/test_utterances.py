@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wo
 COMMAND = ("python", "examples/utterances.py", "--device", "numpy", "--dashboard", "none", "--count", "48", "--chunk", "8")
 
 
+@pytest.mark.slow  # test_cluster.py has a small array, of which a worker is killed
 def test_an_ended_run_goes_on_and_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
     folder = str(tmp_path / "store")
     first = run(*COMMAND, "--folder", folder, "--at-most", "2")

@@ -85,7 +85,7 @@ SHAPES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 """Sizes of the input, and the dimensions along which statistics do not repeat."""
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @DATA_TYPES
 @DIRECTML
 @pytest.mark.parametrize(("sizes", "kept"), SHAPES, ids=[f"{sizes} but {kept}" for sizes, kept in SHAPES])

@@ -26,7 +26,7 @@ SIZES = (2, 8, 4, 8), (3, 5, 4, 3)
 """Sizes that allow accesses of several elements in every order of dimensions, and such that allow none."""
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @DATA_TYPES
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @MODE
@@ -71,7 +71,7 @@ def test_random_layouts(every_device: dml.Device, mode: str, seed: int, dtype: A
         assert error <= (2e-3 if values.dtype == np.float16 else 3e-6) * size, f"{name}: {error / size:.3g} over {layouts}, {repeats}"
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @DATA_TYPES
 @pytest.mark.parametrize(("source", "target"), [("channels last", "packed"), ("packed", "channels last"), ("transposed", "slice")])
 @MODE
@@ -88,7 +88,7 @@ def test_inputs_of_one_layout_and_outputs_of_another(any_device: dml.Device, mod
 # the same order of sums
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 2, 1, 0), (1, 0, 2, 3), (2, 3, 0, 1)], ids=str)
 @pytest.mark.parametrize("layout", ["packed", "channels last", "slice"])
 @pytest.mark.parametrize("mode", DIRECTML)
@@ -109,6 +109,7 @@ def test_dimensions_in_another_order(any_device: dml.Device, mode: str, layout: 
     )
 
 
+@pytest.mark.each_value
 @DATA_TYPES
 @MODE
 def test_rows_that_lie_apart(any_device: dml.Device, mode: str, dtype: Any) -> None:
@@ -117,6 +118,7 @@ def test_rows_that_lie_apart(any_device: dml.Device, mode: str, dtype: Any) -> N
     assert_same(results(any_device, desc, arrays, "padded images"), results(any_device, desc, arrays))
 
 
+@pytest.mark.each_value
 @DATA_TYPES
 @pytest.mark.parametrize(
     ("mode", "twin"),

@@ -55,6 +55,7 @@ ODD = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("quantized", ["UINT8", "INT8"])
 def test_odd_numbers(cuda_device: dml.Device, quantized: str, name: str) -> None:

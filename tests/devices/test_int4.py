@@ -55,6 +55,7 @@ SIZES = [((1,), (1,)), ((2,), (1,)), ((3,), (1,)), ((64,), (1,)), ((67,), (1,)),
 """Of the numbers and of their blocks: rows with rests, and blocks of odd sizes, whose neighbours share a byte."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("data_type", LIMITS)
 @pytest.mark.parametrize(("sizes", "blocks"), SIZES, ids=str)
 def test_there_and_back(any_device: dml.Device, sizes: tuple[int, ...], blocks: tuple[int, ...], data_type: str) -> None:

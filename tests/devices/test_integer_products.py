@@ -199,6 +199,7 @@ SUMS = [(65, 1000, 3), (1, 257, 70), (3, 4099, 2), (2, 256, 2), (80, 96, 144)]
 """Rows, terms and columns: more terms than are summed at a time, a rest that no word of four fills, and what comes 16 bytes at a time."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("a_type", ["int8", "uint8"])
 @pytest.mark.parametrize("b_type", ["int8", "uint8"])
 @pytest.mark.parametrize("extreme", [False, True])

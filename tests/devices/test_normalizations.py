@@ -64,7 +64,7 @@ def on_devices(count: int, every: int) -> list[Any]:
     return [*numpy, *stand_in, *(pytest.param("cuda", number, marks=pytest.mark.gpu) for number in range(count))]
 
 
-@pytest.mark.parametrize(("any_device", "number"), on_devices(len(VARIANTS), 5), indirect=["any_device"])
+@pytest.mark.parametrize(("any_device", "number"), on_devices(len(VARIANTS), 10), indirect=["any_device"])
 def test_normalizations_of_groups(any_device: dml.Device, number: int) -> None:
     operator, own = VARIANTS[number]
     desc: Any = dml.OperatorDesc.from_dict(descs.data(f"DML_OPERATOR_{operator}", own.members))
@@ -283,6 +283,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, sizes: tuple[int, ...], ax
     seam.check_guards()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
 @pytest.mark.parametrize("cross_channel", [False, True])
 def test_the_sanitizers_find_nothing_in_local_response(sanitizers: str, cross_channel: bool) -> None:

@@ -60,6 +60,7 @@ PADDED = [
 """Sizes with the padding before and behind."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("sizes", "start", "end"), PADDED, ids=str)
 @pytest.mark.parametrize("mode", MODES)
 def test_padding_in_every_mode_as_numpy_pads(

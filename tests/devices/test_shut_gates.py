@@ -28,6 +28,7 @@ def check(run: Run, device: dml.Device, what: str = "") -> None:
         assert_each_close(found, expected[name], found.dtype, terms=run.terms, what=f"{what}{name}")
 
 
+@pytest.mark.each_value
 @DTYPES
 @EACH_CASE
 def test_huge_states(every_device: dml.Device, case: str, dtype: Any) -> None:

@@ -28,8 +28,8 @@ def bits(made: Sequential) -> list[bytes]:
 
 
 ROWS = [
-    ("arrays", 2 * BATCHES + 4, 3),
     ("generator", BATCHES + 3, 2),
+    pytest.param("arrays", 2 * BATCHES + 4, 3, marks=pytest.mark.slow),
     pytest.param("arrays", 2 * BATCHES + 4, "epoch", marks=pytest.mark.slow),
     pytest.param("arrays", BATCHES, 1, marks=pytest.mark.slow),
     pytest.param("epochs", 2 * BATCHES + 5, 4, marks=pytest.mark.slow),

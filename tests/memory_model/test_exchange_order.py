@@ -61,7 +61,7 @@ def check_right(program: Program) -> None:
     assert faults(program, in_order=False) == set()
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -140,6 +140,7 @@ def test_mutations_are_found_in_every_kernel(mutation: str, kernel: str, shape: 
     check_mutation(kernel, SHAPES[shape], mutation)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("shape", ["a warp", "a warp for each block", "passes"])
 def test_one_buffer_needs_a_second_exchange_in_each_step(kernel: str, shape: str) -> None:

@@ -34,6 +34,7 @@ def check(case: StoredNode, found: Mapping[str, Any], way: str) -> None:
             np.testing.assert_array_equal(own, expected, err_msg=what)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("level", ["6_4", "3_0"])
 def test_a_node_gives_what_onnx_runtime_gives(operator: str, level: str) -> None:

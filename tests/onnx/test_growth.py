@@ -89,6 +89,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("use", "make"), ROWS, ids=lambda function: function.__name__)
 def test_calls_grow_with_the_nodes(use: Callable[[ModelProto], Callable[[], Any]], make: Callable[[int], ModelProto]) -> None:
     assert curvature(lambda count: use(make(count)), 32) < 0.02

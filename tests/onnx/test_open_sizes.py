@@ -342,6 +342,7 @@ def test_memory_of_copied_tensors_counts_among_the_bytes_kept(steps: int, copied
     assert run.held_bytes == properties.temporary_resource_size + properties.persistent_resource_size + copied
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("keep_bytes", [0, 1 << 28])
 @pytest.mark.parametrize("case", [decoder, lambda: recurrent("LSTM", 4)])
 def test_threads_may_bring_sizes_at_the_same_time(case: Any, keep_bytes: int) -> None:

@@ -118,6 +118,7 @@ def built(row: Row) -> tuple[Any, dict[str, Array]]:
     return model([node], sizes, outputs, opset=row.opset, types=types, constants=held), given
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("way", ["known", *WAYS])
 @pytest.mark.parametrize("name", ROWS)
 def test_a_node_that_contradicts_onnx_is_refused(name: str, way: str) -> None:

@@ -233,7 +233,7 @@ def test_the_function_has_the_package_s_name() -> None:
     "first",
     [
         "import dmlpy, dmlpy.reference",
-        "import dmlpy.reference, dmlpy",
+        pytest.param("import dmlpy.reference, dmlpy", marks=pytest.mark.slow),
         "from dmlpy.reference.recurrent.layer import lstm_step; import dmlpy",
     ],
 )
@@ -245,6 +245,7 @@ def test_the_function_stays_where_modules_of_the_package_are_imported(first: str
 MODULES = ["activation", "normalization.batch", "recurrent.layer"]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("before", ["", "import dmlpy; dmlpy.reference; "], ids=["first", "after the function"])
 @pytest.mark.parametrize("module", MODULES)
 def test_modules_of_the_package_are_imported_under_another_name(module: str, before: str) -> None:

@@ -72,6 +72,7 @@ def test_top_k_of_long_rows_is_that_of_a_stable_sort(direction: str, kind: str, 
     assert taken == 3 * len(TYPES) or kind != "distinct"
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("function", [special.erf, special.normal_tail], ids=lambda own: str(own.__name__))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_blocks_change_no_bit(function: Any, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:

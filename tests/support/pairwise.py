@@ -1,7 +1,8 @@
 """Rows of a table such that every two values of different columns that stand together in some row stand together in one of those chosen.
 
 A test whose parameters are a product of several tables has a row for each combination, most of which repeat what others show: faults
-that need three values at once are rare. The mark `pairwise` keeps such a subset in the usual run; the others are `slow`.
+that need three values at once are rare. The mark `pairwise` keeps such a subset in the usual run; the others are `slow`. Where a row takes
+seconds and no value changes what another one does, the mark `each_value` keeps fewer: every value of each column stands in one of them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,18 @@ def _pairs(row: Sequence[Hashable]) -> set[tuple[int, Hashable, int, Hashable]]:
     return {(*first, *second) for first, second in combinations(cells, 2)} or {(*cell, *cell) for cell in cells}
 
 
-def covering_rows(rows: Sequence[Sequence[Hashable]]) -> list[int]:
+def _values(row: Sequence[Hashable]) -> set[tuple[int, Hashable, int, Hashable]]:
+    """Each value of the row alone, in the form of `_pairs`."""
+    return {(*cell, *cell) for cell in enumerate(row)}
+
+
+def covering_rows(rows: Sequence[Sequence[Hashable]], *, pairwise: bool = True) -> list[int]:
     """Numbers of rows, ascending, that together have every pair of values of two columns that occurs in `rows`.
 
     The choice is greedy and the same in every run: always the row with the most pairs that no chosen one has, the first of these.
+    With `pairwise=False` they have every value of each column.
     """
-    pairs = [_pairs(row) for row in rows]
+    pairs = [_pairs(row) if pairwise else _values(row) for row in rows]
     missing = set().union(*pairs)
     chosen = []
     # A row's count of missing pairs only falls, so one whose count is still right when it comes to the top has the most.
@@ -63,22 +70,24 @@ def first_few(values: Sequence[Any], count: int) -> list[Any]:
 
 
 def mark_slow(items: Iterable[pytest.Item]) -> None:
-    """Of each test that is marked `pairwise`, the items beyond a covering set are marked `slow`.
+    """Of each test that is marked `pairwise` or `each_value`, the items beyond a covering set are marked `slow`.
 
-    The columns are what the test is parametrized with. Each device, a fixture's parameter, has the same rows.
+    The columns are what the test is parametrized with. Each device, a fixture's parameter, has the same rows. Of `each_value`, rows that
+    are slow by themselves are left out: the values of the usual ones stay in usual rows.
     """
-    tables: dict[tuple[str, tuple[Hashable, ...]], list[tuple[pytest.Item, tuple[Hashable, ...]]]] = {}
+    tables: dict[tuple[str, tuple[Hashable, ...], bool], list[tuple[pytest.Item, tuple[Hashable, ...]]]] = {}
     for item in items:
-        if item.get_closest_marker("pairwise") is None:
+        pairwise = item.get_closest_marker("pairwise") is not None
+        if not pairwise and (item.get_closest_marker("each_value") is None or item.get_closest_marker("slow") is not None):
             continue
         # Values need not be hashable; each is one object in all rows that have it.
         parameters = sorted((name, id(value)) for name, value in item.callspec.params.items())  # type: ignore[attr-defined]
-        devices = tuple(value for name, value in parameters if name.endswith("_device"))
-        row = tuple(value for name, value in parameters if not name.endswith("_device"))
+        devices = tuple(value for name, value in parameters if name.endswith(("_device", "_seam")))
+        row = tuple(value for name, value in parameters if not name.endswith(("_device", "_seam")))
         test = item.nodeid.partition("[")[0]
-        tables.setdefault((test, devices), []).append((item, row))
-    for table in tables.values():
-        covering = set(covering_rows([row for _, row in table]))
+        tables.setdefault((test, devices, pairwise), []).append((item, row))
+    for (_, _, pairwise), table in tables.items():
+        covering = set(covering_rows([row for _, row in table], pairwise=pairwise))
         for number, (item, _) in enumerate(table):
             if number not in covering:
                 item.add_marker(pytest.mark.slow)

@@ -21,6 +21,7 @@ from dmlpy.devices.cpu.normalization import plan as plans
 from dmlpy.devices.cpu.plans import compiled_plan
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("layout", ["packed", "channels last"])
 @pytest.mark.parametrize("sizes", [(3, 37, 9, 11), (700, 70, 2, 1)], ids=str)
 @pytest.mark.parametrize("mode", ["BATCH_NORMALIZATION_TRAINING", "FUSED_BATCH_NORM_GRAD_V3 training"])

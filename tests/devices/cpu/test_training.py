@@ -144,6 +144,7 @@ def test_random_layouts(seed: int) -> None:
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     "skips",
     [
@@ -189,6 +190,7 @@ def test_threads_that_come_when_all_is_done_end(cell: str, variant: dict[str, An
         assert not thread.is_alive()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("caller", [True, False], ids=["the caller is held back", "the other is held back"])
 @pytest.mark.parametrize(("cell", "variant"), [("LSTM", {}), ("LSTM", VARIANTS[1]), ("GRU", {}), ("GRU", of_cell("GRU", VARIANTS[1]))])
 def test_backward_recurrences_sleep_while_one_is_held_back(

@@ -31,6 +31,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layer, "available_threads", lambda: 2)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("caller", [True, False], ids=["the caller is held back", "the other is held back"])
 @pytest.mark.parametrize(("cell", "flags"), [("LSTM", {}), ("GRU", {}), ("LSTM", {"direction": "BIDIRECTIONAL"})])
 def test_time_loops_sleep_while_one_is_held_back(cell: str, flags: dict[str, Any], caller: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,7 +99,7 @@ def test_lengths_of_zero_and_beyond_the_sequence(seam: Seam, cell: str) -> None:
         training.check(run)
 
 
-@pytest.mark.parametrize("cell", FEW)
+@pytest.mark.parametrize("cell", [pytest.param(cell, marks=[pytest.mark.slow] * (cell != "GRU")) for cell in FEW])
 def test_late_blocks_change_nothing(cell: str) -> None:
     """Bit for bit: neither random pauses nor the order of threads."""
     require("g++")
@@ -263,7 +263,7 @@ def test_the_sanitizers_are_silent(name: str, sanitize: str) -> None:
         ("rnn", (WAIT, 0)),
         ("rnn", ("machine::synchronize_cluster();", 0, "__syncthreads();")),
         ("rnn", ("to_next_(machine::opaque(count(taking_turns, steps) == 1 ? 0 : size))", 0, "to_next_(0)")),
-        ("gru", (WAIT, 0)),
+        pytest.param("gru", (WAIT, 0), marks=pytest.mark.slow),
     ],
     ids=str,
 )

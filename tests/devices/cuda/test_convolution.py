@@ -256,7 +256,11 @@ SANITIZED = [
 ]
 
 
-@pytest.mark.parametrize("desc", SANITIZED, ids=["each", "tiles", "tiles backward", "each backward"])
+@pytest.mark.parametrize(
+    "desc",
+    [pytest.param(desc, marks=[pytest.mark.slow] * (number < 2)) for number, desc in enumerate(SANITIZED)],
+    ids=["each", "tiles", "tiles backward", "each backward"],
+)
 def test_the_sanitizers_are_silent(desc: dml.OperatorDesc) -> None:
     require("g++")
     seam = CpuSeam(sanitize="address,undefined")

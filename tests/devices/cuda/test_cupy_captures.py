@@ -200,6 +200,7 @@ class Noted:
         monkeypatch.setattr(seam.pool, "allocate", noted)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("prepare_call", "is_current"),
     [

@@ -102,6 +102,7 @@ def called_graph(device: Any) -> tuple[Any, dict[str, Any]]:
     return dml.compile(builder.build(), device), on(device, arrays)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("make", [called, called_prepared, called_graph])
 @EACH_STRATEGY
 def test_a_call_can_be_captured_by_its_caller(device: Any, make: Callable[[Any], tuple[Any, dict[str, Any]]]) -> None:

@@ -309,6 +309,7 @@ IN_STEPS = ("persistent_block<", "step<", "reset<", "rebuild<")
 """The kernels of the steps. A CUDA thread costs the thread sanitizer a millisecond, and those after the steps have most of them."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("sanitize", "sanitized"),
     [("address,undefined", ("",)), ("thread", IN_STEPS), pytest.param("thread", ("",), marks=pytest.mark.slow)],

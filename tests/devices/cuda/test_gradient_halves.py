@@ -104,6 +104,7 @@ def test_the_thread_sanitizer_misses_the_barrier() -> None:
 # what becomes of them
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("scale", [1.0, 1e-4, 2e4])
 @EACH_STRATEGY
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])

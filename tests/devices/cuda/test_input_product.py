@@ -58,7 +58,7 @@ class ResultsSeam(CpuSeam):
         super().gemm(device, a, b, c, *arguments)
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @TYPES
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])

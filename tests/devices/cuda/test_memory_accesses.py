@@ -200,7 +200,10 @@ LAYERS = [
 
 @pytest.mark.parametrize(
     "layer",
-    [pytest.param(layer, marks=[pytest.mark.slow] * (layer.sizes[0] * layer.sizes[1] > MOST_STATES), id=str(layer)) for layer in LAYERS],
+    [
+        pytest.param(layer, marks=[pytest.mark.slow] * (number % 2 > 0 or layer.sizes[0] * layer.sizes[1] > MOST_STATES), id=str(layer))
+        for number, layer in enumerate(LAYERS)
+    ],
 )
 def test_recurrent_layers(layer: Layer) -> None:
     require("g++")
@@ -398,7 +401,7 @@ WORKS = [
 
 @pytest.mark.parametrize(
     "work",
-    [pytest.param(work, marks=[pytest.mark.slow] * (number % 2)) for number, work in enumerate(WORKS)],
+    [pytest.param(work, marks=[pytest.mark.slow] * (number % 4 > 0)) for number, work in enumerate(WORKS)],
     ids=[work.name for work in WORKS],
 )
 def test_kernels_of_other_work(work: Work) -> None:

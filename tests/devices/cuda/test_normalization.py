@@ -321,7 +321,7 @@ def run_on_chip(
     return found, vectors
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("layout", ["packed", "channels last", "every second"])
 @pytest.mark.parametrize("mode", [TRAINING, TRAINING_GRAD, "FUSED_BATCH_NORM_V3 training", "FUSED_BATCH_NORM_GRAD_V3 training"])
 @DATA_TYPES
@@ -358,7 +358,7 @@ SPLIT: list[tuple[tuple[int, ...], int]] = [
 """Sizes of which a group takes several blocks, and the dimension of the channels. Of the last one the last block has a single entry."""
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("sizes", "channels"),
     [pytest.param(*row, marks=[pytest.mark.slow] * (number in (2, 3))) for number, row in enumerate(SPLIT)],
@@ -393,6 +393,7 @@ def test_a_block_with_thread_groups_to_spare(mode: str, sizes: tuple[int, ...], 
     seam.check_guards()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
 @MODE
 def test_small_divisions(monkeypatch: pytest.MonkeyPatch, mode: str, seed: int) -> None:
@@ -421,7 +422,7 @@ def test_a_mean_that_is_not_finite(entries: int, place: int) -> None:
         np.testing.assert_array_equal(np.isnan(values), [[False], [True], [False]] * np.ones_like(values, bool), err_msg=name)
 
 
-@pytest.mark.pairwise
+@pytest.mark.each_value
 @pytest.mark.parametrize("moved", ["x", "dy", "y", "dx", "statistics"])
 @pytest.mark.parametrize("channels", [1, 3])
 @DATA_TYPES
@@ -513,6 +514,7 @@ def test_the_thread_sanitizer_notices_places_that_threads_share(monkeypatch: pyt
         run_on_chip(monkeypatch, TRAINING, np.float32, "packed", 1.0, sanitize="thread", fault=(own, 0, own.replace("threadIdx.x", "0")))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("mode", "file"), [(TRAINING, "forward"), (TRAINING_GRAD, "gradient")])
 @pytest.mark.parametrize("place", range(2))
 def test_the_thread_sanitizer_misses_every_barrier(place: int, mode: str, file: str) -> None:

@@ -104,6 +104,7 @@ ONE_SAMPLE = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("trains", [False, True])
 @pytest.mark.parametrize("row", ONE_SAMPLE, ids=str)
 def test_blocks_of_one_sample_take_it_alone(cuda_seam: Seam, row: Row, trains: bool) -> None:
@@ -154,6 +155,7 @@ def test_samples_do_not_touch_each_other(cuda_seam: Seam) -> None:
     assert np.isfinite(sequence[:, :, [0, 2, 3, 4]]).all()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("dtype", "options"), [(HALF, DATA), (FLOAT, DATA), (HALF, {}), (FLOAT, {})])
 def test_a_state_of_all_ones_is_a_nan_as_any_other(cuda_seam: Seam, dtype: Any, options: dict[str, Any]) -> None:
     """It is not taken for a word that has yet to come: neither a float, nor two halves side by side."""
@@ -216,6 +218,8 @@ SOAK = {
     "GRU without flags": Row("GRU", HALF, (8, 2, 8), (16, 2), direction="FORWARD", flags=RESETS_FIRST, options=DATA),
     "RNN without flags": Row("RNN", FLOAT, (4, 2, 2), (8, 2), options=DATA),
 }
+SLOW_SOAK = ("GRU that resets last", "LSTM")
+"""Cells that exchange H[t] as the GRU and the RNN do."""
 
 
 def soak(row: Row, steps: int) -> None:
@@ -230,7 +234,7 @@ def soak(row: Row, steps: int) -> None:
     assert np.isfinite(found[0]).all()
 
 
-@pytest.mark.parametrize("name", SOAK)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW_SOAK)) for name in SOAK])
 def test_late_blocks_change_nothing(name: str) -> None:
     soak(SOAK[name], 250)
 

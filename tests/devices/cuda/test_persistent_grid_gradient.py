@@ -149,6 +149,7 @@ def check_row(seam: Seam, cell: str, flags: Flags, name: str, cases: int) -> Non
         check(case, SPREADS[name], f"seed {seed}: ")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("cell", "flags", "name"), ROWS)
 def test_random_descs(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
     check_row(cuda_seam, cell, flags, name, 2)
@@ -164,6 +165,7 @@ NAMED = ["fma, 3 blocks in passes", "halves, 3 blocks in passes", "halves, alone
 """Spreads for what depends on little but them."""
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("cell", "flags"), [RESETS_FIRST, ("LSTM", {})], ids=["GRU", "LSTM"])
 def test_long_sequences_keep_their_accuracy(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
@@ -259,6 +261,7 @@ def gate_gradients(case: Case, make: Callable[[RecurrentGradDesc, KernelLibrary]
     return np.frombuffer(data, data_type).reshape(case.desc.geometry.seq_length, -1).astype(np.float64)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", ["halves, 3 blocks", "halves, alone"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
 def test_halves_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
@@ -285,6 +288,7 @@ def test_halves_keep_the_accuracy_of_gradients_of_any_size(cuda_seam: Seam, cell
             assert np.linalg.norm(one - other) <= 1e-3 * np.linalg.norm(other), (time, sample)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("scale", [1e-8, 1e4])
 @pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "tf32, 3 blocks"])
 def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, name: str, scale: float) -> None:
@@ -293,6 +297,7 @@ def test_scaled_upstream_gradients_keep_their_accuracy(cuda_seam: Seam, name: st
     check(case, SPREADS[name])
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", ["fma, 3 blocks in passes", "halves, 2 blocks", "halves, alone"])
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_what_is_not_finite_stays_in_its_sample(cuda_seam: Seam, name: str, value: float) -> None:
@@ -357,7 +362,7 @@ def soak(name: str, longer: int) -> None:
         assert found == first, f"seed {seed}"
 
 
-@pytest.mark.parametrize("name", ["halves", "fma without flags"])
+@pytest.mark.parametrize("name", [pytest.param("halves", marks=pytest.mark.slow), "fma without flags"])
 def test_late_blocks_change_nothing(name: str) -> None:
     soak(name, 1)
 
@@ -418,7 +423,7 @@ def run_small(name: str, **options: Any) -> tuple[Case, Spread]:
         pytest.param("halves", "address,undefined", marks=pytest.mark.slow),
         pytest.param("halves, shared", "thread", marks=pytest.mark.slow),
         pytest.param("halves without flags", "thread", marks=pytest.mark.slow),
-        ("halves without flags", "address,undefined"),
+        pytest.param("halves without flags", "address,undefined", marks=pytest.mark.slow),
         pytest.param("fma without flags", "thread", marks=pytest.mark.slow),
         ("alone", "address,undefined"),
     ],

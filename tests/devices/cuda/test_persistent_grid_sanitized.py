@@ -40,11 +40,11 @@ def run(row: Row, seam: CpuSeam) -> None:
     ("name", "sanitize"),
     [
         ("gru of halves", "thread"),
-        ("gru", "address,undefined"),
         ("gru without flags", "address,undefined"),
         *(
             pytest.param(name, sanitize, marks=pytest.mark.slow)
             for name, sanitize in [
+                ("gru", "address,undefined"),
                 ("gru of halves", "address,undefined"),
                 ("gru", "thread"),
                 ("lstm", "thread"),
@@ -94,7 +94,7 @@ def test_the_thread_sanitizer_misses_what_orders_memory(name: str, fault: Any) -
         run(ROWS[name], CpuSeam(H100, sanitize="thread", sanitized=("persistent_grid<",), fault=fault))
 
 
-@pytest.mark.parametrize("name", ["gru without flags", "lstm without flags"])
+@pytest.mark.parametrize("name", ["gru without flags", pytest.param("lstm without flags", marks=pytest.mark.slow)])
 def test_words_that_are_not_waited_for_are_wrong(name: str) -> None:
     require("g++")
     fault = ("!(is_there(exchange) & others.is_there())", 0, "false")

@@ -128,6 +128,7 @@ def as_memory(array: Any) -> Memory:
     return Memory(array.data.ptr, int(np.prod(array.shape)) * array.dtype.itemsize, array)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("door", "form"),
     [(door, form) for door in DOORS for form in FORMS.values()]

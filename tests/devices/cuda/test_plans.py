@@ -87,6 +87,7 @@ def check_row(seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype
         check(run, f"seed {seed}: ", least=least_of(dtype))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("cell", "flags", "strategy", "dtype"), named((PLAIN_ROWS + LSTM_ROWS)[::2]))
 def test_random_descs(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str, dtype: Any) -> None:
     check_row(cuda_seam, cell, flags, strategy, dtype)
@@ -101,7 +102,7 @@ def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any],
 @pytest.mark.parametrize(
     ("entry", "strategy"),
     [
-        pytest.param(entry, strategy, id=f"{entry['case']}, {strategy}", marks=[pytest.mark.slow] * (number % 2 != place))
+        pytest.param(entry, strategy, id=f"{entry['case']}, {strategy}", marks=[pytest.mark.slow] * (number % 4 != 3 * place))
         for number, entry in enumerate(onnx_cases.entries())
         for place, strategy in enumerate(("persistent_block 4", "per_step"))
     ],
@@ -120,6 +121,7 @@ def test_onnx_runtime(cuda_seam: Seam, entry: dict[str, Any], strategy: str) -> 
         check(run)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])
 def test_directions_may_have_different_activations(cuda_seam: Seam, cell: str, strategy: str) -> None:
@@ -181,6 +183,7 @@ def test_nan_passes_through_the_clip(cuda_seam: Seam) -> None:
     assert np.isnan(run.outputs["output_sequence_tensor"].elements).all()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("strategy", ["persistent_block 2", "per_step"])
 @pytest.mark.parametrize("cell", ["RNN", "GRU", "LSTM"])

@@ -112,6 +112,7 @@ USES: dict[str, Callable[[Machinery, int], object]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("producer", ["a stream", "the legacy default stream", "the thread's default stream"])
 def test_work_waits_for_the_producer(use: str, producer: str, at: Machinery) -> None:

@@ -157,6 +157,7 @@ def rows() -> list[Any]:
     return found
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("product", "size", "samples", "blocks", "protocol", "times"), rows(), ids=lambda value: getattr(value, "type_name", None)
 )

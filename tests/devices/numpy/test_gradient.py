@@ -74,7 +74,7 @@ def test_every_activation_in_every_role(function: Any, cell: str, role: int, fla
     backward(run, rng).check()
 
 
-@pytest.mark.parametrize("flags", [{}, {"use_clip_threshold": True, "clip_threshold": 0.3}])
+@pytest.mark.parametrize("flags", first_few([{}, {"use_clip_threshold": True, "clip_threshold": 0.3}], 1))
 def test_one_unit_of_one_sample(flags: dict[str, Any]) -> None:
     """Then a gate's values of all steps lie a few elements apart, and not side by side."""
     rng = np.random.default_rng(6)
@@ -131,6 +131,7 @@ def test_small_and_large_upstream_gradients(cell: str, scale: float) -> None:
 # some outputs, some upstream gradients
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("masked", [False, True], ids=["all steps", "masked"])
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("cell", CELLS)
