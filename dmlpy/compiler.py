@@ -12,9 +12,9 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.debugging import PLANS
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
-from dmlpy.description.member_forms import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs

@@ -15,11 +15,11 @@ from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from dmlpy.description import member_docs
+from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.json_objects import plain, read_json, unwrap
 from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_docs import MemberInfo, TypesSince
-from dmlpy.description.member_forms import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.description.structs import Struct, c_value
@@ -585,7 +585,7 @@ class FusableDesc(OperatorDesc):
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.member_forms import Member
+    from dmlpy.description.coercion import Member
 
     TensorDescs = Member[tuple[TensorDesc, ...], Iterable[TensorDesc]]
 else:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.json_text import without_comments
 from dmlpy.messages.problems import DescError, Problem
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args, get_origin
 
 from pydantic import AfterValidator
 
-from dmlpy.description.member_forms import MAX_BITS, MAX_ENTRIES
+from dmlpy.description.coercion import MAX_BITS, MAX_ENTRIES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

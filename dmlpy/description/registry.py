@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pkgutil import walk_packages
 from typing import Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 

@@ -25,16 +25,16 @@ from pydantic import (
 )
 
 from dmlpy.description import member_docs
-from dmlpy.description.enums import DmlEnum
-from dmlpy.description.json_objects import MAX_MEMBERS
-from dmlpy.description.member_docs import MemberInfo
-from dmlpy.description.member_forms import (
+from dmlpy.description.coercion import (
     After,
     Signed,
     as_uint,
     brief,
     unreadable,
 )
+from dmlpy.description.enums import DmlEnum
+from dmlpy.description.json_objects import MAX_MEMBERS
+from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator
 
+from dmlpy.description.coercion import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, brief, default
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.json_objects import unwrap
-from dmlpy.description.member_forms import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, brief, default
 from dmlpy.description.structs import Struct
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import DescError, Problem

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dmlpy.description import arrays
 from dmlpy.description.arrays import view
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DmlEnum, FeatureLevel, GraphEdgeType, GraphNodeType, TensorType
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MINIMUM_BUFFER_ALIGNMENT, TensorDesc

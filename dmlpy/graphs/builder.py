@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.int4 import int4_type, pack_int4
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs import views

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, FeatureLevel, TensorFlags
 from dmlpy.description.markers import Slot
-from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.graphs.declared import declared_problems
 from dmlpy.graphs.desc import GraphDesc

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import FailFast
 
+from dmlpy.description.coercion import Uint, brief, default, entries
 from dmlpy.description.json_objects import read_json
-from dmlpy.description.member_forms import Uint, brief, default, entries
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import SerializeAsAny
 
+from dmlpy.description.coercion import After, Uint, brief, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, GraphEdgeType, GraphNodeType
 from dmlpy.description.json_objects import plain, unwrap
 from dmlpy.description.markers import Out, Slot, TensorField
-from dmlpy.description.member_forms import After, Uint, brief, default
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.messages.naming import c_path
 from dmlpy.messages.problems import DescError, Problem

@@ -14,10 +14,10 @@ from typing import Any, get_args
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.markers import TensorField
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Union, VerifiedTable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.member_forms import as_uint, brief, entries
+from dmlpy.description.coercion import as_uint, brief, entries
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc, packed_strides
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import DescError, Problem

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from dmlpy.description.coercion import Float, Uints, brief, default, entries, read_by
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, rule
-from dmlpy.description.member_forms import Float, Uints, brief, default, entries, read_by
 from dmlpy.description.sizes import MAX_SIZE, Sizes
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -421,7 +421,7 @@ def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLe
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.member_forms import Member
+    from dmlpy.description.coercion import Member
 
     Activations = Member[tuple[ActivationDesc, ...], Iterable[ActivationDesc]]
     FusedActivation = Member[ActivationDesc | None, ActivationDesc | None]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import Uint
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Limits, Slot, TensorField, Violation, rule
-from dmlpy.description.member_forms import Uint
 from dmlpy.description.sizes import Derived, Explained, Sizes, Term, UnboundSymbolError, align, parse
 from dmlpy.description.tensors import TensorDesc
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Float, Spelled, Uint, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MultiheadAttentionMaskType
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import FLOATS, INT32, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Spelled, Uint, Uints, default
 from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc, packed_strides

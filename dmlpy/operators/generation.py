@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import Float, Int, Scalar, Spelled, SpelledType, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import RandomGeneratorType
 from dmlpy.description.markers import In, Limits, Out, derived
-from dmlpy.description.member_forms import Float, Int, Scalar, Spelled, SpelledType, default
 from dmlpy.description.sizes import Derived, Sizes
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -11,10 +11,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Uint
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Uint
 from dmlpy.description.sizes import Derived, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc

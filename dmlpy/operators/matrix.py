@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Annotated
 
+from dmlpy.description.coercion import Float, Spelled, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MatrixTransform
 from dmlpy.description.markers import In, Out, TensorField, Violation, rule
-from dmlpy.description.member_forms import Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc

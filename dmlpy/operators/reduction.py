@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, ReduceFunction
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import (
     FLOATS,

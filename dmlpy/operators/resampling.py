@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, Floats, Spelled, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, InterpolationMode
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, Float, Floats, Spelled, default
 from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import Uints
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Limits, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, align
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.messages.naming import plural

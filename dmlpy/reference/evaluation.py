@@ -11,10 +11,10 @@ import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy, value_problems
 from dmlpy.description.arrays import view
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
-from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, CompileError, DescError, Problem

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views

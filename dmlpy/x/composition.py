@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dmlpy.compiler import compile as compile_graph
+from dmlpy.description.coercion import brief, entries
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.description.member_forms import brief, entries
 from dmlpy.graphs.builder import GraphBuilder, Value
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import LATEST

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.member_forms import MAX_ENTRIES, brief, entries
+from dmlpy.description.coercion import MAX_ENTRIES, brief, entries
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError, Problem
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from dmlpy.description.coercion import as_uint, brief
 from dmlpy.description.enums import DataType, TensorFlags
-from dmlpy.description.member_forms import as_uint, brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views
 from dmlpy.messages.naming import listed

@@ -25,7 +25,7 @@ MODULE = '''
 from typing import Annotated
 
 from dmlpy.description.markers import In
-from dmlpy.description.member_forms import After, Bool, Uint, default
+from dmlpy.description.coercion import After, Bool, Uint, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import c_member, c_path, nearest

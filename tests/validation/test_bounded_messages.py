@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.dxdispatch.checker import check_file
 from dmlpy.messages.naming import listed, nearest
 from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED, Problem, lay_out, truncate

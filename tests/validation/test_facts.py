@@ -12,9 +12,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description import enums, tensors
+from dmlpy.description.coercion import Signed
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum
-from dmlpy.description.member_forms import Signed
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.sizes import align, parse
 from dmlpy.description.structs import Struct

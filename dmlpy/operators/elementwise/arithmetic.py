@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
+from dmlpy.description.coercion import Float, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, Violation, rule
-from dmlpy.description.member_forms import Float, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import (
     FLOATS,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Out, TensorField
-from dmlpy.description.member_forms import default
 from dmlpy.description.sizes import MAX_SIZE, Sizes
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc

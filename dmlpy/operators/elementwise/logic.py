@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import Spelled, default
 from dmlpy.description.enums import IsInfinityMode
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import Spelled, default
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Uints
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, derived, rule
-from dmlpy.description.member_forms import After, Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,

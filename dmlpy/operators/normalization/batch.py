@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, Violation, rule
-from dmlpy.description.member_forms import After, Bool, Float, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from dmlpy.description.coercion import Float, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Violation, rule
-from dmlpy.description.member_forms import Float, default
 from dmlpy.description.sizes import Sizes, Term, align
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural

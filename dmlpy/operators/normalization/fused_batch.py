@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, default
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import DataFormat, FeatureLevel
 from dmlpy.description.markers import In, Out, TensorField, Violation, rule
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
 from dmlpy.description.support import FLOAT32, FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Uints, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, rule
-from dmlpy.description.member_forms import After, Bool, Uints, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc

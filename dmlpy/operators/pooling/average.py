@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Bool
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import After, Bool
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc, PoolingDesc

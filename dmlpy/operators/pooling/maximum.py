@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import After
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import After
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, FLOATS_INTEGERS_TO_64, UINT32, UNSIGNED_32_AND_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc

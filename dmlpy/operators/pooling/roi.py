@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.descs import OperatorDesc, SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, InterpolationMode, ReduceFunction
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Self
 
+from dmlpy.description.coercion import Spelled
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import DataType, FeatureLevel, QuantizationType
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import Spelled
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INT4_TYPES, INTEGERS_TO_32, UINT8, SupportRow, row_at, types
 from dmlpy.description.tensors import TensorDesc

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After
 from dmlpy.description.sizes import Derived, Explained, Sizes, Term
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc

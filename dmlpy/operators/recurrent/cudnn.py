@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
 from dmlpy.description.markers import In, Out, TensorField, Violation, derived, rule, size
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, SupportRow
 from dmlpy.description.tensors import MAX_UINT32, TensorDesc

@@ -19,9 +19,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
+from dmlpy.description.coercion import After, Bool, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, default
 from dmlpy.description.sizes import Sizes, Term
 from dmlpy.description.support import FLOAT32, UINT8
 from dmlpy.description.tensors import TensorDesc

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, default
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RecurrentDirection
 from dmlpy.description.gate_order import Cell
 from dmlpy.description.markers import In, Out, TensorField, Violation, rule, size
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -16,8 +16,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, Any, TypeVar
 
+from dmlpy.description.coercion import After
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import After
 from dmlpy.description.support import FLOAT32
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError, Problem
