@@ -13,7 +13,7 @@ from dmlpy.reference.recurrent.layer import packed_reserve
 from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import GUARD, Layout, Placed, Run, place, scratch
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import H_DROPOUT, OUTPUTS, RESERVE, X_DROPOUT, KeptGates, KeptRows, check_reserve, kept_gates
+from tests.support.training_runs import H_DROPOUT, OUTPUTS, RESERVE, X_DROPOUT, SavedGates, SavedRows, check_reserve, saved_gates
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,8 +31,8 @@ class Plans:
 
     layer: Callable[[Any], Any]
     gradient: Callable[[Any], Any]
-    rows: Callable[[Any, Array], KeptRows]
-    gates: KeptGates
+    rows: Callable[[Any, Array], SavedRows]
+    gates: SavedGates
 
     def check_forward(self, run: Run) -> None:
         """The outputs of a run that was launched, and what its reserve holds, against the plain loop."""
@@ -44,7 +44,7 @@ class Plans:
                 assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
 
 
-NUMPY = Plans(DefinitionPlan, DefinitionPlan, KeptRows.of_definition, kept_gates)
+NUMPY = Plans(DefinitionPlan, DefinitionPlan, SavedRows.of_definition, saved_gates)
 
 CELLS = ("RNN", "LSTM", "GRU")
 DROPOUTS = (X_DROPOUT, H_DROPOUT)
@@ -148,6 +148,6 @@ def defined_reserve(run: Run, plans: Plans = NUMPY) -> Array:
     for d, arguments in enumerate(walked.arguments):
         for index, gate, activation in plans.gates(run.desc, d):
             if activation is None:
-                arguments[:, gate] = rows.kept[d, :, index]
+                arguments[:, gate] = rows.saved[d, :, index]
     memory = walked.memory if rows.memory is None else rows.memory
     return packed_reserve(run.desc, replace(walked, hidden=rows.hidden, memory=memory))

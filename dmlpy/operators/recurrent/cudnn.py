@@ -49,11 +49,11 @@ def reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
 
 
 def layer_reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
-    """The float32 values that the operator of one layer keeps."""
-    kept = 4 if mode in (RnnMode.LSTM, RnnMode.GRU) else 1
+    """The float32 values that the operator of one layer saves."""
+    saved = 4 if mode in (RnnMode.LSTM, RnnMode.GRU) else 1
     memory = known["num_units"] if mode is RnnMode.LSTM else 0
     steps = known["seq_length"]
-    each = steps * kept * known["num_units"] + (steps + 1) * (known["state_size"] + memory)
+    each = steps * saved * known["num_units"] + (steps + 1) * (known["state_size"] + memory)
     return known["num_directions"] * known["batch_size"] * each
 
 

@@ -79,7 +79,7 @@ class ReserveDesc(RecurrentDesc):
         states = known["projection_size"] if cell.projection else hidden
         if cell.has_memory:
             states += hidden
-        return known["num_directions"] * known["batch_size"] * (steps * cell.kept * hidden + (steps + 1) * states)
+        return known["num_directions"] * known["batch_size"] * (steps * cell.saved * hidden + (steps + 1) * states)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         terms = super().terms(field)

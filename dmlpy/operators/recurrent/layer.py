@@ -82,8 +82,8 @@ class RecurrentCell:
         return self.kind == "GRU" and self.linear_before_reset
 
     @property
-    def kept(self) -> int:
-        """The number of values per unit and step that training keeps: one per gate, and a product that the reset gate multiplies."""
+    def saved(self) -> int:
+        """The number of values per unit and step that training saves: one per gate, and a product that the reset gate multiplies."""
         return self.gates + self.resets_last
 
 

@@ -35,13 +35,13 @@ from tests.support.training_runs import (
     TRAINING,
     X_DROPOUT,
     Array,
-    KeptRows,
+    SavedRows,
     build,
     check,
     check_dropout_of_h,
     check_repeated_outputs,
     check_reserve,
-    kept_gates,
+    saved_gates,
 )
 
 
@@ -297,7 +297,7 @@ def test_through_the_front_door() -> None:
     expected = traced(run.desc, run.arrays)
     for name in OUTPUTS[:2]:
         assert_close(getattr(results, name), expected.outputs[name], np.float32, terms=run.terms, what=name)
-    check_reserve(run.desc, KeptRows.of_definition(run.desc, results.reserve_tensor.array), kept_gates, expected, run.terms)
+    check_reserve(run.desc, SavedRows.of_definition(run.desc, results.reserve_tensor.array), saved_gates, expected, run.terms)
 
 
 def test_a_projection_is_packed_with_the_other_constants() -> None:
