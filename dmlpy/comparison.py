@@ -35,7 +35,7 @@ _WIDE = (DataType.FLOAT16, DataType.FLOAT32)
 
 @dataclass(frozen=True)
 class NodeDifference:
-    """How far the results of one output of a node are apart.
+    """How far the results of one output of a node differ.
 
     Attributes:
         node: its name, as `CompiledGraph.trace` has it.

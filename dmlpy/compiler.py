@@ -70,7 +70,7 @@ def compile(
         device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
         feature_level: a cap, as for `check`.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
-            the factors of FLOAT32 matrix products to TF32. `plan` of what is compiled tells which flags it heeds.
+            the factors of FLOAT32 matrix products to TF32. The compiled operator's `plan` lists the flags that it supports.
         fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`, and, on CUDA,
             element-wise nodes that only read each other run as one kernel. Results in FLOAT16 are not rounded before a fused activation;
             everything else stays the same bit for bit. A desc alone has nothing to fuse.
@@ -193,7 +193,7 @@ def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | C
 
 
 _MOST_GRAPHS = 32
-"""The graphs that have arrived in this process and are kept compiled."""
+"""The compiled graphs that this process caches."""
 
 _compile_arrived = lru_cache(maxsize=_MOST_GRAPHS)(_compile_graph)
 

@@ -78,7 +78,7 @@ def view(array: Any) -> ArrayView:
 
 
 def resolved(array: Any) -> Any:
-    """The array, or a copy of a tensor of PyTorch whose signs are turned when it is read: neither DLPack nor its memory tells that."""
+    """The array, or a copy of a tensor of PyTorch whose signs are flipped when it is read: neither DLPack nor its memory shows that."""
     is_negated = getattr(array, "is_neg", None)
     return array.resolve_neg() if callable(is_negated) and is_negated() else array
 
@@ -129,7 +129,7 @@ def _foreign_view(array: Any) -> ArrayView | None:
 
 
 def _is_unversioned(array: Any) -> bool:
-    """Whether a producer of DLPack is older than version 1.0, which cannot say that memory is read-only: NumPy takes it to be."""
+    """Whether a producer of DLPack is older than version 1.0, which cannot mark memory as read-only: NumPy assumes that it is."""
     try:
         capsule = array.__dlpack__(max_version=(1, 0))
     except TypeError:
@@ -166,7 +166,7 @@ def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
 
 
 def _stream(interface: dict[str, Any]) -> int | None:
-    """The stream that version 3 of the interface tells: 1 is the legacy default stream, 2 each thread's own one, 0 either of them."""
+    """The stream that version 3 of the interface gives: 1 is the legacy default stream, 2 each thread's own one, 0 either of them."""
     stream = interface.get("stream") if interface.get("version", 0) >= 3 else None
     if stream is None:
         return None

@@ -1,4 +1,4 @@
-"""The forms of struct members: the values that a constructor accepts, the value that is kept, and how a wrong value is shown."""
+"""Coercion of struct members: the values that a constructor accepts, the stored value, and how a wrong value is shown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 MAX_BITS = 128
-"""The most bits of an integer that a member keeps."""
+"""The most bits of an integer that a member stores."""
 
 
 def as_uint(value: Any) -> int:
@@ -79,7 +79,7 @@ def as_uint(value: Any) -> int:
 
 
 Reader = Callable[[Any], Any]
-"""Converts a caller's value to the form that the member keeps."""
+"""Converts a caller's value to the form that the member stores."""
 
 MAX_ENTRIES = 2**20
 """The most entries of an array: an iterator may never end."""
@@ -209,7 +209,7 @@ EnumT = TypeVar("EnumT", bound=DmlEnum)
 
 if TYPE_CHECKING:
     # Type checkers infer a member's constructor argument from `__set__` and its value from `__get__`, so that a
-    # list is accepted where a tuple is kept, and a name where an enumeration is.
+    # list is accepted where a tuple is stored, and a name where an enumeration is.
     class Member(Generic[ReadT, WriteT]):
         """A member that returns `ReadT` and accepts `WriteT`."""
 

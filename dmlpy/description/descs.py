@@ -1,7 +1,7 @@
 """`OperatorDesc`: the base of every operator's struct.
 
 An operator's class is the source of everything known about it: its annotated fields carry the kind of each tensor, its sizes and its
-type; `support` its levels; `@size` and `@rule` methods what no pattern can say. Checks, inference, documentation and schemas read them.
+type; `support` its levels; `@size` and `@rule` methods what no pattern can express. Checks, inference, documentation and schemas read them.
 """
 
 from __future__ import annotations
@@ -454,7 +454,7 @@ class OperatorDesc(Struct):
         """The desc as JSON data in the C spelling, in the form of DxDispatch models.
 
         Args:
-            flat: members beside `Type` instead of nested in `Desc`.
+            flat: members next to `Type` instead of nested in `Desc`.
         """
         members: dict[str, Any] = {}
         counted = self.counts_before()

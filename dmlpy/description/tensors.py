@@ -169,7 +169,7 @@ class TensorDesc(Struct):
 
     @property
     def contiguous_axes(self) -> tuple[int, ...]:
-        """The axes along which neighbours are one element apart, of those with more than one entry."""
+        """The axes of more than one entry whose stride is one element."""
         return tuple(
             axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 1
         )

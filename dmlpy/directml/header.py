@@ -1,4 +1,4 @@
-"""Names of directml.h and its helper header beside the structs, enumerations and flags that are dmlpy's classes.
+"""Names of directml.h and its helper header, other than the structs, enumerations and flags that are dmlpy's classes.
 
 Some C structs only pair a type with a pointer, as DML_TENSOR_DESC does. They are functions here: each checks that the type is that of the
 struct behind it, and returns that struct, which is what dmlpy takes in their place.
@@ -123,7 +123,7 @@ class DML_BUFFER_BINDING(arrays.Buffer):
             expected = "a number of bytes" if size is None else f"at most {size - Offset}: the memory has {size} bytes"
             raise _unbound("SizeInBytes", brief(length), expected)
         super().__init__(pointer + Offset, length)
-        # Beside the range, what it was made of, as C code reads it. An array is kept alive so.
+        # The range and what it was made of, as C code reads it. This keeps an array alive.
         for name, value in (("Buffer", Buffer), ("Offset", Offset), ("SizeInBytes", length)):
             object.__setattr__(self, name, value)
 

@@ -29,7 +29,7 @@ _ALSO_ACCEPTED = {
     "ScaleBias": "Mapping[str, Any]",
     "Size2D": "Mapping[str, Any]",
 }
-"""What a constructor takes for a member beside the types that its signature shows, by those."""
+"""What a constructor takes for a member in addition to the types in its signature, by those types."""
 
 _ARRAYS = {
     "Sequence[FeatureLevel | str]": "Iterable[FeatureLevel | str | int]",

@@ -249,7 +249,7 @@ class GraphBuilder:
         return prune_nodes(graph) if prune else graph
 
     def _declared_tensors(self, graph: Graph) -> dict[str, list[TensorDesc]]:
-        """The layouts of the graph's inputs and outputs, where the nodes do not say the same."""
+        """The layouts of the graph's inputs and outputs, where the nodes' differ."""
         inputs, outputs = [tensor for _, tensor in self._inputs], [tensor for _, tensor in self._outputs]
         read: dict[int, list[TensorDesc | None]] = {}
         for edge in self._input_edges:

@@ -357,7 +357,7 @@ def _same_bytes(given: DataType, to: DataType) -> bool:
 
 
 def _describe(connections: _Connections, end: _End, tensor: TensorDesc, *, output: bool) -> str:
-    """What a slot says of its tensor."""
+    """A slot's description of its tensor."""
     return f"{connections.label(end, output=output)} is {tensor.summary()}"
 
 

@@ -1,7 +1,7 @@
 """Reads ONNX Runtime's graph dumps: the FlatBuffer that its DirectML provider writes with `ep.dml.enable_graph_serialization`.
 
-Each partition of a model is a file `Partition_N.bin`, with the large constants in files `NAME.bin` beside it. Tables and fields below are
-named as in the provider's schema (`dml.ir`), fields by their offset in the vtable.
+Each partition of a model is a file `Partition_N.bin`, with the large constants in files `NAME.bin` in the same folder. Tables and fields
+below are named as in the provider's schema (`dml.ir`), fields by their offset in the vtable.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _BYTE_ARRAY = 1
 
 @dataclass(frozen=True)
 class ConstantFile:
-    """A constant whose bytes lie in a file beside the graph's.
+    """A constant whose bytes are in a separate file next to the graph's.
 
     Attributes:
         name: the file's name without `.bin`.
@@ -99,7 +99,7 @@ def load_serialized(source: str | Path | bytes, constants: str | Path | None = N
             no file but the graph's is read.
 
     Raises:
-        DescError: what cannot be read, with the byte where it lies. Which rules the graph breaks is for its `check` to say.
+        DescError: what cannot be read, with its byte offset. The graph's `check` finds the rules that it breaks.
     """
     data = source if isinstance(source, bytes) else _read_file(Path(source))
     reading = _Reading(Buffer(data, SUBJECT).root(), None if constants is None else Path(constants))
@@ -529,7 +529,7 @@ _READERS: Mapping[int, _Variant] = {
 
 
 def _companion(name: str, values: Mapping[str, Any]) -> DataType | None:
-    """The element type that the member of this name, an attribute or a tensor, tells."""
+    """The element type of the member of this name, an attribute or a tensor."""
     declared = values.get(name)
     try:
         return DataType.parse(declared.data_type if isinstance(declared, TensorDesc) else declared)

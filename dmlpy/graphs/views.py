@@ -1,7 +1,7 @@
 """Views of a tensor: descs with other sizes and strides for the same memory.
 
-A view is no node: the readers' descs say how they read the memory. Where no strides express a view, nodes copy the elements into packed
-order first, which `copying_nodes` lists.
+A view is not a node: the readers' descs describe how they read the memory. Where no strides express a view, nodes copy the elements into
+packed order first, which `copying_nodes` lists.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) 
 
 
 def reshaped_strides(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """The strides with which the tensor's elements have other sizes in the same order; None if no strides say so."""
+    """The strides with which the tensor's elements have other sizes in the same order; None if no strides do."""
     # Runs of dimensions that continue each other in memory, last first: a new dimension must fit into one of them.
     runs: list[list[int]] = []
     for size, stride in reversed(list(zip(tensor.sizes, tensor.element_strides, strict=True))):

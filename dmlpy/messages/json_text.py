@@ -88,7 +88,7 @@ def _has_rows(array: dict[str, Any]) -> bool:
 
 
 def _rows(values: list[Any], depth: int, length: int) -> str:
-    """The numbers of an array, a line for each row of so many; longer rows go on in further lines."""
+    """The numbers of an array, a line for each row of so many; longer rows continue on further lines."""
     rows = [values[start : start + length] for start in range(0, len(values), length)]
     return _enclosed("[]", (line for row in rows for line in _filled(row, len(_INDENT) * (depth + 1))), depth)
 

@@ -42,7 +42,7 @@ class ElementWiseActivationDesc(ElementWiseDesc, ActivationDesc):
 class LoneActivationDesc(ActivationDesc):
     """y = f(x), an activation that DirectML fuses into no other operator.
 
-    It can be built without tensors like the others, so that an operator that fuses it by mistake can say so.
+    It can be built without tensors like the others, so that an operator that fuses it by mistake can report it.
     """
 
     fusable: ClassVar[bool] = False

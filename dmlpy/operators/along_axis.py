@@ -75,7 +75,7 @@ class AlongAxisDesc(OperatorDesc):
         """The pattern `*sizes` with another length along the axis.
 
         Raises:
-            UnboundSymbolError: no tensor tells a size, or the axis is none.
+            UnboundSymbolError: no tensor determines a size, or the axis does not exist.
         """
         dimension_count = known["len(sizes)"]
         if not 0 <= self.axis < dimension_count:

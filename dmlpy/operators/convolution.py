@@ -33,7 +33,7 @@ class ConvolvingDesc(SlidingDesc):
     """The steps from one element of the filter to the next along each spatial dimension: 1 where they are neighbours."""
 
     group_count: Annotated[Uint, Limits(least=1), After("end_padding")] = default(1)
-    """How many groups of channels are convolved apart: as many as input channels for a depth-wise convolution."""
+    """The number of groups of channels, convolved separately: as many as input channels for a depth-wise convolution."""
 
     @property
     def backward(self) -> bool:
@@ -183,8 +183,8 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     """
 
     output_padding: Annotated[Uints, Limits(length="dimension_count"), After("end_padding")]
-    """Backward, the elements added to the output at the end of each spatial dimension; zeros where the output's sizes tell them. Forward,
-    zeros.
+    """Backward, the elements added to the output at the end of each spatial dimension; zeros where the output's sizes determine them.
+    Forward, zeros.
     """
 
     fused_activation: Annotated[FusedFunction, After("group_count")] = default(None)

@@ -41,10 +41,10 @@ class PickDesc(OperatorDesc):
     """
 
     counted: ClassVar[Mapping[str, str]] = {}
-    """The attributes that tell how many dimensions of a tensor are actual, each with the tensor."""
+    """The attributes that give the number of actual dimensions of a tensor, each with the tensor."""
 
     fewest: ClassVar[int] = 1
-    """The least that these attributes may tell."""
+    """The least value of these attributes."""
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The tensor that the indices point into."""
@@ -442,7 +442,7 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
     """The value of the other elements, then the value itself, in any number of dimensions. Further elements are not used."""
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
-    """The sequences. No other member tells their length."""
+    """The sequences. No other member determines their length."""
 
     @derived("sizes, but 1 along axis")
     def indices(self, known: Sizes) -> Sequence[Derived]:

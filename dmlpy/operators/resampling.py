@@ -1,6 +1,6 @@
 """Resampling of tensors to other sizes by interpolation, its gradients, and scaling of images' values.
 
-Where an output element lies in the input is told by scales and offsets, one of each for every dimension. Places outside the input are
+Scales and offsets, one of each per dimension, map an output element to its place in the input. Places outside the input are
 those of its edge.
 """
 

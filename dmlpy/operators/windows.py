@@ -122,7 +122,7 @@ class SlidingDesc(OperatorDesc):
     def rank(self) -> int:
         """The dimension count that most tensors have; the arrays count as `array_weight` tensors.
 
-        So a forgotten batch is told of the tensor that forgets it, and not of all others.
+        So a forgotten batch is reported for the tensor that lacks it, and not for all others.
         """
         counts = [len(tensor.sizes) for name in self.ranked if (tensor := self._tensor(name)) is not None]
         lengths = [len(array) for array in self._arrays()]

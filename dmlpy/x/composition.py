@@ -38,7 +38,7 @@ def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorO
         inputs: the graph's inputs in order, also those that nothing reads. Default: those that are read, in the order of their making.
 
     Returns:
-        The graph; its messages tell the lines that made its nodes.
+        The graph; its messages name the lines that made its nodes.
 
     Raises:
         DescError: outputs that are no expressions, two inputs of one name, or an input that `inputs` lacks.

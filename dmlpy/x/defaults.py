@@ -77,7 +77,7 @@ def _is_size(given: Any) -> bool:
 
 
 def told_sizes(kind: type[OperatorDesc], tensors: Mapping[str, Any], given: dict[str, Any]) -> Any:
-    """The sizes of the first output as a call tells them, taken out of its arguments; None if the inputs determine them."""
+    """The sizes of the first output that a call gives, taken out of its arguments; None if the inputs determine them."""
     sizes, axis, short = given.pop("output_sizes", None), given.get("axis"), kind.short_name()
     if short == "CAST" and "input_tensor" in tensors:
         return tensors["input_tensor"].sizes

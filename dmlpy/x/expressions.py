@@ -39,7 +39,7 @@ class Expression(TensorOperand):
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
     numbers and arrays may stand on either side. A comparison is UINT8, 0 or 1; integers are divided as ELEMENT_WISE_DIVIDE does.
-    Two expressions are the same one if `is` says so.
+    Compare expressions with `is`.
     """
 
     __slots__ = ()

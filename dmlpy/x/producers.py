@@ -55,7 +55,7 @@ class OperatorProducer(Producer):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberProducer(Producer):
-    """A number among the operands of a call, until the others tell its type."""
+    """A number among the operands of a call, until the others determine its type."""
 
     value: float
 

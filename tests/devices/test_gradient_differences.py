@@ -62,19 +62,19 @@ def kinks(desc: ActivationDesc) -> tuple[float, ...]:
     return ()
 
 
-def distance(desc: Any, walked: Trace) -> float:
+def distance(desc: Any, trace: Trace) -> float:
     """The least distance of an argument from a kink of its activation, or from the clip's bounds."""
     nearest = math.inf
-    for d in range(len(walked.arguments)):
+    for d in range(len(trace.arguments)):
         f, *others = desc.activations_of(d)
         bounds = () if desc.cell.clip is None else (desc.cell.clip, -desc.cell.clip)
         for gate in range(len(desc.gate_names)):
             function = others[0] if others and gate == len(desc.gate_names) - 1 else f
             for kink in (*kinks(function), *bounds):
-                nearest = min(nearest, float(np.nanmin(np.abs(walked.arguments[d, :, gate] - kink), initial=math.inf)))
+                nearest = min(nearest, float(np.nanmin(np.abs(trace.arguments[d, :, gate] - kink), initial=math.inf)))
         if desc.cell.has_memory:
             for kink in kinks(others[1]):
-                nearest = min(nearest, float(np.min(np.abs(walked.memory[d] - kink))))
+                nearest = min(nearest, float(np.min(np.abs(trace.memory[d] - kink))))
     return nearest
 
 

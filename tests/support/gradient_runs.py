@@ -36,12 +36,12 @@ class Plans:
 
     def check_forward(self, run: Run) -> None:
         """The outputs of a run that was launched, and what its reserve holds, against the plain loop."""
-        walked = traced(run.desc, run.arrays)
+        trace = traced(run.desc, run.arrays)
         for name, placed in run.outputs.items():
             if name == RESERVE:
-                check_reserve(run.desc, self.rows(run.desc, placed.elements), self.gates, walked, run.terms)
+                check_reserve(run.desc, self.rows(run.desc, placed.elements), self.gates, trace, run.terms)
             else:
-                assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
+                assert_close(placed.elements, trace.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
 
 
 NUMPY = Plans(DefinitionPlan, DefinitionPlan, SavedRows.of_definition, saved_gates)
@@ -144,10 +144,10 @@ def defined_reserve(run: Run, plans: Plans = NUMPY) -> Array:
     States and arguments are those of the device's reserve. Where that keeps a gate's value, the argument is the definition's.
     """
     rows = plans.rows(run.desc, run.outputs[RESERVE].elements.astype(np.float64))
-    walked = traced(run.desc, run.arrays)
-    for d, arguments in enumerate(walked.arguments):
+    trace = traced(run.desc, run.arrays)
+    for d, arguments in enumerate(trace.arguments):
         for index, gate, activation in plans.gates(run.desc, d):
             if activation is None:
                 arguments[:, gate] = rows.saved[d, :, index]
-    memory = walked.memory if rows.memory is None else rows.memory
-    return packed_reserve(run.desc, replace(walked, hidden=rows.hidden, memory=memory))
+    memory = trace.memory if rows.memory is None else rows.memory
+    return packed_reserve(run.desc, replace(trace, hidden=rows.hidden, memory=memory))

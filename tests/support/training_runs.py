@@ -186,14 +186,14 @@ class SavedRows:
         return cls(saved, hidden, memory if desc.cell.has_memory else None)
 
 
-def check(run: Run, walked: Trace, kind: Any = None) -> None:
+def check(run: Run, trace: Trace, kind: Any = None) -> None:
     """All outputs against the plain loop, the reserve part by part, each to the tolerance of its type or of `kind`."""
     for name, placed in run.outputs.items():
         assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
         if name == RESERVE:
-            check_reserve(run.desc, SavedRows.of_definition(run.desc, placed.elements), saved_gates, walked, run.terms, kind)
+            check_reserve(run.desc, SavedRows.of_definition(run.desc, placed.elements), saved_gates, trace, run.terms, kind)
         else:
-            assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
+            assert_close(placed.elements, trace.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
 
 
 def check_repeated_outputs(cell: str, plan: Callable[[Any], Any]) -> None:
@@ -219,14 +219,14 @@ def check_dropout_of_h(plan: Callable[[Any], Any]) -> None:
     np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.inputs["hidden_init_tensor"].elements / 2)
 
 
-def check_reserve(desc: Any, reserve: SavedRows, gates: SavedGates, walked: Trace, terms: int, kind: Any = np.float32) -> None:
+def check_reserve(desc: Any, reserve: SavedRows, gates: SavedGates, trace: Trace, terms: int, kind: Any = np.float32) -> None:
     """Every slot of the states, and of each step that a sample takes what its gates keep."""
     kind = kind or np.float32
-    assert_close(reserve.hidden, walked.hidden, kind, terms=terms, what="h in the reserve")
+    assert_close(reserve.hidden, trace.hidden, kind, terms=terms, what="h in the reserve")
     assert (reserve.memory is not None) == isinstance(desc, LSTMTrainingDesc)
     if reserve.memory is not None:
-        assert_close(reserve.memory, walked.memory, kind, terms=terms, what="c in the reserve")
-    for d, arguments in enumerate(walked.arguments):
+        assert_close(reserve.memory, trace.memory, kind, terms=terms, what="c in the reserve")
+    for d, arguments in enumerate(trace.arguments):
         for index, gate, activation in gates(desc, d):
             taken = ~np.isnan(arguments[:, gate])
             expected = arguments[:, gate][taken]

@@ -199,7 +199,7 @@ class FoldDesc(ColumnsDesc, dml="FOLD"):
     """DML_FOLD_OPERATOR_DESC: sums sliding blocks, one per column, into an image. The transpose of UNFOLD.
 
     Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the block, also in that
-    order. What falls outside the image is dropped. No member but the output tells the image's sizes. The reference names no element
+    order. What falls outside the image is dropped. No member but the output determines the image's sizes. The reference names no element
     types: FLOAT32 and FLOAT16 are taken. Columns may have leading dimensions of 1.
     """
 

@@ -114,7 +114,7 @@ class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
 class SplitDesc(AlongAxisDesc, dml="SPLIT"):
     """DML_SPLIT_OPERATOR_DESC: cuts a tensor into parts along an axis, the inverse of JOIN.
 
-    The sizes of the outputs say where to cut, so all of them have to be described.
+    The sizes of the outputs determine where to cut, so all outputs must be described.
     """
 
     formula = "output[0] | output[1] | ... along axis = input"

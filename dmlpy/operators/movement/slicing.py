@@ -246,4 +246,4 @@ class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
     """The gradient of SLICE1's output."""
 
     output_gradient_tensor: Annotated[TensorDesc, Out("*sizes")]
-    """The gradient of SLICE1's input. No other member tells its sizes."""
+    """The gradient of SLICE1's input. No other member determines its sizes."""

@@ -1,6 +1,6 @@
 """Batch normalization of images and volumes, as TensorFlow's FusedBatchNormV3 and FusedBatchNormGradV3 describe it.
 
-The input is FLOAT32 or FLOAT16, statistics are FLOAT32. `data_format` tells the order of sizes: which dimension holds the channels; memory
+The input is FLOAT32 or FLOAT16, statistics are FLOAT32. `data_format` is the order of sizes: which dimension holds the channels; memory
 has any layout, by strides. A group is a channel, of n entries. Its degenerate cases are those of `dmlpy.operators.normalization.batch`.
 
 Differences from TensorFlow: outputs that are not wanted may be absent; the placeholders `reserve_space_3` (of the forward operator) and

@@ -97,7 +97,7 @@ class MaxPoolingGradDesc(DilatedPoolingDesc, dml="MAX_POOLING_GRAD"):
 class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
     """DML_MAX_UNPOOLING_OPERATOR_DESC: puts each element at its index among zeros: the inverse of MAX_POOLING1.
 
-    No input tells the output's sizes: describe it. An index outside the output, or one that two elements share, is not defined.
+    No input determines the output's sizes: describe it. An index outside the output, or one that two elements share, is not defined.
     """
 
     formula = "y = 0; flat(y)[indices[i]] = x[i]"
@@ -114,4 +114,4 @@ class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
     """The index of each element in the whole output."""
 
     output_tensor: Annotated[TensorDesc, Out("output_batch output_channels output_height output_width")]
-    """The result y, usually with the sizes of the pooling's input. No other member tells them."""
+    """The result y, usually with the sizes of the pooling's input. No other member determines them."""

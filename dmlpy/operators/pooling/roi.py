@@ -130,8 +130,8 @@ class ROIAlign1Desc(PlacedRegionsDesc, ForwardRegionsDesc, dml="ROI_ALIGN1"):
 
     Sample s of an axis lies at (s - output_pixel_offset) * size / (outputs * n) + start - input_pixel_offset, n being size / outputs held
     within the two bounds; output o has the samples o * n up to (o + 1) * n - 1. An empty region reads one point; an inverted one gives a
-    mirrored output. Aligned to the corners, the samples are size / (outputs * n - 1) apart from start on, and a single one is in the
-    middle. ROI_ALIGN tells what else DirectML's pages leave open.
+    mirrored output. Aligned to the corners, the samples are spaced size / (outputs * n - 1) from start on, and a single one is in the
+    middle. ROI_ALIGN lists what else DirectML's pages leave open.
     """
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
@@ -161,7 +161,7 @@ class ROIAlignGradDesc(PlacedRegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
     """The upstream gradient of the forward output."""
 
     output_gradient_tensor: Annotated[TensorDesc | None, Out("batch channels height width"), After("batch_indices_tensor")] = None
-    """The gradient of the images. Without input_tensor nothing else tells its sizes."""
+    """The gradient of the images. Without input_tensor nothing else determines its sizes."""
 
     output_roi_gradient_tensor: Annotated[TensorDesc | None, Out("*ones num_rois 4")] = None
     """The gradient of the regions."""

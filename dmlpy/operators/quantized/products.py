@@ -34,7 +34,7 @@ class QuantizedDesc(OperatorDesc):
     """
 
     parameters: ClassVar[Mapping[str, str]] = {}
-    """The scales and zero points, each with the symbol that its count may be beside 1; empty where there is always one element."""
+    """The scales and zero points, each with the symbol that its count may be instead of 1; empty where there is always one element."""
 
     movable: ClassVar[tuple[str, ...]] = ()
     """Those whose count may lie along any of fewer than 4 dimensions."""
@@ -321,7 +321,7 @@ class MatrixMultiplyIntegerDesc(QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEG
 class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
     """DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC: the product of two matrices of quantized numbers, as floats.
 
-    DirectML's page wants A and B of one type; DirectML takes signed beside unsigned ones too, as ONNX Runtime gives them. Of fewer than
+    DirectML's page wants A and B of one type; DirectML also takes signed with unsigned ones, as ONNX Runtime gives them. Of fewer than
     4 dimensions, A's scale and zero point may have their rows along any one.
     """
 

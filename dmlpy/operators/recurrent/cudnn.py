@@ -1,7 +1,7 @@
 """Stacked recurrent networks with gradients, as TensorFlow's CudnnRNNV3 and CudnnRNNBackpropV3 describe them.
 
 Letters: T steps, B batch, I input size, L layers, D directions, H units, P num_proj, S entries of h: P with a projection, else H.
-Layers and units follow from the sizes of the states. `dmlpy.operators.recurrent.params` tells what lies where in `params`.
+Layers and units follow from the sizes of the states. `dmlpy.operators.recurrent.params` describes the layout of `params`.
 
 Differences from TensorFlow: FLOAT32 and FLOAT16 only; seeds of 0 are as deterministic as any others; `dropout_offset` is added;
 `sequence_lengths` and the upstream gradients may be absent (all T, zero), as may the outputs that are not wanted; what the gradient takes
@@ -61,7 +61,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     """The base of the network and its gradient.
 
     The reserve holds 64 + L * align(layer) + (L - 1) * align(T * B * D * S) float32 values, where align rounds up to a multiple of 64 and
-    layer = D * B * (T * K * H + (T + 1) * (S + M)) with K kept values for each unit and step (RNN 1, LSTM 4, GRU 4) and M entries of the
+    layer = D * B * (T * K * H + (T + 1) * (S + M)) with K saved values for each unit and step (RNN 1, LSTM 4, GRU 4) and M entries of the
     cell state (H for LSTM, else 0): the reserves of the layers, and the inputs of all but the first.
     """
 
@@ -141,7 +141,7 @@ class CudnnRNNDesc(SomeOutputDesc):
         return reserve_elements(self.rnn_mode, known)
 
     def layer_reserve_size(self, known: Sizes) -> int:
-        """The number of float32 values that the operator of one layer keeps."""
+        """The number of float32 values that the operator of one layer saves."""
         return layer_reserve_elements(self.rnn_mode, known)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
@@ -333,7 +333,7 @@ class CudnnRNNBackpropV3Desc(CudnnRNNDesc, extension="CUDNN_RNN_BACKPROP_V3"):
     """The upstream gradient of output_c. If absent, zeros."""
 
     reserve_space: Annotated[TensorDesc, In("reserve_size", FLOAT32, reserve=True)]
-    """The values that the network kept."""
+    """The values that the network saved."""
 
     host_reserved: Annotated[TensorDesc | None, In("1", INT8)] = None
     """The host_reserved of the network, which is not read."""

@@ -49,8 +49,8 @@ _OPTIONAL_INPUTS = (
 class ReserveDesc(RecurrentDesc):
     """The base of the training forms and the gradients: the reserve that connects them.
 
-    The reserve holds float32 values: reserve_size = D * B * (T * K * H + (T + 1) * (S + M)), where K values are kept for each unit and step
-    (RNN 1, LSTM 4, GRU 3, GRU with linear_before_reset 4), S are the entries of h (H, with a projection P) and M those of the cell
+    The reserve holds float32 values: reserve_size = D * B * (T * K * H + (T + 1) * (S + M)), where K values are saved for each unit and
+    step (RNN 1, LSTM 4, GRU 3, GRU with linear_before_reset 4), S are the entries of h (H, with a projection P) and M those of the cell
     state (H for LSTM, else 0). Its layout is internal to the device.
     """
 
@@ -72,7 +72,7 @@ class ReserveDesc(RecurrentDesc):
     def num_gates(self, known: Sizes) -> int:
         return len(self.gate_names)
 
-    @derived("D B (T K H + (T + 1) (S + M)): K values kept for each unit, S entries of h, M of the cell state")
+    @derived("D B (T K H + (T + 1) (S + M)): K values saved for each unit, S entries of h, M of the cell state")
     def reserve_size(self, known: Sizes) -> int:
         cell = self.cell
         steps, hidden = known["seq_length"], known["hidden_size"]
@@ -139,7 +139,7 @@ class RecurrentGradDesc(ReserveDesc):
     """The training form's multipliers of h[t-1], if it had them."""
 
     reserve_tensor: Annotated[TensorDesc, In("1 1 1 reserve_size", FLOAT32, reserve=True)]
-    """The values that the training form kept."""
+    """The values that the training form saved."""
 
     output_sequence_gradient_tensor: Annotated[TensorDesc | None, In("seq_length num_directions batch_size hidden_size")] = None
     """The upstream gradient of every h[t]. If absent, zeros."""

@@ -84,7 +84,7 @@ class ParamsLayout:
         num_layers: layers, each reading the one before it.
         num_units: H, units of each layer and direction.
         input_size: I, values of the network's input for each step and sample.
-        bidirectional: whether each layer walks both ways.
+        bidirectional: whether each layer runs in both directions.
         num_proj: entries of the LSTM's projected h, fewer than num_units; 0 for none.
         skip_input: whether the first layer takes its input without matrices, which needs I = H.
 

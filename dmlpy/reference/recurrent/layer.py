@@ -134,7 +134,7 @@ def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Ar
 
 
 def rest_of(f: ActivationDesc, x: Array) -> Array:
-    """1 - f(x); that of the sigmoid by f(-x), which keeps its digits where f(x) is near 1."""
+    """1 - f(x); that of the sigmoid by f(-x), which stays accurate where f(x) is near 1."""
     return activate(f, -x) if isinstance(f, ActivationSigmoidDesc) else 1.0 - activate(f, x)
 
 

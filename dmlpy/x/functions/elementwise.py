@@ -315,7 +315,7 @@ def bit_and(
 ) -> Expression:
     """ELEMENT_WISE_BIT_AND: the bitwise and.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
 
     ::
 
@@ -345,7 +345,7 @@ def bit_count(
 ) -> Expression:
     """ELEMENT_WISE_BIT_COUNT: the number of bits of each element that are 1.
 
-    The raw bits are counted: the type only tells how many there are.
+    The raw bits are counted: only the type's width matters.
 
     ::
 
@@ -373,7 +373,7 @@ def bit_not(
 ) -> Expression:
     """ELEMENT_WISE_BIT_NOT: every bit inverted.
 
-    The raw bits are inverted: the type only tells how many there are.
+    The raw bits are inverted: only the type's width matters.
 
     ::
 
@@ -400,7 +400,7 @@ def bit_or(
 ) -> Expression:
     """ELEMENT_WISE_BIT_OR: the bitwise or.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
 
     ::
 
@@ -489,7 +489,7 @@ def bit_xor(
 ) -> Expression:
     """ELEMENT_WISE_BIT_XOR: the bitwise exclusive or.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
 
     ::
 

@@ -239,7 +239,7 @@ def one_hot(
         output_length: The size of the result along the axis.
 
     Returns:
-        `[*sizes]`. The sequences. No other member tells their length.
+        `[*sizes]`. The sequences. No other member determines their length.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.

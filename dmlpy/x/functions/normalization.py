@@ -343,7 +343,7 @@ def lp_normalization(
 ) -> Expression:
     """LP_NORMALIZATION: divides each line of elements along an axis by its norm.
 
-    Microsoft's page does not tell how epsilon enters. Here it is the least divisor: a line whose norm is larger is
+    Microsoft's page does not say how epsilon enters. Here it is the least divisor: a line whose norm is larger is
     divided by that alone.
 
     ::
@@ -479,7 +479,7 @@ def mean_variance_normalization2(
 ) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION2: normalizes each group of elements by its mean, variance or both.
 
-    As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not tell whether the
+    As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not say whether the
     variance is then still taken about the mean. It is the mean of squares here: an RMS normalization, for which the
     operator is used.
 
