@@ -90,7 +90,7 @@ def test_other_letters_are_unknown_and_nothing_is_nothing(weights: dict[str, Arr
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04", None])
-def test_wrong_weights_are_told(tmp_path: Path, content: bytes | None) -> None:
+def test_wrong_weights_are_reported(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "checkpoint20.npz"
     if content is None:
         np.savez(path, enc_emb=np.zeros(3))
@@ -255,7 +255,7 @@ def test_training(tmp_path: Path) -> None:
     assert (tmp_path / "loss.png").stat().st_size > 10_000
 
 
-def test_levels_tells_what_each_level_objects_to(tmp_path: Path) -> None:
+def test_levels_reports_what_each_level_objects_to(tmp_path: Path) -> None:
     out = run("python", str(EXAMPLES / "levels.py"), "--dot", "graph.dot", folder=tmp_path)
     told = {line.split()[0]: line for line in out.splitlines()}
     assert list(told) == [str(level) for level in dml.FeatureLevel]

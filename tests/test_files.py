@@ -229,7 +229,7 @@ def test_a_command_that_cannot_write_destroys_nothing(name: str, arguments: Call
     assert {item.name for item in tmp_path.iterdir()} == before
 
 
-def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+def test_a_file_retains_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(OLD)
     path.chmod(0o640)

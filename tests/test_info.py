@@ -167,7 +167,7 @@ def test_a_machine_with_gpus(machine: FakeGpus) -> None:
     assert found["operators"] == found["devices"][0]["runs"]
 
 
-def test_two_cupys_are_told_even_if_one_works(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_cupys_are_reported_even_if_one_works(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "cupy-cuda12x", "cupy-cuda13x")
     assert f"warning: {TWO}" in info().splitlines()
     assert json.loads(info("--json"))["warnings"] == [TWO]

@@ -36,7 +36,7 @@ def pairs_of(rows: Rows) -> set[tuple[int, Hashable, int, Hashable]]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_pair_is_kept(name: str) -> None:
+def test_every_pair_is_covered(name: str) -> None:
     rows, most = TABLES[name]
     chosen = covering_rows(rows)
     kept = [rows[number] for number in chosen]
@@ -85,7 +85,7 @@ def outcomes(folder: Path, *runs: list[str]) -> list[str]:
     return done.stdout.split("END\n")[:-1]
 
 
-def test_the_mark_keeps_the_same_rows_for_each_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mark_selects_the_same_rows_for_each_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     unnamed = ["test_these.py"]
     named = [[f"test_these.py::test_product[numpy-{d}-{b}-{b}-{a}]"] for a, b, d in product("012", repeat=3)]

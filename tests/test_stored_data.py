@@ -137,7 +137,7 @@ about = "as  it is"
 """
 
 
-def test_wrong_descs_are_rows_and_comments_are_kept() -> None:
+def test_wrong_descs_are_rows_and_comments_are_preserved() -> None:
     assert relation_layout.lay_out(RELATION) == LAID_OUT
     assert tomllib.loads(LAID_OUT) == tomllib.loads(RELATION)
     assert relation_layout.lay_out(LAID_OUT) == LAID_OUT

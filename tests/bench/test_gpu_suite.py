@@ -292,7 +292,7 @@ def test_what_is_measured_obeys_cuda_s_rules(name: str, dtype: Any, small: None,
     assert freed == [True]
 
 
-def test_a_wrong_row_is_told(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
+def test_a_wrong_row_is_reported(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
     """One row of 37 is off."""
     require("g++")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -307,7 +307,7 @@ def test_a_wrong_row_is_told(monkeypatch: pytest.MonkeyPatch, small: None) -> No
     assert right.median_us
 
 
-def test_a_row_that_fails_is_told_and_the_next_one_runs(null: CudaDevice) -> None:
+def test_a_row_that_fails_is_reported_and_the_next_one_runs(null: CudaDevice) -> None:
     options = Options(own=gpu_suite.own(gpu_suite.Failing), peers=(), rounds=1, threads=1)
     names = ("ACTIVATION_GELU:LARGE", "ACTIVATION_SOFTMAX1:ROWS", "ELEMENT_WISE_ADD:LARGE")
     runs = Benchmark(null, options).run(cases(*names)).runs
@@ -371,7 +371,7 @@ def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
 # order and choice
 
 
-def test_what_tells_most_comes_first() -> None:
+def test_the_most_informative_rows_come_first() -> None:
     found = worth.order_by_worth(command.cases(command.CommandOptions(), command.Place("cuda", "cuda:0")))
     names = [case.name for case in found]
     assert len(names) == len(set(names))

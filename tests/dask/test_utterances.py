@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wo
 COMMAND = ("python", "examples/utterances.py", "--device", "numpy", "--dashboard", "none", "--count", "48", "--chunk", "8")
 
 
-def test_an_ended_run_goes_on_and_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
+def test_an_ended_run_continues_and_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
     folder = str(tmp_path / "store")
     first = run(*COMMAND, "--folder", folder, "--at-most", "2")
     assert "0 of 8 chunks were written before" in first

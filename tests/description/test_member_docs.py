@@ -55,7 +55,7 @@ class Both(Base, extension="MEMBERS_OF_A_TEST"):
 '''
 
 
-def test_members_are_told_once_and_stand_in_the_order_of_the_struct(tmp_path: Path) -> None:
+def test_members_are_listed_once_in_the_order_of_the_struct(tmp_path: Path) -> None:
     (tmp_path / "made_up.py").write_text(MODULE, encoding="utf-8")
     # In a separate process: the class would stay among the operators.
     program = "import inspect, made_up\nprint(made_up.Both.__doc__)\nprint(inspect.signature(made_up.Both))"

@@ -428,7 +428,7 @@ def assert_built_alike(first: Any, second: Any) -> None:
 
 
 @pytest.mark.parametrize("operator", STRUCTS)
-def test_members_that_are_kept_as_they_are_make_the_same_struct(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_that_are_stored_unchanged_make_the_same_struct(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Descs made of what descs hold skip the validator; they are what it makes."""
     desc = OPERATORS[operator](**valid(operator))
     members = desc._members()

@@ -111,7 +111,7 @@ def test_every_valid_desc_computes_in_every_layout(cuda_device: dml.Device) -> N
     assert not found, "\n".join(found)
 
 
-def test_unfold_moves_nan_as_it_is_and_the_plan_tells_its_kernel(cuda_device: dml.Device) -> None:
+def test_unfold_moves_nan_unchanged_and_the_plan_names_its_kernel(cuda_device: dml.Device) -> None:
     image = np.full((1, 1, 2), 0x7FC12345, np.uint32).view(np.float32)
     desc = dml.UnfoldDesc(
         input_tensor=tensor(image), window_sizes=(2,), strides=(1,), dilations=(1,), start_padding=(1,), end_padding=(0,)

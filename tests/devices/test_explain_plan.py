@@ -209,7 +209,7 @@ def test_batch_normalization(
 # the rest
 
 
-def test_any_operator_tells_its_bytes() -> None:
+def test_any_operator_reports_its_bytes() -> None:
     tensor = dml.TensorDesc(data_type="FLOAT16", sizes=(3, 5), strides=(0, 1))
     desc = dml.ActivationReluDesc(input_tensor=tensor, output_tensor=tensor.replace(strides=(7, 1)))
     for device in (dml.device("numpy"), on()):
@@ -233,7 +233,7 @@ def test_a_graph_is_the_sum_of_its_nodes() -> None:
     assert found.flops == sum(part.flops or 0 for part in found.parts) > 0
 
 
-def test_prepared_and_owned_operators_tell_the_same() -> None:
+def test_prepared_and_owned_operators_report_the_same() -> None:
     desc = layer("RNN")
     op = dml.compile(desc, "numpy")
     constants = {name: np.zeros(desc.tensors()[name].sizes, np.float32) for name in ("weight_tensor", "recurrence_tensor")}

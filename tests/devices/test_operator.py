@@ -382,7 +382,7 @@ def test_threads_share_an_operator() -> None:
     assert not failures
 
 
-def test_a_missing_gpu_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: "the driver is too old")
     with pytest.raises(dml.DeviceError, match=r"device 'cuda:1' does not exist on this machine: the driver is too old"):
         dml.device("cuda:1")

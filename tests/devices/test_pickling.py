@@ -118,7 +118,7 @@ def test_another_version_is_refused_by_name(index: int, monkeypatch: pytest.Monk
         pickle.loads(pickled)
 
 
-def test_another_version_is_told_before_its_descs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_is_reported_before_its_descs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be of classes that are not there."""
     monkeypatch.setattr(pickling, "__version__", "0.0.7")
     pickled = pickle.dumps(dml.compile(gru(), "numpy")).replace(b"GRUDesc", b"GRXDesc")

@@ -389,7 +389,7 @@ def test_sanitizers_find_nothing(function: str, dtype: Any, sizes: tuple[int, ..
     seam.check_guards()
 
 
-def test_plans_tell_their_work(any_device: dml.Device) -> None:
+def test_plans_describe_their_work(any_device: dml.Device) -> None:
     x = np.zeros((100_000, 8), np.float32)
     plans = [dml.compile(described(function, x, (1,)), device=any_device).plan for function in OVER_AXES]
     plans.append(dml.compile(described("softmax", x, (0,)), device=any_device).plan)

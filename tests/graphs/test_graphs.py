@@ -81,7 +81,7 @@ def test_json_that_a_person_writes() -> None:
 
 
 @pytest.mark.parametrize("about", UNREADABLE)
-def test_what_cannot_be_read_is_told_with_its_place(about: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_place(about: str) -> None:
     data, expected = UNREADABLE[about]
     assert problems_of(data) == expected
 
@@ -133,7 +133,7 @@ def test_the_builder_joins_values() -> None:
     )
 
 
-def test_the_builder_infers_outputs_unless_they_are_told() -> None:
+def test_the_builder_infers_outputs_unless_they_are_given() -> None:
     g = GraphBuilder()
     x = g.input("x", IMAGE)
     nhwc = IMAGE.replace(strides=[48, 1, 12, 3])
@@ -206,7 +206,7 @@ def test_long_files_are_read_in_time_that_grows_with_their_length() -> None:
     assert time.perf_counter() - began < 10
 
 
-def test_the_picture_tells_nodes_sizes_and_slots() -> None:
+def test_the_picture_shows_nodes_sizes_and_slots() -> None:
     dot = network().to_dot()
     for text in (
         'input0 [label=x fillcolor="#e3f2fd" shape=ellipse',

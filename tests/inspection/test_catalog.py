@@ -170,7 +170,7 @@ def test_levels_are_those_of_the_facts() -> None:
     assert sum(len(item.operators) for item in found.values()) == len(described)
 
 
-def test_what_grew_is_told() -> None:
+def test_what_grew_is_reported() -> None:
     found = {str(item.level): item.grown for item in catalog.levels()}
     assert found["4_0"]["GEMM"] == ("2 to 4 dimensions",)
     assert found["3_0"]["CAST"] == (

@@ -80,7 +80,7 @@ def test_writing_is_repeatable_and_staleness_is_seen(tmp_path: Path) -> None:
     assert (folder / "notes.txt").exists()
 
 
-def test_the_page_tells_how_to_validate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_how_to_validate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     code = re.search(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert code
@@ -125,7 +125,7 @@ def test_definitions_refer_to_each_other_alone() -> None:
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_nothing_beside_a_reference_hides_what_it_refers_to(operator: str) -> None:
+def test_nothing_next_to_a_reference_hides_what_it_refers_to(operator: str) -> None:
     """Editors merge both and keep the keyword that stands beside the reference."""
     whole = schemas.schema(OPERATORS[operator])
     for reference in references(whole):
@@ -216,7 +216,7 @@ def test_floats(value: Any) -> None:
     check.validate(dml.OperatorDesc.from_dict(given).to_dict())
 
 
-def test_annotations_tell_what_the_classes_tell() -> None:
+def test_annotations_match_the_classes() -> None:
     # The classes are held to the facts elsewhere.
     support = stored("support.json")
     for operator, kind in OPERATORS.items():

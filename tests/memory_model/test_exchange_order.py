@@ -168,7 +168,7 @@ def test_two_buffers_need_waits_for_all_blocks(kernel: str) -> None:
     assert faults(program(KERNELS[kernel], Shape(producers=((0, 0),)))) == {"value"}
 
 
-def test_halves_that_threads_put_apart_must_not_race() -> None:
+def test_halves_that_threads_store_separately_must_not_race() -> None:
     """The model promises nothing for accesses that overlap in part and race. With flags these would not; with data they do, so that
     neighbouring threads' halves are put as one word.
     """

@@ -226,7 +226,7 @@ def reasons(proto: ModelProto) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_node_that_contradicts_itself_is_told_and_not_shown_to_onnx(row: Row, seen: list[str]) -> None:
+def test_a_node_that_contradicts_itself_is_reported_and_not_shown_to_onnx(row: Row, seen: list[str]) -> None:
     told = reasons(row.model())
     assert "the node" in told
     assert row.told in told

@@ -177,12 +177,12 @@ def test_messages() -> None:
     assert text(add(a_scale_tensor=tensor(1, 3), b_scale_tensor=tensor(1))) == BAD_ADD
 
 
-def test_the_order_of_scale_and_zero_point_is_told() -> None:
+def test_the_order_of_scale_and_zero_point_is_reported() -> None:
     found = [problem.remedy for desc in (dequantize(NIBBLE, tensor(4, 1)), quantize(NIBBLE, tensor(4, 1))) for problem in dml.check(desc)]
     assert found == ["the scale comes first, then the zero point"] * 4
 
 
-def test_scales_of_too_few_dimensions_are_told_their_sizes() -> None:
+def test_messages_name_the_sizes_of_scales_of_too_few_dimensions() -> None:
     failed = []
     for sizes, told in (((1,), [1, 1]), ((4,), [4, 1]), ((6,), [1, 6]), ((2,), None)):
         wrong = dequantize(tensor(*sizes), kind="SCALE")
@@ -200,7 +200,7 @@ def test_scales_of_too_few_dimensions_are_told_their_sizes() -> None:
     assert [problem.remedy for problem in dml.check(square)] == [None]
 
 
-def test_one_element_that_repeats_is_told_its_sizes() -> None:
+def test_messages_name_the_sizes_of_one_element_that_repeats() -> None:
     # ELEMENT_WISE_QUANTIZE_LINEAR takes a scale for the whole tensor like this.
     wrong = add(a_scale_tensor=tensor(2, 3, strides=[0, 0]))
     assert [(problem.code, problem.remedy) for problem in dml.check(wrong)] == [

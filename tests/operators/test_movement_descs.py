@@ -159,7 +159,7 @@ CASES: list[tuple[Callable[[], OperatorDesc], Found]] = [
 ]
 
 
-def test_problems_are_told_by_code_and_place() -> None:
+def test_problems_are_reported_by_code_and_place() -> None:
     wrong = []
     for make, expected in CASES:
         desc = make()

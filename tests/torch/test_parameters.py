@@ -194,7 +194,7 @@ def test_a_replaced_parameter_without_biases() -> None:
     torch.testing.assert_close(module(x)[0], output, rtol=0, atol=0)
 
 
-def test_from_torch_keeps_what_the_module_is() -> None:
+def test_from_torch_preserves_the_module_s_options() -> None:
     theirs: Any = nn.LSTM(INPUT, HIDDEN, 2, batch_first=True, dropout=0.5, proj_size=2, dtype=torch.float16).eval().requires_grad_(False)
     drawn = torch.random.get_rng_state()
     own: Any = dt.LSTM.from_torch(theirs)

@@ -37,7 +37,7 @@ LONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_descs_with_long_members_are_told_shortly(name: str) -> None:
+def test_problems_of_descs_with_long_members_are_short(name: str) -> None:
     desc = LONG[name]()
     began = time.process_time()
     problems = dml.check(desc)
@@ -67,7 +67,7 @@ def test_texts_of_problems_are_clipped() -> None:
     assert (short.path, short.found, short.expected, short.why, short.remedy) == ("path", "found", "expected", ("why",), "remedy")
 
 
-def test_problems_behind_the_last_one_told_are_not_looked_for() -> None:
+def test_problems_after_the_last_reported_one_are_not_looked_for() -> None:
     def endless() -> Any:
         number = 0
         while True:

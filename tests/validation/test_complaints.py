@@ -524,7 +524,7 @@ def faults(complaint: Complaint) -> list[str]:
     return [f"{complaint.url}: {complaint.did}: {fault}\n{text}" for fault in found]
 
 
-def test_every_author_is_told_what_to_change() -> None:
+def test_every_author_learns_what_to_change() -> None:
     found = [fault for complaint in COMPLAINTS for fault in faults(complaint)]
     assert not found, f"{len(found)} faults\n" + "\n\n".join(found)
 

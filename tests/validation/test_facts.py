@@ -242,7 +242,7 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in text
 
 
-def test_types_of_members_are_told_as_the_header_has_them() -> None:
+def test_types_of_members_are_shown_as_in_the_header() -> None:
     assert c_type(tuple[int, ...], signed=True) == ("INT_ARRAY", None)
     assert c_type(int | float) == ("SCALAR_UNION", None)
     assert c_type(tuple[dml.TensorDesc, ...] | None) == ("TENSOR_DESC_ARRAY", None)

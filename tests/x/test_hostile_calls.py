@@ -161,7 +161,7 @@ def test_all_functions_take_or_refuse_arguments_of_any_kind() -> None:
 
 
 @pytest.mark.parametrize("given", [float("nan"), float("inf"), 10**400, 2.5], ids=["NaN", "infinity", "huge", "fraction"])
-def test_a_number_that_no_element_holds_is_told(given: float) -> None:
+def test_a_number_that_no_element_holds_is_reported(given: float) -> None:
     with pytest.raises(dml.DescError, match=r"that (INT32|a float) holds"):
         integers() + given
 

@@ -186,7 +186,7 @@ def code_of(data: bytes) -> bytes:
     return b"".join(section.data() for section in sections if section.is_text())
 
 
-def test_code_for_another_processor_is_not_kept(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_for_another_processor_is_not_stored(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba settles for a processor when it first compiles for anyone, maybe under settings that the environment does not have."""
     from numba.core.registry import cpu_target
 
@@ -250,7 +250,7 @@ def test_where_numba_compiles_nothing_numpy_runs(set_by: str, monkeypatch: pytes
     assert "DISABLE_JIT" in plan.strategy
 
 
-def test_numba_that_cannot_be_imported_is_told(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numba_that_cannot_be_imported_is_reported(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ImportError("Numba needs another NumPy")
 

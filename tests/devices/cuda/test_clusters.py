@@ -143,7 +143,7 @@ def test_others_do_the_work_of_a_cluster_that_is_refused() -> None:
     assert "    persistent_grid: launch: CUDA_ERROR_INVALID_CLUSTER_SIZE" in plan.describe()
 
 
-def test_a_refused_cluster_is_told_from_other_errors() -> None:
+def test_a_refused_cluster_is_distinguished_from_other_errors() -> None:
     for status, kind in ((912, NotResidentError), (1, DeviceError)):
         error = RuntimeError("refused")
         error.status = status  # type: ignore[attr-defined]

@@ -232,7 +232,7 @@ def test_more_than_2_to_the_32_pixels_are_counted() -> None:
     assert geometry.each_fields()["count"] == 1 << 37
 
 
-def test_plans_name_their_kernel_and_tell_their_cost() -> None:
+def test_plans_name_their_kernel_and_cost() -> None:
     device = CudaDevice(DryRunSeam(H200))
     tiles = dml.compile(one_dimensional("float16", (2, 32, 100), (70, 32, 3), fused_activation=dml.ActivationReluDesc()), device)
     assert "convolve_tiles<Floats<machine::half, Epilogue<Relu>>, false>: 8 tiles" in tiles.plan

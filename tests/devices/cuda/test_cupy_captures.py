@@ -336,7 +336,7 @@ def test_what_cannot_be_kept_in_host_memory_is_not_packed(
 
 
 @pytest.mark.parametrize("prepare_call", [copying, copying_back, validating, portable, portable_graph, from_host, to_host, upload])
-def test_what_waits_for_the_stream_is_refused_and_the_capture_goes_on(
+def test_what_waits_for_the_stream_is_refused_and_the_capture_continues(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any
 ) -> None:
     call = prepare_call(CudaDevice(seam))

@@ -103,7 +103,7 @@ TorchOutOfMemoryError.__name__ = "OutOfMemoryError"
 
 @pytest.mark.parametrize("error", [None, TorchOutOfMemoryError], ids=["CuPy's", "PyTorch's"])
 @pytest.mark.parametrize("what", ["outputs", "scratch", "scratch of bind", "packed constants", "outputs of a graph", "scratch of a graph"])
-def test_missing_memory_is_told_with_the_sizes(
+def test_missing_memory_is_reported_with_the_sizes(
     what: str, error: type[Exception] | None, seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = CudaDevice(seam)

@@ -204,7 +204,7 @@ def test_an_input_that_lies_across_the_output(
         same(run(summed, {"a_tensor": y, "b_tensor": x}, cuda_device)["output_tensor"], x + y, name)
 
 
-def test_numbered_elements_beside_an_input_that_lies_across(cuda_device: dml.Device) -> None:
+def test_numbered_elements_with_an_input_that_lies_across(cuda_device: dml.Device) -> None:
     x = np.random.default_rng(0).standard_normal((2, 40, 50)).astype(np.float32)
     output = dml.TensorDesc.of(x)
     across = output.replace(strides=[2000, 1, 40])

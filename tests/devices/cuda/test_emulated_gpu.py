@@ -65,7 +65,7 @@ def test_over_nothing_wrong_results_are_expected() -> None:
     assert "CuPy has no stand-in" in printed
 
 
-def test_a_stand_in_that_is_none_is_refused() -> None:
+def test_an_unknown_emulated_device_is_refused() -> None:
     """pytest asks for it before all else, and in each report."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(emulated_gpu.VARIABLE, "gpu")
@@ -77,7 +77,7 @@ CULPRIT = r"after this test the CUDA context answers nothing any more: CUDA_ERRO
 ALL = ("computes", "kills_the_context", "computes_after_it", "is_right_and_leaves_a_dead_context", "computes_at_the_end")
 
 
-def test_after_a_trap_the_rest_is_told_as_not_run() -> None:
+def test_after_a_trap_the_rest_is_reported_as_not_run() -> None:
     status, printed = dry_run("null", *chosen(*ALL))
     assert (status, outcomes(printed)) == (1, {"failed": 1, "error": 1, "skipped": 3, "xfailed": 1}), printed
     assert len(re.findall(CULPRIT, printed)) == 1

@@ -296,7 +296,7 @@ def test_the_commands_in_the_script_are_right() -> None:
         (["kernels", "--out", "folder"], "unrecognized arguments: --out folder"),
     ],
 )
-def test_what_the_script_cannot_do_is_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_script_cannot_do_is_reported(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(arguments)
     assert said in capsys.readouterr().err

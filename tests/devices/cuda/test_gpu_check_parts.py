@@ -161,7 +161,7 @@ def test_measurements_end_by_themselves_before_they_are_asked_to(tmp_path: Path,
     assert "GEMM" not in runner.ran["bench"][1].command
 
 
-def test_without_their_tools_profiles_are_told_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_their_tools_profiles_are_reported_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     told = {"profile": "ncu is not installed", "sanitize": "compute-sanitizer is not installed"}
     for name, text in told.items():
@@ -252,7 +252,7 @@ def test_a_program_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch
     wait_until(lambda: has_ended(int(lines[0])), "what it started is ended too")
 
 
-def test_the_end_alone_of_what_a_quiet_program_prints_is_told(spawned: Spawn, tmp_path: Path) -> None:
+def test_only_the_end_of_a_quiet_program_s_output_is_shown(spawned: Spawn, tmp_path: Path) -> None:
     """However much it is, and however long its lines are."""
     ending, lines = spawned("print(*('x' * 1000 for _ in range(30)), sep='\\n'); 1 / 0", quiet=True)
     assert (ending.status, ending.passed) == (1, False)
@@ -278,7 +278,7 @@ def test_who_failed_is_read_of_a_record_that_was_cut_off(tmp_path: Path) -> None
 # packages and kernels
 
 
-def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+def test_all_that_is_missing_is_reported_at_once(tmp_path: Path) -> None:
     """With what brings it; by a Python that has no packages."""
     command = [sys.executable, "-S", "-m", "tests.gpu_check", "check", "--out", str(tmp_path)]
     variables = {name: text for name, text in os.environ.items() if name != emulated_gpu.VARIABLE} | {"PYTHONPATH": str(ROOT)}
@@ -390,7 +390,7 @@ def write_stale(file: Path, cases: Sequence[Any]) -> None:
 SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
 
 
-def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_each_strategy_is_shown_with_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
     device = CudaDevice(DryRunSeam())
     rows = list(steps.rows(device, SMALL))

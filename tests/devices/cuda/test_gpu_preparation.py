@@ -86,7 +86,7 @@ def test_every_kernel_is_compiled_by_itself_and_packed(prepared: Any, tmp_path: 
     assert set(library.keys.values()) < set(names)
 
 
-def test_what_was_interrupted_goes_on(prepared: Any) -> None:
+def test_what_was_interrupted_continues(prepared: Any) -> None:
     Noting.left = 2
     with pytest.raises(DeviceError, match="interrupted"):
         prepared()
@@ -120,7 +120,7 @@ def test_another_nvrtc_has_other_keys(version: str) -> None:
     assert kernels.seam_of("H100", version).compiler_version().startswith(f"NVRTC {version} --std=c++17")
 
 
-def test_an_nvrtc_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_nvrtc_that_is_missing_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert kernels.main("sm_90", str(tmp_path), tmp_path / "file", tmp_path / "folder") == 2
     assert capsys.readouterr().out.startswith(f"there is no NVRTC in {tmp_path}; pip install ")
     assert kernels.main("hopper", None, tmp_path / "file", tmp_path / "folder") == 2

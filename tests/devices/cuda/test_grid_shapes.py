@@ -109,7 +109,7 @@ def test_blocks_that_cannot_run_together_are_refused() -> None:
         FEW["LSTM"].plan(run.desc, KernelLibrary(Crowded(H100), 0))
 
 
-def test_a_device_without_tf32_is_told() -> None:
+def test_a_device_without_tf32_is_reported() -> None:
     require("g++")
     row = Row("RNN", np.float32, (7, 5, 8), (7, 5), tf32=True)
     with pytest.raises(DeviceError, match=r"needs compute capability 8\.0, the device has 7\.5"):
@@ -155,7 +155,7 @@ def test_launches() -> None:
     assert counted(Row("RNN", np.float16, (7, 5, 8), (7, 5))) == (3 + 1, 1, 0)
 
 
-def test_a_plan_tells_how_it_is_spread() -> None:
+def test_a_plan_describes_how_it_is_spread() -> None:
     require("g++")
     run = FEW["GRU"].build(trains=True)
     plan = FEW["GRU"].plan(run.desc, KernelLibrary(CpuSeam(H100), 0))

@@ -204,7 +204,7 @@ MULTIPLICATIONS = [(T4, "m16n8k8", "m8n8k16"), (A100, "m16n8k16", "m16n8k32"), (
 
 
 @pytest.mark.parametrize(("machine", "halves", "of_bytes"), MULTIPLICATIONS, ids=lambda item: str(item))
-def test_plans_tell_how_they_multiply(machine: Limits, halves: str, of_bytes: str) -> None:
+def test_plans_describe_how_they_multiply(machine: Limits, halves: str, of_bytes: str) -> None:
     device = CudaDevice(DryRunSeam(machine))
     assert f"on tensor cores, by mma {halves} of halves" in dml.compile(gemm_desc("float16", (), (64, 64, 64)), device).plan
     sums = dml.MatrixMultiplyIntegerDesc(a_tensor=packed("int8", 64, 64), b_tensor=packed("uint8", 64, 64)).with_outputs()

@@ -338,7 +338,7 @@ def test_what_stays_on_chip_changes_no_bit(monkeypatch: pytest.MonkeyPatch, dtyp
 
 
 @pytest.mark.parametrize(("mode", "statement"), [(TRAINING, "keep<0>(first, x);"), (TRAINING_GRAD, "keep<1>(first, dy);")])
-def test_the_second_pass_reads_what_the_first_one_kept(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
+def test_the_second_pass_reads_what_the_first_one_stored(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
     """Without that statement nothing is right but what is read again."""
     require("g++")
     fault = (f"kept.template {statement}", 0)

@@ -182,7 +182,7 @@ def gradient_of_maxima() -> dml.OperatorDesc:
     return dml.MaxPoolingGradDesc(**tensors, **members).with_outputs()
 
 
-def test_plans_name_their_kernels_and_tell_their_cost(cuda_device: dml.Device) -> None:
+def test_plans_name_their_kernels_and_cost(cuda_device: dml.Device) -> None:
     op = dml.compile(gradient_of_maxima(), cuda_device)
     assert [line.partition(":")[0] for line in op.plan.splitlines()[1:]] == ["largest<float>", "largest_gradient<float, unsigned>"]
     assert "120 elements" in op.plan

@@ -192,7 +192,7 @@ def test_a_product_is_bound_by_its_bytes_where_it_has_few_sums() -> None:
     assert times[2] < times[1] / 2
 
 
-def test_what_a_device_tells_of_itself_counts() -> None:
+def test_what_a_device_reports_about_itself_counts() -> None:
     gpu = GpuModel.of(replace(H200, clock_hz=1e9, memory_rate=2e12, l2_bytes=1 << 20))
     assert (gpu.clock_hz, gpu.l2_bytes) == (1e9, 1 << 20)
     assert gpu.memory == pytest.approx(1.8e12)

@@ -160,7 +160,7 @@ def test_a_turn_executes_what_the_loop_says(steps: int, version: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", [75, pytest.param(80, marks=pytest.mark.slow), 90, 100, pytest.param(120, marks=pytest.mark.slow)])
-def test_a_prefetched_load_is_told_from_one_that_is_waited_for(architecture: int) -> None:
+def test_a_prefetched_load_is_distinguished_from_one_that_is_waited_for(architecture: int) -> None:
     ahead, at_once = (made_up(f"piecewise<{flag}>", architecture=architecture) for flag in ("true", "false"))
     (prefetched,) = UsualWays(ahead).loads(*PIECES.loops(ahead))
     (awaited,) = UsualWays(at_once).loads(*PIECES.loops(at_once))
@@ -295,7 +295,7 @@ def test_a_statement_has_to_be_said_once() -> None:
             assert len(statement(text, after).lines) == 3
 
 
-def test_a_kernel_that_is_not_there_is_told() -> None:
+def test_a_kernel_that_is_not_there_is_reported() -> None:
     with pytest.raises(SassError, match="other is not among"):
         code_of(disassemble(compile_instance(SOURCE, "counted<3>", 90).image), "other")
     with pytest.raises(SassError, match="nvdisasm: "):

@@ -111,7 +111,7 @@ TELLING: dict[str, Callable[[Lone, dml.Dispatch], object]] = {
 
 
 @pytest.mark.parametrize("how", TELLING)
-def test_where_it_is_told(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_timeout_is_reported(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once, and a dispatch that tells it launches nothing."""
     lone = Lone("data", monkeypatch)
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(2,))
@@ -199,7 +199,7 @@ def test_more_operators_than_words_share_one() -> None:
         timeouts.check()
 
 
-def test_without_such_memory_kernels_are_told_to_trap() -> None:
+def test_without_such_memory_kernels_trap() -> None:
     timeouts = Timeouts(HostWords(has_some=False), 0)
     timeout = timeouts.of("A", 8)[0]
     assert (timeout["report"], timeout["any_report"], timeout["expired"]) == (0, 0, 8)

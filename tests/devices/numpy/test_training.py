@@ -88,7 +88,7 @@ def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: 
         for batch in (1, 2)
     ],
 )
-def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> None:
+def test_what_every_activation_saves(function: ActivationDesc, batch: int) -> None:
     """For one sample and for several, by turns in the usual run."""
     rng = np.random.default_rng(23)
     tables: list[tuple[str, dict[str, Any]]] = [
