@@ -104,7 +104,7 @@ def test_wrong_weights_are_reported(tmp_path: Path, content: bytes | None) -> No
 
 
 class SeamMachine:
-    """The engine's machine over the CPU's stand-in for CUDA."""
+    """The engine's machine over the emulated CUDA device."""
 
     def __init__(self, device: Any) -> None:
         self.seam = device.seam

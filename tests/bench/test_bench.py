@@ -1,4 +1,4 @@
-"""The parts of `dmlpy bench`: workers, what is told of libraries that fail, the machine's rates, and records."""
+"""The parts of `dmlpy bench`: workers, reports of libraries that fail, the machine's rates, and records."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_what_a_library_s_model_predicts_is_in_its_runs(monkeypatch: pytest.Monk
 
 
 def test_when_its_time_is_over_a_benchmark_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured by then is in the record, a library that is slow is told, and no other case is begun."""
+    """What is measured by then is in the record, a library that is slow is reported, and no other case is begun."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     class Late(Worker):

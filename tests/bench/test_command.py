@@ -1,4 +1,4 @@
-"""The command `dmlpy bench`: what it measures, writes and tells, and that it leaves no process behind."""
+"""The command `dmlpy bench`: what it measures, writes and reports, and that it leaves no process behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dmlpy bench --device cuda`: operators at sizes that fill a GPU, rehearsed over stand-ins for the GPU and for PyTorch's."""
+"""`dmlpy bench --device cuda`: operators at sizes that fill a GPU, rehearsed on an emulated GPU and a fake PyTorch."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_samples_have_both_ends() -> None:
     ids=["a third of those of halves", "all"],
 )
 def test_rows_run_to_the_end(pairs: list[tuple[str, Any]], null: CudaDevice, tmp_path: Path) -> None:
-    """Of a GPU that computes nothing every result is wrong, and told; PyTorch's are right."""
+    """On a GPU that computes nothing, every result is wrong and reported; PyTorch's are right."""
     require("torch")
     lines: list[str] = []
     options = Options(own=gpu_suite.own(), peers=[gpu_suite.TORCH], rounds=1, threads=1)

@@ -1,4 +1,4 @@
-"""`map_blocks`: chunks give what one operator over the whole arrays gives, and everything wrong is told before anything runs."""
+"""`map_blocks`: chunks give what one operator over the whole arrays gives, and everything wrong is reported before anything runs."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_chunks_of_numpy_are_copied_to_a_gpu_and_back(gpu: CudaDevice) -> None:
 
 
 def test_chunks_on_a_gpu_stay_there(gpu: CudaDevice) -> None:
-    """What a task gets and gives are the device's arrays. Dask's part needs CuPy's, which have no stand-in."""
+    """A task's inputs and outputs are the device's arrays. Dask's part needs CuPy's, which cannot be emulated."""
     desc = lstm()
     given = values(desc)
     whole = at_once(desc, given)

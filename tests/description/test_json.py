@@ -1,4 +1,4 @@
-"""Descs to JSON and back: nothing is lost, every form that DxDispatch models use is read, and what cannot be read is told."""
+"""Descs to JSON and back: nothing is lost, every form that DxDispatch models use is read, and what cannot be read is reported."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def declared() -> dict[type[Struct], dict[str, str]]:
 
 
 def faults_of(text: str, member: MemberInfo) -> Iterator[str]:
-    """Where a text is no sentence, or repeats what the marker tells."""
+    """Where a text is no sentence, or repeats the marker."""
     if not re.match(r"[A-Z]", text) or not text.endswith("."):
         yield "is no sentence"
     if re.search(r"(?<!\w)\[", text):

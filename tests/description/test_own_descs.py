@@ -46,7 +46,7 @@ def test_valid_descs_are_valid_at_every_level_and_survive_json(name: str) -> Non
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
 def test_a_wrong_size_is_blamed(name: str, field: str) -> None:
-    """One axis longer by one: a problem lies there, or tells that this tensor says otherwise."""
+    """One axis longer by one: a problem is there, or names this tensor as the reason."""
     desc = own_desc(name)
     given = getattr(desc, field)
     for axis in range(len(given.sizes)):

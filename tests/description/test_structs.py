@@ -409,7 +409,7 @@ def test_the_largest_float_as_it_is_printed_is_a_float() -> None:
         assert np.isinf(np.float32(3.4028236e38))
 
 
-# Members that are kept as they are
+# Members that are stored unchanged
 
 
 def built_by_validator(kind: type[Any], members: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -91,7 +91,7 @@ def joined(kept: Array | None, new: Array | None, valid: list[int], total: int) 
 
 
 def last_key(desc: Any, valid: int, query: int) -> int:
-    """How many keys a query may see: beside lengths of the past no new one after its own."""
+    """How many keys a query may see: with lengths of the past, no new one after its own."""
     causal = getattr(desc, "past_sequence_lengths_tensor", None) is not None
     new = desc.key_lengths[1]
     return valid + (min(new, query + 1) if causal else new)

@@ -77,7 +77,7 @@ def test_columns_of_an_image_and_back(any_device: dml.Device) -> None:
 
 
 def columns_of(spatial: int, data_type: str, *, fold: bool) -> dml.OperatorDesc:
-    """Blocks of two elements in each dimension, some padded, some dilated, some apart."""
+    """Blocks of two elements in each dimension, some padded, some dilated, some with gaps."""
     members = {
         "window_sizes": (2,) * spatial,
         "strides": tuple(1 + axis % 2 for axis in range(spatial)),

@@ -55,7 +55,7 @@ def test_persistent_block() -> None:
         "input product": 2 * 4 * 10 * 4 * 4 * 8,
     }
     assert found.residency == {"shared memory": 4 * 4 * 8 * 8}
-    # A sample in each of four blocks: what there is in any step, and a product in float32.
+    # A sample in each of four blocks: the parts of any step, and a product in float32.
     step_us = (300 + 2 * 4 * 8 * 8 / FMA) / CLOCK
     product_us = 4 * (3 * (40 + 32) + 40 * 32) / MEMORY
     assert found.floor_step_us == pytest.approx(step_us)

@@ -2,7 +2,7 @@
 
 A difference along a random direction is compared with the gradient's product with that direction: along all inputs at once and along each
 one alone. At a kink a difference is no derivative, so a draw is dropped if an argument comes within `MARGIN` of one; of the draws about
-one in five is. What the gradients are at the kinks themselves a table says.
+one in five is. A table has the gradients at the kinks themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a caller binds and must not: each mistake is told, and nothing is written."""
+"""What a caller binds and must not: each mistake is reported, and nothing is written."""
 
 from __future__ import annotations
 

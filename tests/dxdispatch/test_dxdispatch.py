@@ -471,7 +471,7 @@ def lstm_data() -> Data:
             [("InputTensor.DataType", "field.form"), ("WeightTensor.Sizes[2]", "size.equal")],
         ),
         ({"InputTensor": None, "BiasTensor": 5}, [("InputTensor", "field.missing"), ("BiasTensor", "field.form")]),
-        # ... and its stand-ins add nothing.
+        # ... and its fakes add nothing.
         ({"Direction": None}, [("Direction", "field.missing")]),
         ({"ClipThreshold": "big"}, [("ClipThreshold", "field.form")]),
         ({"ClipThreshold": None}, [("ClipThreshold", "field.missing")]),

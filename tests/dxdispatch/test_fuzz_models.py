@@ -1,4 +1,4 @@
-"""Models and descs that were changed at random: every one is told what is wrong with it, or runs. Nothing else is ever raised."""
+"""Models and descs that were changed at random: every one runs or raises an error of dmlpy's own."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class BrokenPromiseError(AssertionError):
 
 
 class Tries:
-    """How long a fuzzer goes on: for some seconds, or some tries where no seconds are given."""
+    """How long a fuzzer runs: for some seconds, or some tries where no seconds are given."""
 
     def __init__(self, seconds: float | None, tries: int) -> None:
         self._deadline = None if seconds is None else time.monotonic() + seconds
@@ -263,7 +263,7 @@ def outputs_of(operator: Any, given: Arrays) -> dict[str, bytes]:
 
 
 def as_promised(where: str, operator: Any, found: dict[str, bytes], expected: dict[str, bytes]) -> bool:
-    """Whether results beside other threads are those of one thread alone: the same bits, and of BLAS the same sums.
+    """Whether results with concurrent threads are those of one thread alone: the same bits, and of BLAS the same sums.
 
     Some of OpenBLAS's kernels, those for AVX2 among them, sum in another order with another number of threads, and launches beside each
     other lower that number.
@@ -401,7 +401,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="tell the seed of each try before it: the last one told is what killed this")
     options = parser.parse_args(argv)
     faulthandler.enable()
-    warnings.simplefilter("error")  # a launch tells of nothing by warnings
+    warnings.simplefilter("error")  # a launch reports nothing by warnings
     warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     broken = 0

@@ -1,4 +1,4 @@
-"""What `GraphBuilder` offers beside joining values: views, copies of outputs that need one, pruning, constants of every type."""
+"""What `GraphBuilder` offers in addition to joining values: views, copies of outputs that need one, pruning, constants of every type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a graph: one row for each rule, with the problem that tells it."""
+"""What is wrong with a graph: one row for each rule, with the problem that reports it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_every_operator_beyond_the_level_is_listed() -> None:
 
 
 def test_a_tensor_that_was_described_and_not_connected() -> None:
-    """https://github.com/microsoft/onnxruntime/issues/20575: the graph was refused, and the debug layer had nothing to say."""
+    """https://github.com/microsoft/onnxruntime/issues/20575: the graph was refused, without a message of the debug layer."""
     g = GraphBuilder()
     value = g.input("x", IMAGE)
     for _ in range(7):
@@ -180,7 +180,7 @@ def test_hostile_counts_cost_no_time() -> None:
 
 
 def test_slots_that_the_desc_leaves_null_count_and_have_no_edge() -> None:
-    """https://github.com/microsoft/DirectML/issues/81: without the null slots, inputs moved up by one, and nothing said which."""
+    """https://github.com/microsoft/DirectML/issues/81: without the null slots, inputs moved up by one, and no message said which."""
     sizes = {
         "input_tensor": [1, 3, 2, 4],
         "weight_tensor": [1, 1, 5, 4],

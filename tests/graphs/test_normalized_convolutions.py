@@ -23,7 +23,7 @@ CONVOLUTIONS: dict[str, dict[str, Any]] = {
     "flipped halves": {"mode": "CONVOLUTION", "dtype": "FLOAT16", "biased": True},
 }
 
-# what keeps them apart
+# what prevents the fusion
 APART = ("statistics that are bound", "statistics of images", "another reader", "an output of the graph", "an activation between")
 
 

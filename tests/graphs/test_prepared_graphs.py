@@ -418,7 +418,7 @@ def test_a_call_copies_arrays_of_the_host_on_request(cuda_device: dml.Device) ->
 
 
 def test_memory_that_comes_again_is_captured_once(cuda_device: dml.Device) -> None:
-    """Of a GPU's launches the first ones with new memory are issued one by one, and those of the last sets of memory are kept."""
+    """Of a GPU's launches the first ones with new memory are issued one by one, and those of the last sets of memory are cached."""
     op = dml.compile(owning(), cuda_device)
     host, given = arrays(cuda_device)
     prepared = op.prepare(w=given["w"], shift=given["shift"])

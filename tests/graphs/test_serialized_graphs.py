@@ -25,7 +25,7 @@ def read(dump: Dump) -> Graph:
 
 
 def stored(value: Any) -> Any:
-    """JSON data of a desc as a dump keeps it: floats of 32 bits, and every tensor's size."""
+    """JSON data of a desc as a dump stores it: floats of 32 bits, and every tensor's size."""
     if isinstance(value, dict):
         members = {name: stored(item) for name, item in value.items() if name != "GuaranteedBaseOffsetAlignment"}
         if "Sizes" in members and "DataType" in members:
@@ -254,7 +254,7 @@ def test_a_buffer_that_is_too_large_is_refused() -> None:
 
 
 def folder_of(tmp_path: Path, name: str) -> tuple[bytes, Path]:
-    """A dump whose constant lies in a file of this name, and a folder with two files beside it."""
+    """A dump whose constant lies in a file of this name, and a folder with two files next to it."""
     folder = tmp_path / "constants"
     folder.mkdir()
     (tmp_path / "secret.bin").write_bytes(bytes(24))

@@ -1,4 +1,4 @@
-"""`dmlpy ops` and `dmlpy levels`: what they say of operators and levels is what the classes, the facts and the tests themselves say."""
+"""`dmlpy ops` and `dmlpy levels`: what they show of operators and levels agrees with the classes, the facts and the tests."""
 
 from __future__ import annotations
 

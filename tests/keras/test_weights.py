@@ -69,7 +69,7 @@ def test_orders(name: str, first: str, later: str) -> None:
 
 
 def test_gates_do_what_their_names_say() -> None:
-    """An LSTM of one unit with one step: each gate is told apart by its part in the result."""
+    """An LSTM of one unit with one step: each gate is recognized by its part in the result."""
     lists = {gate: [np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)] for gate in "icfo"}
     lists["i"][2][:], lists["c"][2][:], lists["o"][2][:] = 0.3, 0.4, -0.2
     made = LSTM(1, inner_activation="sigmoid", weights=[array for gate in "icfo" for array in lists[gate]])

@@ -321,7 +321,7 @@ def test_a_condition_longer_than_the_data_keeps_no_more(dtype: Any) -> None:
 @pytest.mark.parametrize("way", ["known", "given"])
 @pytest.mark.parametrize(("saturate", "small", "large"), [(1, 2.0**-127, 2.0**127), (0, np.nan, np.nan)])
 def test_exponents_saturate_as_onnx_runtime_has_it(way: str, saturate: int, small: float, large: float) -> None:
-    """ONNX's reference implementation makes NaN of infinity and 2**-126 of 1e-40; ONNX Runtime 1.32.0 gives what ONNX's table says."""
+    """ONNX's reference implementation makes NaN of infinity and 2**-126 of 1e-40; ONNX Runtime 1.32.0 gives the values of ONNX's table."""
     nodes = [
         make_node("Cast", ["x"], ["z"], to=TensorProto.FLOAT8E8M0, saturate=saturate),
         make_node("Cast", ["z"], ["y"], to=TensorProto.FLOAT),

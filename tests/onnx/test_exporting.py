@@ -76,7 +76,7 @@ def agree_on(desc: dml.OperatorDesc, what: str, *, reference: bool = True) -> No
 
 
 def refusals(graph: Graph) -> list[dml.Problem]:
-    """Why a graph is not said; none if it is."""
+    """Why a graph is not exported; none if it is."""
     try:
         onnx.export(graph)
     except dml.CompileError as refused:
@@ -278,7 +278,7 @@ VIEWS: dict[str, tuple[tuple[int, ...], dml.TensorDesc, set[str]]] = {
     "windows": ((6,), dml.TensorDesc(data_type="FLOAT32", sizes=[4, 3], strides=[1, 1]), {"Gather", "Reshape"}),
     "diagonal": ((4, 4), dml.TensorDesc(data_type="FLOAT32", sizes=[4], strides=[5]), {"Gather", "Reshape"}),
 }
-"""Sizes that are written, how they are read, and the nodes that say it."""
+"""Sizes that are written, how they are read, and the nodes that express it."""
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -259,7 +259,7 @@ def test_functions_of_the_model_are_inlined() -> None:
 
 
 def _survives(seed: int) -> str | None:
-    """What a damaged model raises beside dmlpy's errors."""
+    """What a damaged model raises other than dmlpy's errors."""
     try:
         loaded = onnx.load(mutant(Random(seed)))
         loaded.report()

@@ -1,4 +1,4 @@
-"""Nodes whose attributes and known inputs contradict each other: each is told by name, and ONNX's C++ code does not see it."""
+"""Nodes whose attributes and known inputs contradict each other: each is reported by name, and ONNX's C++ code does not see it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Row:
     Attributes:
         operator: its operator.
         inputs: its inputs in order: sizes of FLOAT inputs of the model, or known arrays; None for one that is left out.
-        told: what the message says.
+        told: the text of the message.
         attributes: its attributes.
         opset: the version of ONNX.
         outputs: the number of its outputs.

@@ -1,4 +1,4 @@
-"""`dmlpy.onnx.Limits`: what a model takes before it runs is refused or left to its runs, and told by the limit's name."""
+"""`dmlpy.onnx.Limits`: what a model takes before it runs is refused or left to its runs, and reported by the limit's name."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_holes_are_no_stored_bytes(tmp_path: Path) -> None:
     with (tmp_path / "weights.bin").open("wb") as file:
         file.write(bytes(1 << 16))
         file.truncate(1 << 24)
-    assert tensors.stored_bytes(tmp_path / "weights.bin") in (1 << 16, 1 << 24)  # the latter where the system does not tell
+    assert tensors.stored_bytes(tmp_path / "weights.bin") in (1 << 16, 1 << 24)  # the latter where the system does not report it
     assert tensors.stored_bytes(tmp_path / "missing.bin") == 0
 
 

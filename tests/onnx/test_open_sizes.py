@@ -1,4 +1,4 @@
-"""Models whose inputs have other sizes in each run: results, what is compiled for a new size, and what is kept."""
+"""Models whose inputs have other sizes in each run: results, what is compiled for a new size, and what is cached."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ON_CPU = ("decoder", "shape arithmetic", "branches", "LSTM")
     ],
 )
 def test_each_size_gives_what_a_model_of_this_size_gives(name: str, device: str) -> None:
-    """In any order, each of them twice: with what was compiled for it before, and beside others."""
+    """In any order, each of them twice: with what was compiled for it before, and after others."""
     case = MODELS[name]()
     compiled = onnx.load(case.proto).compile(device)
     runs = [(given, fresh(case, given, device)) for given in map(case.given, case.numbers)]
@@ -296,7 +296,7 @@ def test_runs_that_cannot_use_what_is_bound_run_as_before(monkeypatch: pytest.Mo
     check(compiled(given), fresh(case, given))
 
 
-# What is kept
+# The cache
 
 
 @pytest.mark.parametrize("case", [decoder, images])
@@ -405,7 +405,7 @@ def test_nodes_that_are_wrong_for_some_sizes_only() -> None:
 
 
 def test_what_a_device_does_not_run_is_reported_when_sizes_are_known() -> None:
-    """All of it, as by a model of these sizes: that part of it could be compiled before says nothing."""
+    """All of it, as by a model of these sizes: that part of it could be compiled before makes no difference."""
     case = decoder()
     compiled = onnx.load(case.proto).compile(DeviceOfNothing())
     given = case.given(3)

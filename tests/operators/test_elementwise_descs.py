@@ -112,7 +112,7 @@ def prelu(*slopes: int) -> dml.ActivationParameterizedReluDesc:
     return dml.ActivationParameterizedReluDesc(input_tensor=tensor(2, 3, 4, 5), slope_tensor=tensor(*slopes)).with_outputs()
 
 
-# Two inputs and an output, with the inputs' and the output's wrong sizes as they are told; the last is what the remedy speaks of.
+# Two inputs and an output, with the inputs' and the output's wrong sizes as reported; the last is the remedy's.
 SIZES: list[tuple[dml.OperatorDesc, list[tuple[str, str]], str]] = [
     (adding((3,), (2, 3)), [("dims.equal", "a_tensor.sizes")], "sizes [2, 3] and strides [0, 1]"),
     (adding((2, 3), ()), [("dims.range", "b_tensor.sizes")], "sizes [2, 3] and strides [0, 0]"),

@@ -1,4 +1,4 @@
-"""The operators that read and write by index: every rule, every size that follows from others, and what the messages say."""
+"""The operators that read and write by index: every rule, every size that follows from others, and the messages."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ TABLE: list[tuple[dml.OperatorDesc, str, Expected]] = [
         [("type.equal", "output_tensor.data_type")],
     ),
     (
-        # One scale and a zero point for each channel, as NumPy's and ONNX's users write them: the input tells the sizes.
+        # One scale and a zero point for each channel, as NumPy's and ONNX's users write them: the input determines the sizes.
         dequantize_linear(scale_tensor=tensor(1), zero_point_tensor=tensor(3, data_type="INT8")),
         "6_4",
         [("dims.equal", "scale_tensor.sizes"), ("dims.equal", "zero_point_tensor.sizes")],
@@ -192,7 +192,7 @@ def test_messages_name_the_sizes_of_scales_of_too_few_dimensions() -> None:
         if told is not None and dml.check(wrong.replace(quantization_tensors=[tensor(*told)])):
             failed.append(f"{told} is wrong too")
     assert not failed
-    # Two that need two remedies get none, and a length that two dimensions have tells no place.
+    # Two that need two remedies get none, and a length that two dimensions have does not identify one.
     both = dml.check(dequantize(tensor(4), tensor(6, data_type="INT4")))
     assert [problem.remedy for problem in both] == [None, None]
     x = tensor(4, 4, data_type="INT8")

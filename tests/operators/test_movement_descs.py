@@ -1,4 +1,4 @@
-"""The operators that copy, slice and move blocks: every rule, every size that follows from others, and what the messages say."""
+"""The operators that copy, slice and move blocks: every rule, every size that follows from others, and the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flat parameters of stacked networks: where each block lies, round trips, shared memory, and what bad input is told."""
+"""The flat parameters of stacked networks: where each block lies, round trips, shared memory, and errors of bad input."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ WINDOWS: dict[str, Any] = {"strides": (2, 2), "window_size": (3, 3), "start_padd
 
 
 def pooling(kind: Any = dml.MaxPoolingDesc, *sizes: int, **members: Any) -> Any:
-    """A desc of pooling with its outputs; of [1, 8, 28, 28] unless told."""
+    """A desc of pooling with its outputs; of [1, 8, 28, 28] by default."""
     input_tensor = tensor(*(sizes or (1, 8, 28, 28)))
     return kind(input_tensor=input_tensor, **{**WINDOWS, **WINDOWED[kind], **members}).with_outputs()
 

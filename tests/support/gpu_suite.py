@@ -1,4 +1,4 @@
-"""What rehearses `dmlpy bench --device cuda` over a stand-in for a GPU: the operators' rows at sizes that a processor can take."""
+"""What rehearses `dmlpy bench --device cuda` on an emulated GPU: the operators' rows at sizes that a processor can take."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def cases(*names: str, dtype: DataType = "FLOAT16") -> list[Case]:
 
 
 class OverStandIn(DmlpyOperators):
-    """dmlpy over the stand-in for a GPU that is asked for, in a process of its own."""
+    """dmlpy over the emulated GPU that is asked for, in a process of its own."""
 
     def __init__(self, device: str, threads: int) -> None:
         shrink()

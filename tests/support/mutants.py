@@ -139,7 +139,7 @@ class Maker:
             # A quotient may be rounded up, to one more.
             larger = self.with_size(place, axis, self.places[place]["Sizes"][axis] + (2 if "/" in term else 1))
             if symbol is None or symbol in self.fields or len(others) > 1:
-                # A symbol that a constraint speaks of is told by more than these two.
+                # A symbol that a constraint speaks of is reported by more than these two.
                 alone = len(others) == 2 and not any(symbol in text for text in self.fact["constraints"] if symbol)
                 pair = tuple(dict.fromkeys(others)) if alone else ()
                 yield self.tensor(place, f"Sizes[{axis}] not {term}", larger, pair=pair)
@@ -268,7 +268,7 @@ class Maker:
 
 
 def fits(operator: str, own: Valid, row: dict[str, Any], level: str) -> bool:
-    """Whether a desc can be fitted to a support row, as far as the relations tell."""
+    """Whether a desc can be fitted to a support row, as far as the relations show."""
     early = own.first_level is None or facts.order(own.first_level) <= facts.order(level)
     return early and descs.fitted(operator, own, row) is not None
 

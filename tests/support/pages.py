@@ -5,7 +5,7 @@ each after `$ `, with what they print; `sh` and `py` blocks are not run here. A 
 is made by `tests.support.page_tables`.
 
 `python -m tests.support.pages [--check] [PAGE ...]` writes what code prints and what tables hold into the pages, all of them by default.
-Read the difference before you commit it: the pages promise what they show. With `--check` nothing is written: the exit status tells whether
+Read the difference before you commit it: the pages promise what they show. With `--check` nothing is written: the exit status shows whether
 all are current. A page that needs a library that is not installed stays as it is.
 """
 

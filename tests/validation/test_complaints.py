@@ -174,7 +174,7 @@ def cast(input_bytes: int | None) -> dml.CastDesc:
 
 
 def strided_product(total_bytes: int | None) -> dml.GEMMDesc:
-    """A's strides step over the heads of a buffer [2, 4, 2, 8]; its size is that of the packed tensor, where it is told."""
+    """A's strides step over the heads of a buffer [2, 4, 2, 8]; its size is that of the packed tensor, where it is reported."""
     a = tensor(2, 1, 4, 8, strides=[64, 8, 16, 1], total_tensor_size_in_bytes=total_bytes)
     return gemm(a, tensor(2, 1, 8, 3), tensor(2, 1, 4, 3))
 
@@ -191,7 +191,7 @@ def upsampling() -> Graph:
 def graph(
     nodes: dict[str, dml.OperatorDesc], inputs: list[tuple[str, str, int]], outputs: list[str], *links: tuple[str, str], unused: str = ""
 ) -> Graph:
-    """A graph of named nodes, whose edges are told as the author told them: input edges by slot, the others by their first slots."""
+    """A graph of named nodes, whose edges are reported as the author told them: input edges by slot, the others by their first slots."""
     names = list(dict.fromkeys([name for name, _, _ in inputs] + [unused] * bool(unused)))
     return Graph(
         input_names=names,

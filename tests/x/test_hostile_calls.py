@@ -42,7 +42,7 @@ VALUES: list[Any] = [
 
 
 OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument")
-"""What Python says of calls that do not fit a function's signature."""
+"""Python's message for calls that do not fit a function's signature."""
 
 
 def raised(call: Callable[[Any], object]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`dmlpy warmup`: what it compiles, what it finds, and what it says where there is nothing to compile."""
+"""`dmlpy warmup`: what it compiles, what it finds, and its message where there is nothing to compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention of halves on tensor cores: every form of it, sizes about those of tiles, wide elements, what plans tell, sanitizers."""
+"""Attention of halves on tensor cores: every form of it, sizes about those of tiles, wide elements, what plans describe, sanitizers."""
 
 from __future__ import annotations
 

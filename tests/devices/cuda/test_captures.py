@@ -83,7 +83,7 @@ class Block:
 
 
 def held_block(memory: GraphMemory) -> weakref.ref[Block]:
-    """A block that nobody but the graph of `CAPTURED` keeps."""
+    """A block that only the graph of `CAPTURED` keeps alive."""
     block = Block()
     memory.hold(CAPTURED, block)
     return weakref.ref(block)

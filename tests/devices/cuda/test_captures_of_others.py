@@ -1,4 +1,4 @@
-"""Work beside captures of other threads, and of streams that the same thread captures, over a CuPy that obeys CUDA's rules."""
+"""Work during captures of other threads, and of streams that the same thread captures, over a CuPy that obeys CUDA's rules."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_more_clusters_than_run_at_a_time() -> None:
 
 
 class Refusing(CpuSeam):
-    """Has no room for a cluster, which only a launch tells."""
+    """Has no room for a cluster, which only a launch shows."""
 
     def launch(self, function: CpuFunction, grid: tuple[int, int, int], *rest: Any) -> None:
         if isinstance(function.kernel, SharedKernel) and function.kernel.cluster_blocks > 1:
@@ -216,7 +216,7 @@ LARGEST: list[tuple[str, str, bool, int, dict[str, Any]]] = [
     [pytest.param(*row, marks=[pytest.mark.slow] * (number > 0)) for number, row in enumerate(LARGEST)],
 )
 def test_registers_hold_what_they_are_given(cell: str, data_type: str, tf32: bool, batch: int, flags: dict[str, Any]) -> None:
-    """No local memory, in training, which keeps most: where a thread has fewest pairs of unit and sample, and most."""
+    """No local memory, in training, which saves most: where a thread has fewest pairs of unit and sample, and most."""
     require("nvrtc")
     from tests.support.cuda.nvrtc import compile_instance
 

@@ -222,7 +222,7 @@ def test_a_prepared_convolution_packs_its_filter_once(cuda_device: dml.Device, k
 
 
 def test_more_than_2_to_the_32_pixels_are_counted() -> None:
-    """Nothing of what a launch is given is cut off: 2^33 pixels of 16 channels, of which each lies where 64 bits say."""
+    """No argument of a launch is truncated: 2^33 pixels of 16 channels, each at a 64-bit offset."""
     desc = one_dimensional("float16", (8, 16, 1 << 30), (16, 16, 1))
     geometry = Geometry(desc)
     fields = geometry.tiles_fields(2, {"input": 0, "filter": 0})

@@ -36,7 +36,7 @@ def matrix() -> Matrix:
     return Matrix(512, 1, 1, 1, np.dtype(np.float32))
 
 
-# the stand-in is CuPy's likeness
+# the emulated GPU has the fake CuPy
 
 
 LEAST_COMPARED = 40
@@ -319,7 +319,7 @@ def test_host_arrays_come_and_go(device: int, seam: CupySeam, gpus: FakeGpus) ->
     source = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
     wanted = source.copy()
     made = seam.to_device(device, source, 0)
-    source[...] = -1  # the caller's again, also where the copy is asynchronous: from pinned memory, say
+    source[...] = -1  # the caller's again, also where the copy is asynchronous: for example from pinned memory
     np.testing.assert_array_equal(seam.to_host(made, 0), wanted)
     assert seam.to_host(seam.to_device(device, np.zeros((2, 0), np.float16), 0), 0).shape == (2, 0)
     assert gpus.blocks[made.data.ptr][0] == device

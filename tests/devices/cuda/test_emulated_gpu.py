@@ -17,7 +17,7 @@ from tests.support.tools import require
 
 
 def dry_run(name: str, *arguments: str) -> tuple[int, str]:
-    """Exit status and output of pytest over a stand-in."""
+    """Exit status and output of pytest on an emulated GPU."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rsxX", "--tb=short", "-o", "addopts=", *arguments]
     environment = os.environ | {emulated_gpu.VARIABLE: name, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)

@@ -124,7 +124,7 @@ def test_a_call_can_be_captured_by_its_caller(device: Any) -> None:
         check(desc, arrays, results)
     assert all(bool(cupy.isnan(other).all()) for other in others)
     del graph
-    for _ in range(100):  # a thread of the driver's tells the end
+    for _ in range(100):  # a thread of the driver signals the end
         if held.let_go():
             break
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The parts of `.ci/gpu`: time that programs have, what is told of them, what is kept, what is missing, what is measured."""
+"""The parts of `.ci/gpu`: time limits of programs, their output, stored files, missing packages, measurements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_
 
 
 class Exhausting(Runner):
-    """Each program takes all the time that it is given, and then as long to end as it may; it writes every file that it is told.
+    """Each program takes all the time that it is given, and then as long to end as it may; it writes every file that it is asked to.
 
     What measures ends by itself, in a part of that time.
     """
@@ -88,7 +88,7 @@ PROGRAMS = {
 
 
 def run_call(name: str, out: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> tuple[int, Exhausting, list[str]]:
-    """A call whose programs take all the time that they are given: its status, what ran, and what was told."""
+    """A call whose programs take all the time that they are given: its status, what ran, and its output."""
     runner = Exhausting()
     out.mkdir(exist_ok=True)
     monkeypatch.setattr(os, "environ", dict(os.environ))
@@ -196,7 +196,7 @@ Spawn = Callable[..., tuple[Ending, list[str]]]
 
 @pytest.fixture
 def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Spawn]:
-    """Runs a Python program: how it ended, and what was told.
+    """Runs a Python program: how it ended, and its output.
 
     When it has printed a line its time is over, or this process is to `stop`; a quiet one has all the time.
     """

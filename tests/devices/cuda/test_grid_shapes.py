@@ -1,4 +1,4 @@
-"""The shapes of `persistent_grid`: they fit the device, what a plan of one says and launches, and what compilers make of the largest."""
+"""The shapes of `persistent_grid`: they fit the device, the description and launches of a plan, and the compiled code of the largest."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ LARGEST: list[tuple[str, str, bool, int, int, dict[str, Any]]] = [
     ("GRU", "FLOAT16", False, 768, 32, RESETS_FIRST),
     ("GRU", "FLOAT32", False, 512, 8, RESETS_FIRST),
 ]
-"""Cell, type, TF32, hidden units, samples, flags; all in training, which keeps most."""
+"""Cell, type, TF32, hidden units, samples, flags; all in training, which saves most."""
 
 
 def largest_and_architectures() -> list[Any]:

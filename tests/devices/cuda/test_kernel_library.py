@@ -1,4 +1,4 @@
-"""How CUDA sources become kernels: expansion, compiling once, and the images kept on disk."""
+"""How CUDA sources become kernels: expansion, compiling once, and the images stored on disk."""
 
 from __future__ import annotations
 

@@ -276,7 +276,7 @@ def test_statistics_alone_are_read_once() -> None:
 
 
 def test_counts_beyond_the_kernels() -> None:
-    """Told when the plan is made."""
+    """Reported when the plan is made."""
     for axes in ([Axis(NUMBERS, (1, 1, 1), True)], [Axis(2, (NUMBERS, 0, 0), True), Axis(NUMBERS, (1, 1, 1), False)]):
         with pytest.raises(dml.DeviceError, match=rf"{NUMBERS} .*at most {NUMBERS - 1}"):
             Division(axes, 3, 1, 4, H100, reduces=True, part_bytes=12)
@@ -426,7 +426,7 @@ def test_a_mean_that_is_not_finite(entries: int, place: int) -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 @DATA_TYPES
 def test_misaligned_memory(dtype: Any, channels: int, moved: str) -> None:
-    """A tensor that begins one element beside a vector's boundary is taken element by element, beside it nothing is touched."""
+    """A tensor that begins one element off a vector's boundary is taken element by element; nothing outside it is touched."""
     require("g++")
     sizes = (4, 8, 6, 16) if channels == 1 else (4, 6, 16, 8)
     width = VECTOR_BYTES // np.dtype(dtype).itemsize

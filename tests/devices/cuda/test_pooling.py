@@ -1,4 +1,4 @@
-"""Pooling's CUDA plans: random descs against the NumPy device, long sums, shared indices, what plans tell, sanitizers."""
+"""Pooling's CUDA plans: random descs against the NumPy device, long sums, shared indices, what plans describe, sanitizers."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def iterate(
 ) -> tuple[Array, Array]:
     """What the kernel makes of random numbers in `blocks` blocks, of which `missing` are not launched, and what it should make.
 
-    Blocks exchange values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is told.
+    Blocks exchange values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is reported.
     `left` becomes what the kernel leaves in its other memory, by name.
     """
     protocol = "alone" if blocks == 1 else protocol

@@ -1,4 +1,4 @@
-"""Resampling's CUDA plans: random descs against the NumPy device, odd scales, what plans tell, sanitizers."""
+"""Resampling's CUDA plans: random descs against the NumPy device, odd scales, what plans describe, sanitizers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A grid whose blocks do not fit together though the device's numbers said so: other kernels do its work, or it is told what to do."""
+"""A grid whose blocks do not fit together though the device's numbers said so: other kernels do its work, or the error names a remedy."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def test_what_every_way_passes_is_not_left_out(following: tuple[int, ...], total
 
 
 def test_a_poll_that_may_give_up_is_passed_by() -> None:
-    """A look before the loop finds all there; looks in it are many or few before it pauses, and in the end it goes on by another way."""
+    """A look before the loop finds all there; looks in it are many or few before it pauses, and in the end it continues by another way."""
     look, again, pause, more, gives_up, goes_on = 0, 1, 2, 3, 4, 5
     code = Code(
         (

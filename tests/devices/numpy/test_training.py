@@ -103,7 +103,7 @@ def test_what_every_activation_saves(function: ActivationDesc, batch: int) -> No
     ]
     for cell, flags in tables:
         for role in range(len(USUAL[cell])):
-            # The backward direction has the usual functions, so the two sets differ, in what they keep too.
+            # The backward direction has the usual functions, so the two sets differ, also in what they save.
             functions = (*USUAL[cell][:role], function, *USUAL[cell][role + 1 :], *USUAL[cell])
             run = build(cell, rng, b=batch, direction="BIDIRECTIONAL", functions=functions, **flags)
             run.launch(DefinitionPlan(run.desc))
@@ -182,7 +182,7 @@ def test_any_combination(run: Run) -> None:
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
 
-# beside the operator itself
+# in addition to the operator
 
 
 @pytest.mark.pairwise

@@ -151,7 +151,7 @@ def machine_object(file: str, *flags: str) -> Path:
 
 @functools.cache
 def fused_flags() -> tuple[str, ...]:
-    """Products and sums in one rounding, as NVRTC makes them unless told otherwise; on processors that can."""
+    """Products and sums in one rounding, as NVRTC makes them by default; on processors that can."""
     cpu = Path("/proc/cpuinfo")
     has_fma = platform.machine() == "x86_64" and cpu.exists() and re.search(r"^flags.*\bfma\b", cpu.read_text(), re.MULTILINE)
     return ("-ffp-contract=fast", *(["-mfma"] if has_fma else []))

@@ -172,7 +172,7 @@ class AddressMap:
                     self._damages.append(damage)
 
     def check_guards(self) -> None:
-        """Raises AssertionError if a byte beside any allocation was written, be it freed since or not."""
+        """Raises AssertionError if a byte outside any allocation was written, be it freed since or not."""
         with self._lock:
             damages = self._damages + [found for allocation in list(self._allocations.values()) if (found := allocation.damage())]
         assert not damages, "; ".join(damages)

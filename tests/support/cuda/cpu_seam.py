@@ -345,7 +345,7 @@ class CpuSeam(CpuStreams):
             self._recordings[stream].held.append(memory)
 
     def check_guards(self) -> None:
-        """Raises AssertionError if a byte beside any allocation was written, be it freed since or not."""
+        """Raises AssertionError if a byte outside any allocation was written, be it freed since or not."""
         self._memory.check_guards()
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:

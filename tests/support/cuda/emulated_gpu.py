@@ -1,7 +1,7 @@
 """What stands in for the first GPU in a dry run of what needs one: `DMLPY_TEST_GPU=cpu`, or `null`, or `"null A100"` for another GPU.
 
 Over `cpu` kernels are executed by the CPU, so that tests marked `gpu` have to pass. Over `null` nothing is executed: results are wrong by
-construction, and what is shown is that everything up to the launches works. Tests whose results are wrong are told as expected failures
+construction, and what is shown is that everything up to the launches works. Tests whose results are wrong are reported as expected failures
 there (see `conftest`); any other failure is one.
 """
 

@@ -1,5 +1,5 @@
 """Tests that go wrong in each way that a run on a GPU has to survive. pytest finds this file only where it is named: `test_stand_in` and
-`test_gpu_check` run its tests over a stand-in, by name.
+`test_gpu_check` run its tests on an emulated GPU, by name.
 """
 
 from __future__ import annotations

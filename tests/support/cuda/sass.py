@@ -280,7 +280,7 @@ def _instruction(found: re.Match[str], next_line: str, places: tuple[tuple[str, 
 
 
 def _connected(parts: list[tuple[Instruction, ...]], blocks: dict[str, int]) -> tuple[Block, ...]:
-    """Blocks with those that follow. Where threads converge (BSYNC) the way goes on at the label of the BSSY that came before."""
+    """Blocks with those that follow. Where threads converge (BSYNC) the way continues at the label of the BSSY that came before."""
     following: list[set[int]] = [set() for _ in parts]
     states: list[dict[str, set[int]] | None] = [None] * len(parts)  # where convergence registers lead, at a block's begin
     states[0] = {}
@@ -317,7 +317,7 @@ def _following(number: int, parts: list[tuple[Instruction, ...]], blocks: dict[s
     if last.name in ("EXIT", "RET", "BPT"):
         return next_one if last.predicate else set()
     if last.name == "BREAK":
-        return next_one  # threads that are to part leave the barrier, and go on as before
+        return next_one  # threads that are to part leave the barrier, and continue as before
     if last.name == "JMP":
         raise SassError(f"not understood: {last.opcode} {last.operands}")
     return next_one
