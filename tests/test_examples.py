@@ -117,7 +117,7 @@ class SeamMachine:
         return int(block.pointer)
 
     def free(self, pointer: int) -> None:
-        del self._blocks[pointer]  # kernels that read it from now on are told
+        del self._blocks[pointer]  # kernels that read it from now on are reported
 
     def write(self, pointer: int, values: Array) -> None:
         ctypes.memmove(pointer, values.ctypes.data, values.nbytes)
@@ -127,7 +127,7 @@ class SeamMachine:
 
 
 def kernels_on_cpu(device: dml.Device) -> bool:
-    """Whether a CUDA device is a stand-in for one."""
+    """Whether a CUDA device is emulated."""
     return isinstance(getattr(device, "seam", None), CpuSeam)
 
 
@@ -165,7 +165,7 @@ def random_windows(batch: int, window: int) -> tuple[Array, Array]:
 
 
 def test_training_follows_the_gradient(any_device: dml.Device) -> None:
-    """Along a direction in each parameter, the loss changes as the gradient says: central differences through both operators."""
+    """Along a direction in each parameter, the loss changes as the gradient predicts: central differences through both operators."""
     rng = np.random.default_rng(0)
     parameters = train.initial_parameters(6, rng)
     symbols, targets = random_windows(3, 5)

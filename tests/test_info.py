@@ -1,4 +1,4 @@
-"""`dmlpy info`: what it shows, and why it says there is no GPU. Over a CuPy that fails as CUDA does."""
+"""`dmlpy info`: what it shows, and its reasons why there is no GPU. Over a CuPy that fails as CUDA does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpus:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
-    """Says that these packages of CuPy are installed."""
+    """Makes these packages of CuPy appear installed."""
 
     def version(package: str) -> str:
         if package in packages:

@@ -1,4 +1,4 @@
-"""The rows that the mark `pairwise` keeps have every pair of values, and are few."""
+"""The rows that the mark `pairwise` selects have every pair of values, and are few."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLES: dict[str, tuple[Rows, int]] = {
     "none": ([], 0),
     "one row without columns": ([()], 0),
 }
-"""Rows, and how many of them are kept at most."""
+"""Rows, and how many of them are selected at most."""
 
 
 def pairs_of(rows: Rows) -> set[tuple[int, Hashable, int, Hashable]]:

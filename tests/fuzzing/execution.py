@@ -73,7 +73,7 @@ def devices() -> dict[str, dml.Device]:
 
 
 @cache
-def stand_ins() -> dict[str, Any]:
+def emulated_devices() -> dict[str, Any]:
     """The cases of CUDA's plans by name, each with a device that has the strategy of kernels."""
     from dmlpy.devices.cuda.device import CudaDevice
     from tests.support.cuda.cpu_seam import CpuSeam
@@ -87,8 +87,8 @@ def stand_ins() -> dict[str, Any]:
 def random_desc(rng: np.random.Generator) -> tuple[dml.Device, OperatorDesc, str]:
     """An operator on a device: each that dmlpy runs may come."""
     if rng.random() < 0.1:
-        name = str(rng.choice(sorted(stand_ins())))
-        device, describe = stand_ins()[name]
+        name = str(rng.choice(sorted(emulated_devices())))
+        device, describe = emulated_devices()[name]
         return device, describe(str(rng.choice(["FLOAT32", "FLOAT16"]))), f"cuda: {name}"
     where = "cpu" if rng.random() < 0.2 else "numpy"  # compiling takes seconds
     device = devices()[where]

@@ -34,7 +34,7 @@ SMALL = suite.Sizes(
 
 
 def shrink() -> None:
-    """Makes everything small in this process; rates of a stand-in mean nothing."""
+    """Makes everything small in this process; rates of an emulated device mean nothing."""
     suite.CASES.update(case.by_name(suite.cases(SMALL)))
     large.CYCLED_BYTES = 5_000
     machine.COPIED_BYTES["cuda"], machine.LARGE, machine.MEASURED_S = 1 << 16, 64, 1e-3

@@ -26,7 +26,7 @@ class Plans:
         layer: the plan of a training form.
         gradient: the plan of a gradient.
         rows: what a reserve holds.
-        gates: what it keeps of gates.
+        gates: what it saves of gates.
     """
 
     layer: Callable[[Any], Any]
@@ -84,7 +84,7 @@ class Backward:
         return {name: placed.elements.copy() for name, placed in self.outputs.items()}
 
     def expected(self) -> dict[str, Array]:
-        """The described gradients by their definition, from what the device's reserve keeps."""
+        """The described gradients by their definition, from the values in the device's reserve."""
         gradients = exact(self.desc, self.arrays | {RESERVE: defined_reserve(self.run, self.plans)})
         return {name: gradients[name] for name in self.outputs}
 
@@ -139,9 +139,10 @@ def backward(
 
 
 def defined_reserve(run: Run, plans: Plans = NUMPY) -> Array:
-    """The reserve of a run as its definition lays it out, in float64: a gradient of it tells the backward pass's errors from the forward's.
+    """The reserve of a run as its definition lays it out, in float64: a gradient of it separates the backward pass's errors from the
+    forward's.
 
-    States and arguments are those of the device's reserve. Where that keeps a gate's value, the argument is the definition's.
+    States and arguments are those of the device's reserve. Where that saves a gate's value, the argument is the definition's.
     """
     rows = plans.rows(run.desc, run.outputs[RESERVE].elements.astype(np.float64))
     trace = traced(run.desc, run.arrays)

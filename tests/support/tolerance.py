@@ -5,7 +5,7 @@ A result passes if the norm of its error is at most `tolerance` of the reference
 of terms; 1e-5 is the most that is ever allowed. In FLOAT16 the rounding of stored values (2**-11) outweighs all else. So do the factors
 where a FLOAT32 operator was allowed TF32: tensor cores may cut both of a product off, each by less than 2**-10 of it.
 
-Beside elements of 1e30 that says nothing of the others. Where elements do not depend on each other's size, `assert_each_close` takes
+With elements of 1e30 that checks nothing of the others. Where elements do not depend on each other's size, `assert_each_close` takes
 5 * tolerance * max(1, |reference|) of each by itself.
 """
 

@@ -35,7 +35,7 @@ GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
 
 
 SavedGates = Callable[[Any, int], Iterable[tuple[int, int, ActivationDesc | None]]]
-"""What a reserve keeps of a direction's gates: see `saved_gates`, which is NumPy's."""
+"""What a reserve saves of a direction's gates: see `saved_gates`, which is NumPy's."""
 
 
 RESERVE, MASK, X_DROPOUT, H_DROPOUT = "reserve_tensor", "step_mask_tensor", "input_dropout_tensor", "state_dropout_tensor"
@@ -220,7 +220,7 @@ def check_dropout_of_h(plan: Callable[[Any], Any]) -> None:
 
 
 def check_reserve(desc: Any, reserve: SavedRows, gates: SavedGates, trace: Trace, terms: int, kind: Any = np.float32) -> None:
-    """Every slot of the states, and of each step that a sample takes what its gates keep."""
+    """Every slot of the states, and the saved gate values of each step that a sample takes."""
     kind = kind or np.float32
     assert_close(reserve.hidden, trace.hidden, kind, terms=terms, what="h in the reserve")
     assert (reserve.memory is not None) == isinstance(desc, LSTMTrainingDesc)
@@ -236,10 +236,10 @@ def check_reserve(desc: Any, reserve: SavedRows, gates: SavedGates, trace: Trace
 
 
 def saved_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
-    """What a reserve of the definition keeps of a direction's gates: each argument.
+    """What a reserve of the definition saves of a direction's gates: each argument.
 
     Yields:
-        tuple: the index in `SavedRows.saved`, the gate's index in `Trace.arguments`, and the activation whose value is kept, or None
+        tuple: the index in `SavedRows.saved`, the gate's index in `Trace.arguments`, and the activation whose value is saved, or None
             where its argument is.
     """
     for gate in range(desc.cell.saved):

@@ -1,4 +1,4 @@
-"""What is told of a desc or a file is bounded, however long its names, numbers and lists are, and is found in time that grows with them."""
+"""Messages about a desc or a file are bounded, however long its names, numbers and lists are, and take time that grows with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties of checking over random descs: valid ones pass, anything else is reported and never crashes, blame falls where it belongs."""
+"""Properties of checking over random descs: valid ones pass, anything else is reported and never crashes, problems have the right place."""
 
 from __future__ import annotations
 

@@ -364,7 +364,7 @@ def desc_of(expression: Any) -> Any:
 
 
 def test_equal_calls_have_one_desc() -> None:
-    """Which remembers that it was checked; what would make another desc is distinguished, equal as Python finds it."""
+    """It is checked once; arguments that make another desc are distinguished, even if Python finds them equal."""
     data, other = x.input("data", [2, 3]), x.input("other", [2, 3])
     assert desc_of(x.activation_elu(data, alpha=0.5)) is desc_of(x.activation_elu(other, alpha=0.5))
     signs = [str(desc_of(x.activation_elu(data, alpha=alpha)).alpha) for alpha in (0.0, -0.0, 0.0)]

@@ -46,7 +46,7 @@ OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for ar
 
 
 def raised(call: Callable[[Any], object]) -> Iterator[str]:
-    """What a call raises beside dmlpy's errors, for each of the values; Python's own word on the number of arguments is no matter."""
+    """What a call raises other than dmlpy's errors, for each of the values; Python's error on the number of arguments is allowed."""
     for index, value in enumerate(VALUES):
         try:
             call(value)

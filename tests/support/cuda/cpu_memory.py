@@ -21,7 +21,7 @@ GUARD = bytes([0xA5]) * 256
 POISON = 0xFF
 ALIGNMENT = 256
 QUARANTINE_BYTES = 64 << 20
-"""How much freed memory is kept to find uses of it."""
+"""How much freed memory is held to find uses of it."""
 
 
 def host_view(pointer: int, sizes: Sequence[int], byte_strides: Sequence[int], data_type: np.dtype[Any]) -> Array:
@@ -92,7 +92,7 @@ class DeviceArray:
 
 
 class DlpackArray:
-    """An array in device memory, the stand-in's or a GPU's, that offers DLPack alone."""
+    """An array in device memory, emulated or a GPU's, that offers DLPack alone."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -116,7 +116,7 @@ class Allocation:
     freed: bool = False
 
     def damage(self) -> str | None:
-        """What was written beside the memory, or None."""
+        """What was written outside the memory, or None."""
         start = self.pointer - self.storage.ctypes.data
         before = self.storage[start - len(GUARD) : start]
         after = self.storage[start + self.size : start + self.size + len(GUARD)]

@@ -3,7 +3,7 @@
 NVIDIA documents neither the encoding nor the control bits, which are in the upper half of an instruction's 128 bits from Volta on: bits
 105 to 108 are the cycles until the warp's next instruction may issue, 109 whether another warp had better go first, 110 to 112 the barrier
 that is raised until the result is written, 113 to 115 the one that is raised until the operands are read (7: none), 116 to 121 the barriers
-that have to be down before the instruction issues, 122 to 125 the operands that are kept for the next one. Barriers are of a warp, six in
+that have to be down before the instruction issues, 122 to 125 the operands that are reused by the next one. Barriers are of a warp, six in
 number. A load's result is used after a wait for its barrier; loads may share one.
 """
 

@@ -88,7 +88,7 @@ def build(
 
 
 def check(run: Run, what: str = "") -> None:
-    """Outputs, all states of the reserve, and what it keeps of the steps that are taken."""
+    """Outputs, all states of the reserve, and what it saves of the steps that are taken."""
     arrays = {name: np.array(array) for name, array in run.arrays.items()}
     reference = traced(run.desc, arrays)
     reserve = run.outputs.pop("reserve_tensor", None)
