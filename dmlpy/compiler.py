@@ -130,7 +130,7 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: Exe
 
 @lru_cache(maxsize=512)
 def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
-    """The operator, of which kernels may be missing: of a graph not every node runs as it stands."""
+    """The operator, of which kernels may be missing: in a graph not every node runs unchanged."""
     problems = check(desc, level)
     if problems:
         raise CompileError(desc.c_name, problems, desc=desc)
@@ -204,7 +204,7 @@ class _Turns:
     def __init__(self) -> None:
         self._renew()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)  # nobody is left who would release those that were held
+            os.register_at_fork(after_in_child=self._renew)  # nothing is left that would release those that were held
 
     def _renew(self) -> None:
         self._locks = tuple(threading.Lock() for _ in range(64))

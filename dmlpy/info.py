@@ -77,7 +77,7 @@ class Info:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """As text for people."""
         (lowest, lowest_version), (highest, highest_version) = self.feature_levels.items()
         found = [f"{name}: {text}" for name, text in self.versions.items()]
         found += [f"warning: {text}" for text in self.warnings]

@@ -40,7 +40,8 @@ class ArrayView(NamedTuple):
         device: `cpu`; `cuda:1` where the GPU is known; `cuda` where it is not, and for memory that every GPU can use.
         read_only: whether it cannot be written.
         owner: the object that keeps the memory alive.
-        stream: the CUDA stream of the work that fills it, which whoever uses it has to wait for; None if there is nothing to wait for.
+        stream: the CUDA stream of the work that fills it, which every user of the memory must wait for; None if there is nothing to wait
+        for.
     """
 
     pointer: int
@@ -60,7 +61,7 @@ def view(array: Any) -> ArrayView:
     buffer protocol, `__dlpack__`).
 
     Raises:
-        TypeError: the object is no array, or its memory cannot be reached without a copy.
+        TypeError: the object is not an array, or its memory cannot be reached without a copy.
     """
     if type(array) is np.ndarray:
         return _host_view(array, array)
@@ -105,7 +106,7 @@ def arrays_at(sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) ->
 
 @lru_cache(maxsize=1024)
 def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> tuple[type[ctypes.Array[ctypes.c_byte]], tuple[int, ...]]:
-    """A block of bytes that holds such an array, and the strides in bytes. Cached, since each call binds arrays anew."""
+    """A block of bytes that holds such an array, and the strides in bytes. Cached, since each call binds arrays again."""
     span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     return ctypes.c_byte * (span * itemsize), tuple(stride * itemsize for stride in strides)
 

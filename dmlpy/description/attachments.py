@@ -37,8 +37,8 @@ class Attachments(Generic[T]):
         """Returns a decorator that attaches a function or a class, of type T.
 
         Args:
-            kinds: classes of descs that it is for.
-            derived: whether it is for the classes derived from them too.
+            kinds: the classes of descs that it handles.
+            derived: whether it handles the classes derived from them too.
 
         Raises:
             ValueError: something else is attached to one of the classes.

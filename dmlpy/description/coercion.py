@@ -70,7 +70,7 @@ def as_uint(value: Any) -> int:
         raise ValueError("an integer")
     try:
         number = operator.index(value)
-    except Exception:  # TypeError of what is no integer, or whatever the methods of the caller's type raise
+    except Exception:  # TypeError for what is not an integer, or whatever the methods of the caller's type raise
         raise ValueError("an integer") from None
     # `check` decides which integers the C member can hold. This bound only excludes numbers that Python refuses to print.
     if number.bit_length() > MAX_BITS:
@@ -192,11 +192,11 @@ SIGNED = Signed()
 class After:
     """Marks a member that follows an inherited one in the C struct.
 
-    Without the mark the first member that a class adds stands behind all inherited ones, and each of the others behind the one above it.
+    Without the mark the first member that a class adds comes after all inherited ones, and each of the others after the one above it.
     A member that is declared again keeps its place.
 
     Args:
-        name: the member before it; without a name, the member stands first.
+        name: the member before it; without a name, the member comes first.
     """
 
     def __init__(self, name: str = "") -> None:

@@ -322,7 +322,7 @@ class OperatorDesc(Struct):
                 continue
             sizes, pattern = slot.tensor.sizes, self.terms(slot.field)
             least, most = self._possible_dims(slot.field.name)
-            # A tensor of a rank that no level takes is wrong itself, so it is no evidence for the others' sizes.
+            # A tensor of a rank that no level takes is itself wrong, so it is not evidence for the others' sizes.
             terms = self.aligned(slot, len(sizes)) if least <= len(sizes) <= most else None
             if terms is not None and (run := run_of(pattern, len(sizes))):
                 known.add_evidence(*run, f"{slot.place}.sizes")
@@ -517,7 +517,7 @@ class OperatorDesc(Struct):
         """Builds a desc from JSON text.
 
         Raises:
-            DescError: as `from_dict`, or the text is no JSON.
+            DescError: as `from_dict`, or the text is not JSON.
         """
         return cls.from_dict(read_json(text, cls.c_name or "operator"))
 

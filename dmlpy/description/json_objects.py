@@ -53,7 +53,7 @@ def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
     """Flattens a JSON struct nested as `{"Type": ..., "Desc": {...}}`; `Type` and `Desc` may be in any case.
 
     Raises:
-        DescError: a key is no text, or the mapping cannot be read.
+        DescError: a key is not a string, or the mapping cannot be read.
     """
     given = plain(data, "struct")
     if len(given) > MAX_MEMBERS:

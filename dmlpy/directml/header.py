@@ -26,9 +26,9 @@ DML_TENSOR_DIMENSION_COUNT_MAX: Final = 5
 DML_TENSOR_DIMENSION_COUNT_MAX1: Final = MAX_DIMENSION_COUNT
 """The most dimensions of a tensor."""
 DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT: Final = MINIMUM_BUFFER_ALIGNMENT
-"""Bytes that DirectML wants a tensor's address to be a multiple of."""
+"""The alignment in bytes that DirectML requires of a tensor's address."""
 DML_TEMPORARY_BUFFER_ALIGNMENT: Final = 256
-"""Bytes that DirectML wants the address of temporary memory to be a multiple of. dmlpy takes less."""
+"""The alignment in bytes that DirectML requires of temporary memory. dmlpy accepts less."""
 DML_PERSISTENT_BUFFER_ALIGNMENT: Final = 256
 """The same of persistent memory."""
 DML_TARGET_VERSION: Final = int(max(FeatureLevel))
@@ -45,7 +45,7 @@ def DML_TENSOR_DESC(Type: TensorType | str | int, Desc: TensorDesc) -> TensorDes
     """DML_TENSOR_DESC: a tensor of a type, of which there is one, BUFFER.
 
     Raises:
-        DescError: the type is another one, or `Desc` is no DML_BUFFER_TENSOR_DESC.
+        DescError: the type is another one, or `Desc` is not a DML_BUFFER_TENSOR_DESC.
     """
     return _described("DML_TENSOR_DESC", TensorType, Type, {TensorType.BUFFER: TensorDesc}, Desc)
 

@@ -1,4 +1,4 @@
-"""What type checkers read of the names in directml.h: the text of `__init__.pyi`.
+"""The names of directml.h for type checkers: the text of `__init__.pyi`.
 
 A struct's constructor takes its members in directml.h's spelling or in Python's, which a type checker cannot know of the class that both
 names share. In the `.pyi` file each struct's C name is therefore a class of its own, with one signature for each spelling, below the

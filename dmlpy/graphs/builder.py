@@ -170,7 +170,7 @@ class GraphBuilder:
         """Adds an operator.
 
         Args:
-            operator: the desc's class, or a desc that is whole but for the members that follow.
+            operator: the desc's class, or a desc that is complete except for the members that follow.
             name: the node's name.
             outputs: the outputs to infer, as `with_outputs` does: in a graph at least one of them must be read. If none is named and no
                 output's tensor is among the members, it is all of them. A mapping gives their data types too, where the operator has a
@@ -230,7 +230,7 @@ class GraphBuilder:
         """Builds the graph from what was added so far, unchecked: its `check` finds broken rules.
 
         Args:
-            prune: leaves out the nodes that no output needs and the optional outputs that nobody reads. The inputs stay.
+            prune: leaves out the nodes that no output needs and the optional outputs that nothing reads. The inputs stay.
         """
         graph = Graph(
             name=self._name,
@@ -311,7 +311,7 @@ def _with_members(desc: OperatorDesc, members: Mapping[str, Any]) -> OperatorDes
 
 
 def _is_tensor(given: Any, known: TensorDesc | tuple[TensorDesc, ...] | None) -> bool:
-    """Whether a member is given as it is."""
+    """Whether a member is given unchanged."""
     if isinstance(known, tuple):
         return isinstance(given, list | tuple) and len(given) == len(known) and all(map(_is_tensor, given, known))
     return given is None if known is None else isinstance(given, TensorDesc) and given == known

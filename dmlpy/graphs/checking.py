@@ -34,7 +34,7 @@ def check_graph(
     """Checks a graph; see `Graph.check`.
 
     Raises:
-        DescError: there is no such level, or `graph` is no graph.
+        DescError: there is no such level, or `graph` is not a graph.
     """
     if not isinstance(graph, GraphDesc):
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])

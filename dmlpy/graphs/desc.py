@@ -154,7 +154,7 @@ class GraphDesc(Struct):
         """Builds a graph from JSON text.
 
         Raises:
-            DescError: as `from_dict`, or the text is no JSON.
+            DescError: as `from_dict`, or the text is not JSON.
         """
         return cls.from_dict(read_json(text, cls.c_name))
 
@@ -167,7 +167,7 @@ class GraphDesc(Struct):
     def origins(self) -> tuple[str, ...]:
         """Where each node comes from, in words like `at net.py:12`, for messages; empty if unknown.
 
-        It is no member: graphs that differ in it are equal, and JSON and pickles leave it out.
+        It is not a member: graphs that differ in it are equal, and JSON and pickles leave it out.
         """
         known: tuple[str, ...] = self.__dict__.get("_origins", ())
         return known

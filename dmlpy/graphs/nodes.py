@@ -133,7 +133,7 @@ class Edge(Struct):
         """The members in JSON data, nested or flat; Type, if given, is the edge's.
 
         Raises:
-            DescError: the data are no object, or of an edge of another type.
+            DescError: the data are not an object, or of an edge of another type.
         """
         if not isinstance(data, Mapping):
             raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with the edge's members")])

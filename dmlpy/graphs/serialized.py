@@ -303,7 +303,7 @@ class _Reading:
         return known.input_index
 
     def _constant_file(self, name: str) -> Path | None:
-        """The file of a constant; None if there is no folder or, with a problem, no such file. The graph is read on for its other ones."""
+        """The file of a constant; None if there is no folder or, with a problem, no such file. Reading continues with the others."""
         try:
             return None if self.folder is None else constant_path(self.folder, name)
         except DescError as error:
@@ -447,7 +447,7 @@ def _read_attributes(
 
 
 def _positions(kind: type[OperatorDesc]) -> Iterator[str]:
-    """The struct's members that are no tensors, in its order: C names of counts, Python names of all others."""
+    """The struct's members that are not tensors, in its order: C names of counts, Python names of all others."""
     tensors = {item.name for item in kind.tensor_fields()}
     for name in kind.model_fields:
         if name in kind.counts_before():

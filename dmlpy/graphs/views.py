@@ -41,7 +41,7 @@ def _integers(view: str, path: str, given: Any) -> tuple[int, ...]:
 
 
 def restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
-    """The same memory with other sizes and strides, of the same total size: DirectML wants it equal at both ends of an edge."""
+    """The same memory with other sizes and strides, of the same total size: DirectML requires it to be equal at both ends of an edge."""
     if all(type(number) is int for number in (*sizes, *strides)):
         return _restride(tensor, tuple(sizes), tuple(strides))
     return _restride.__wrapped__(tensor, sizes, strides)  # what equals an integer may be none, as True does not

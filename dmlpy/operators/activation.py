@@ -376,7 +376,7 @@ def _as_activation(value: Any, path: str = "") -> ActivationDesc:
 
     Raises:
         DescError: the struct that a mapping holds is wrong; places begin with `path`.
-        ValueError: it is no activation.
+        ValueError: it is not an activation.
     """
     try:
         desc = ActivationDesc.from_dict(value) if isinstance(value, Mapping) else value

@@ -188,7 +188,7 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     """
 
     fused_activation: Annotated[FusedFunction, After("group_count")] = default(None)
-    """The function f of the result, described without tensors. If absent, the result stays as it is."""
+    """The function f of the result, described without tensors. If absent, the result is unchanged."""
 
     @property
     def backward(self) -> bool:

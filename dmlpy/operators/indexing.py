@@ -306,8 +306,8 @@ class PickNDDesc(PickDesc):
 class GatherNDDesc(PickNDDesc, dml="GATHER_ND"):
     """DML_GATHER_ND_OPERATOR_DESC: picks blocks of a tensor, one for each tuple of indices.
 
-    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and picks what lies there. The
-    output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed types, a negative
+    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and selects the elements there.
+    The output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed types, a negative
     index counts from the end. An index out of range is not defined by the reference; here the nearest in its dimension is read.
     """
 
@@ -489,9 +489,9 @@ class ScatterDesc(AlongAxisDesc, dml="SCATTER"):
 class ScatterNDDesc(PickNDDesc, dml="SCATTER_ND"):
     """DML_SCATTER_ND_OPERATOR_DESC: copies a tensor and replaces blocks of it, one for each tuple of indices.
 
-    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and replaces what lies there. Two
-    tuples of one place are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative index
-    counts from the end. An index out of range is not defined by the reference; here its tuple writes nothing.
+    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and replaces the elements there.
+    Two tuples of one place are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative
+    index counts from the end. An index out of range is not defined by the reference; here its tuple writes nothing.
     """
 
     formula = "output = input, then output[indices[i..., 0], indices[i..., 1], ..., s...] = updates[i..., s...]"

@@ -114,7 +114,7 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
     """The factor of C."""
 
     fused_activation: FusedFunction = default(None)
-    """The function f of the result, described without tensors. If absent, the result stays as it is."""
+    """The function f of the result, described without tensors. If absent, the result is unchanged."""
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         transposed = {"a_tensor": self.trans_a, "b_tensor": self.trans_b}.get(field.name)

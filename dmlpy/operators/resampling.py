@@ -54,10 +54,10 @@ class PixelOffsetsDesc(AnySizesDesc):
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"DimensionCount": ("scales", "input_pixel_offsets", "output_pixel_offsets")}
 
     input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    """What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as RESAMPLE has it."""
+    """The offset added to an input coordinate before scaling: 0.5 for the centres of pixels, as RESAMPLE has it."""
 
     output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    """What is added to the scaled coordinate: -0.5 for the centres of pixels."""
+    """The offset added to the scaled coordinate: -0.5 for the centres of pixels."""
 
 
 class RoundingDirectionDesc(PixelOffsetsDesc):
@@ -137,7 +137,7 @@ class Resample3Desc(Resample2Desc, dml="RESAMPLE3"):
 class ResampleGradDesc(ResampleGradientDesc, dml="RESAMPLE_GRAD"):
     """DML_RESAMPLE_GRAD_OPERATOR_DESC: the gradient of RESAMPLE1 for its input.
 
-    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
+    Each incoming gradient is added to those of the elements that its output was computed from, by their weights; others get 0.
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
@@ -147,7 +147,7 @@ class ResampleGradDesc(ResampleGradientDesc, dml="RESAMPLE_GRAD"):
 class ResampleGrad1Desc(ResampleGradientDesc, RoundingDirectionDesc, dml="RESAMPLE_GRAD1"):
     """DML_RESAMPLE_GRAD1_OPERATOR_DESC: the gradient of RESAMPLE2 for its input.
 
-    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
+    Each incoming gradient is added to those of the elements that its output was computed from, by their weights; others get 0.
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"

@@ -59,7 +59,7 @@ def reference(
     Raises:
         CompileError: the desc breaks rules, or nothing defines what it computes.
         BindError: arrays are missing, unknown, or do not fit.
-        DescError: `desc` is no operator's desc, or `dtype` is another type.
+        DescError: `desc` is not an operator's desc, or `dtype` is another type.
     """
     if not isinstance(desc, OperatorDesc):
         raise DescError("reference", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])

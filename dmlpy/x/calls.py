@@ -32,7 +32,7 @@ def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> 
     """Makes an operator.
 
     Args:
-        operator: its short name, its class, or a desc that is whole but for the members that follow.
+        operator: its short name, its class, or a desc that is complete except for the members that follow.
         **given: its members by Python name. Inputs are expressions, arrays or, where operands are broadcast, numbers. Besides them
             `output_sizes`, and the data type of an output as `output_data_type` for `output_tensor`.
 
@@ -207,7 +207,7 @@ class _Call:
         return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
 
     def _with_outputs(self, desc: OperatorDesc, sized: Iterable[str], types: Mapping[str, Any]) -> OperatorDesc:
-        """The desc with the outputs that it may have, of the wanted types; those that nobody described are laid out by the policy."""
+        """The desc with the outputs that it may have, of the wanted types; those not described are laid out by the policy."""
         wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
         if wanted:
             chosen = {name: _preferred_type(desc, name) if types[name] is None else types[name] for name in wanted}

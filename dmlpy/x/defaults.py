@@ -30,7 +30,7 @@ _TOLD = {"PADDING", "PADDING1"}
 
 
 def has_default(kind: type[OperatorDesc], name: str) -> bool:
-    """Whether a call may leave out a member that the desc's constructor wants."""
+    """Whether a call may leave out a member that the desc's constructor requires."""
     short = kind.short_name()
     if name in _REPEATED:
         return short not in _TOLD
@@ -96,7 +96,7 @@ def _integers(short: str, argument: str, given: Any) -> tuple[Any, ...]:
     """The entries of an argument, read once; whether they are integers is reported when a tensor is made of them.
 
     Raises:
-        DescError: it is no sequence.
+        DescError: it is not a sequence.
     """
     try:
         if not isinstance(given, str | bytes | Mapping):

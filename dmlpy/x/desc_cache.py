@@ -26,7 +26,7 @@ _MAX_DEPTH = 3
 
 
 class DescBuild:
-    """What makes a desc. It is equal to all others, so that descs are found by their tokens alone."""
+    """What makes a desc. All instances are equal, so that descs are found by their tokens alone."""
 
     def __init__(self, make: Callable[[], OperatorDesc]) -> None:
         self.make = make
@@ -89,7 +89,7 @@ def token_of(operator: Any, refs: Mapping[str, TensorRef], given: Mapping[str, A
 
 
 class _UncacheableError(Exception):
-    """Raised for a value of which nobody knows when it equals another one."""
+    """Raised for a value whose equality is unknown."""
 
 
 def _token(value: Any, depth: int = 0) -> Hashable:

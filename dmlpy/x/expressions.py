@@ -38,7 +38,7 @@ class Expression(TensorOperand):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
-    numbers and arrays may stand on either side. A comparison is UINT8, 0 or 1; integers are divided as ELEMENT_WISE_DIVIDE does.
+    numbers and arrays may be on either side. A comparison is UINT8, 0 or 1; integers are divided as ELEMENT_WISE_DIVIDE does.
     Compare expressions with `is`.
     """
 
@@ -305,7 +305,7 @@ def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tupl
     """An operator by its class, also one that DirectML lacks: `operator(dml.RNNGradDesc, input_tensor=x, ...)`.
 
     Args:
-        kind: the operator's class, or a desc that is whole but for the members that follow.
+        kind: the operator's class, or a desc that is complete except for the members that follow.
         **members: its members by Python name; an expression or an array stands for a tensor.
 
     Returns:

@@ -38,7 +38,7 @@ _EXTRA = {
 }
 """Arguments that describe the output of operators whose inputs do not determine it."""
 _HEAVY = {"FusableDesc": "dmlpy.description.descs", "ActivationDesc": "dmlpy.operators.activation"}
-"""Classes of which only type checkers need to know, by module."""
+"""Classes that only type checkers need, by module."""
 _TUPLE_METHODS = ("count", "index")
 """Fields of named tuples that hide a method of tuples."""
 

@@ -172,7 +172,7 @@ class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY")
     """The truth y, 1 or 0."""
 
     infinity_mode: Spelled[IsInfinityMode] = default(IsInfinityMode.EITHER)
-    """Which infinities are asked for."""
+    """Which infinities to look for."""
 
 
 class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):

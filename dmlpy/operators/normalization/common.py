@@ -71,7 +71,7 @@ class FusingDesc(OperatorDesc):
     """The number added to the variance, so that nothing is divided by 0."""
 
     fused_activation: FusedActivation = default(None)
-    """The activation f, an element-wise one described without tensors. If absent, the result stays as it is."""
+    """The activation f, an element-wise one described without tensors. If absent, the result is unchanged."""
 
     @rule("a fused activation is an element-wise function that can be fused")
     def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

@@ -41,7 +41,7 @@ class FusedBatchNormDesc(SomeOutputDesc):
     unused = _NO_PLACEHOLDERS
 
     roles: ClassVar[Mapping[str, str]] = {}
-    """What each tensor is to a device: see `NormalizationGeometry`."""
+    """The role of each tensor: see `NormalizationGeometry`."""
 
     x: Annotated[TensorDesc, In(_IMAGES)]
     """The images or volumes, in the order of data_format."""

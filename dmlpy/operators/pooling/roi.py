@@ -84,17 +84,17 @@ class ForwardRegionsDesc(RegionsDesc):
     """The samples of each region, reduced."""
 
     out_of_bounds_input_value: Annotated[Float, After("spatial_scale_y")] = default(0.0)
-    """The value that is read where a region lies outside of the image."""
+    """The value of samples outside of the image."""
 
 
 class PlacedRegionsDesc(RegionsDesc):
     """The attributes by which ROI_ALIGN1 and its gradient place the samples."""
 
     input_pixel_offset: Annotated[Float, After("spatial_scale_y")] = default(0.5)
-    """What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of its centre."""
+    """The offset subtracted from a coordinate of the input: 0.5 where a pixel's coordinates are those of its centre."""
 
     output_pixel_offset: Float = default(-0.5)
-    """What is taken off a sample's number: -0.5 for the centres."""
+    """The offset subtracted from a sample's number: -0.5 for the centres."""
 
     align_regions_to_corners: Annotated[Bool, After("maximum_samples_per_output")] = default(False)
     """Whether the outermost samples lie on the corners of the region."""

@@ -1,4 +1,4 @@
-"""Linear quantization: an integer q stands for the number (q - zero_point) * scale.
+"""Linear quantization: an integer q represents the number (q - zero_point) * scale.
 
 Quantized results are rounded (ties presumably to even) and moved into the range of their type: 0 to 255 for UINT8, -128 to 127 for INT8,
 0 to 15 for UINT4, -8 to 7 for INT4.

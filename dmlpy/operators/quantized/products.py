@@ -1,6 +1,6 @@
 """Products of quantized numbers: convolutions, matrix products, average pooling.
 
-A quantized tensor stands for (q - zero point) * scale. Scales and zero points hold one element for the whole tensor, or one for each
+A quantized tensor represents (q - zero point) * scale. Scales and zero points hold one element for the whole tensor, or one for each
 row, column or channel; an absent zero point is 0. A scale of 0 is not defined.
 """
 
@@ -126,7 +126,7 @@ class OneRankDesc(QuantizedDesc):
 class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
     """A forward convolution of quantized numbers.
 
-    DirectML's pages know a DimensionCount of 2 only, and tensors without a height: the last entries are then for the width. That such
+    DirectML's pages have a DimensionCount of 2 only, and tensors without a height: the last entries are then for the width. That such
     tensors have 1 entry, as CONVOLUTION has it, is taken too.
     """
 
@@ -321,7 +321,7 @@ class MatrixMultiplyIntegerDesc(QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEG
 class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
     """DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC: the product of two matrices of quantized numbers, as floats.
 
-    DirectML's page wants A and B of one type; DirectML also takes signed with unsigned ones, as ONNX Runtime gives them. Of fewer than
+    DirectML's page requires A and B of one type; DirectML also takes signed with unsigned ones, as ONNX Runtime gives them. Of fewer than
     4 dimensions, A's scale and zero point may have their rows along any one.
     """
 

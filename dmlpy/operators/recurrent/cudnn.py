@@ -33,7 +33,7 @@ _TRANSPOSED = frozenset(
 )
 _CELL_STATES = frozenset(f"{name}{suffix}" for name in ("input_c", "output_c") for suffix in ("", "_backprop"))
 _NOT_READ = frozenset(("output", "output_h", "output_c", "host_reserved"))
-"""What the gradient takes for TensorFlow's sake."""
+"""Inputs that the gradient takes only for TensorFlow."""
 _OF_STATE = frozenset(f"{name}{suffix}" for name in ("input_h", "output_h") for suffix in ("", "_backprop"))
 
 

@@ -43,7 +43,7 @@ _OPTIONAL_INPUTS = (
     "input_dropout_tensor",
     "state_dropout_tensor",
 )
-"""What both the training form and its gradient have or have not."""
+"""What the training form and its gradient both have or lack."""
 
 
 class ReserveDesc(RecurrentDesc):
@@ -58,10 +58,10 @@ class ReserveDesc(RecurrentDesc):
     """The mask of steps: 0 where a sample skips one. If absent, none is skipped."""
 
     input_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size input_size")] = None
-    """What each gate's input x is multiplied by. If absent, 1."""
+    """The multiplier of each gate's input x. If absent, 1."""
 
     state_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size hidden_size")] = None
-    """What each gate's hidden state h[t-1] is multiplied by. If absent, 1."""
+    """The multiplier of each gate's hidden state h[t-1]. If absent, 1."""
 
     if TYPE_CHECKING:
 

@@ -97,7 +97,7 @@ class RecurrentDesc(SomeOutputDesc):
     """The gates in the order in which weights, recurrence and bias concatenate them."""
 
     activation_roles: ClassVar[tuple[str, ...]] = ()
-    """What the activations of one direction are for, in the order of `activation_descs`."""
+    """The roles of one direction's activations, in the order of `activation_descs`."""
 
     c_counts: ClassVar[Mapping[str, str]] = {"ActivationDescCount": "activation_descs"}
     accepts_owned: ClassVar[bool] = False

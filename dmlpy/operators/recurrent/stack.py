@@ -5,7 +5,7 @@ lies between them: dropout, and matrices whose gates cuDNN and DirectML concaten
 express: the first layer reads the caller's input and the last one writes the caller's output in place, be time or the batch first; states
 are slices of the stacked states; a simple RNN's matrices, and projections, are read and written within `params`.
 
-Both devices carry this out; nothing here knows of memory but by name.
+The devices run it; here memory is known by name only.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ class Trace:
     """All values that a layer computes.
 
     Attributes:
-        outputs: every output by field name, described or not, but for the reserve.
+        outputs: every output by field name, described or not, except the reserve.
         arguments: the arguments of the gates' activations, [D, T, K, B, H], as `Step` has them; NaN at steps that a sample does not take.
         hidden: h before and after each step, [D, T + 1, B, S]: step t leads from slot t to slot t + 1, backward from t + 1 to t.
         memory: c likewise, [D, T + 1, B, H].

@@ -48,7 +48,7 @@ def multihead_attention(
 
     Query, key and value are given alone or stacked: {query, key, value}, {stacked query key, value}, {query, stacked
     key value} or {stacked query key value}; or the query alone, with past keys and values that are all there are, as
-    ONNX Runtime describes cross-attention, of which Microsoft's page does not speak. The bias is added to them; past
+    ONNX Runtime describes cross-attention, which Microsoft's page does not mention. The bias is added to them; past
     keys and values go in front of the new ones; the scores of each query and key get the relative position bias, then
     the mask. Keys and queries have heads of head_size, values of value_head_size, which is head_size where values are
     stacked.
@@ -175,7 +175,7 @@ def multihead_attention1(
     count for no query, and masks and biases of scores have entries for them that are not read. A query without any key
     gives 0. A length below 0, or NaN, counts as 0; one that exceeds the past, or leaves the new keys no room in the
     present tensors, as the greatest that does not; one of floating point is rounded toward zero. Without past tensors
-    there are no earlier keys: where DirectML lets past and present share a buffer, the past has to be given as an input
+    there are no earlier keys: where DirectML lets past and present share a buffer, the past must be given as an input
     here.
 
     ::

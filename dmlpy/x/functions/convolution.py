@@ -74,7 +74,7 @@ def convolution(
             output's sizes determine them. Forward, zeros. Dimension_count entries. Default: 0 for each dimension.
         group_count: The number of groups of channels, convolved separately: as many as input channels for a depth-wise
             convolution. At least 1.
-        fused_activation: The function f of the result, described without tensors. If absent, the result stays as it is.
+        fused_activation: The function f of the result, described without tensors. If absent, the result is unchanged.
         output_sizes: The sizes of the output, where they shall not be inferred.
 
     Returns:

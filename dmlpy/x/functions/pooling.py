@@ -563,7 +563,7 @@ def roi_align(
         interpolation_mode: How a sample between pixels is read.
         spatial_scale_x: The factor of x1 and x2.
         spatial_scale_y: The factor of y1 and y2.
-        out_of_bounds_input_value: The value that is read where a region lies outside of the image.
+        out_of_bounds_input_value: The value of samples outside of the image.
         minimum_samples_per_output: The least number of samples along an axis.
         maximum_samples_per_output: The largest number of samples along an axis.
         output_sizes: The sizes of the output, which no input determines.
@@ -629,10 +629,10 @@ def roi_align1(
         interpolation_mode: How a sample between pixels is read.
         spatial_scale_x: The factor of x1 and x2.
         spatial_scale_y: The factor of y1 and y2.
-        input_pixel_offset: What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of
-            its centre.
-        output_pixel_offset: What is taken off a sample's number: -0.5 for the centres.
-        out_of_bounds_input_value: The value that is read where a region lies outside of the image.
+        input_pixel_offset: The offset subtracted from a coordinate of the input: 0.5 where a pixel's coordinates are
+            those of its centre.
+        output_pixel_offset: The offset subtracted from a sample's number: -0.5 for the centres.
+        out_of_bounds_input_value: The value of samples outside of the image.
         minimum_samples_per_output: The least number of samples along an axis.
         maximum_samples_per_output: The largest number of samples along an axis.
         align_regions_to_corners: Whether the outermost samples lie on the corners of the region.
@@ -715,9 +715,9 @@ def roi_align_grad(
         interpolation_mode: How a sample between pixels is read.
         spatial_scale_x: The factor of x1 and x2.
         spatial_scale_y: The factor of y1 and y2.
-        input_pixel_offset: What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of
-            its centre.
-        output_pixel_offset: What is taken off a sample's number: -0.5 for the centres.
+        input_pixel_offset: The offset subtracted from a coordinate of the input: 0.5 where a pixel's coordinates are
+            those of its centre.
+        output_pixel_offset: The offset subtracted from a sample's number: -0.5 for the centres.
         minimum_samples_per_output: The least number of samples along an axis.
         maximum_samples_per_output: The largest number of samples along an axis.
         align_regions_to_corners: Whether the outermost samples lie on the corners of the region.

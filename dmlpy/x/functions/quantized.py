@@ -340,7 +340,7 @@ def matrix_multiply_integer_to_float(
 ) -> Expression:
     """MATRIX_MULTIPLY_INTEGER_TO_FLOAT: the product of two matrices of quantized numbers, as floats.
 
-    DirectML's page wants A and B of one type; DirectML also takes signed with unsigned ones, as ONNX Runtime gives
+    DirectML's page requires A and B of one type; DirectML also takes signed with unsigned ones, as ONNX Runtime gives
     them. Of fewer than 4 dimensions, A's scale and zero point may have their rows along any one.
 
     ::
