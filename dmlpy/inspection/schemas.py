@@ -359,8 +359,8 @@ Generated from dmlpy's classes by `{command}`: edit the classes, not these files
 
 Each `DML_..._OPERATOR_DESC.json` is a JSON Schema (draft 2020-12) of one operator's desc (`DMLPY_...` of an operator that DirectML does
 not have), as DxDispatch models and
-`OperatorDesc.to_dict` write it: `{{"Type": ..., "Desc": {{...}}}}`, or the members beside `Type`. Enumerations are known by their
-names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema tells form only. What relates members to each other
+`OperatorDesc.to_dict` write it: `{{"Type": ..., "Desc": {{...}}}}`, or the members next to `Type`. Enumerations are known by their
+names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema describes the form only. What relates members to each other
 stands under `x-dml`: size patterns of the tensors, rules, formula, and the support table. `dmlpy check` judges it all.
 
 {_BUNDLED if bundle else _SHARED}
