@@ -35,7 +35,7 @@ _WIDE = (DataType.FLOAT16, DataType.FLOAT32)
 
 @dataclass(frozen=True)
 class NodeDifference:
-    """How far the results of one output of a node are apart.
+    """How far the results of one output of a node differ.
 
     Attributes:
         node: its name, as `CompiledGraph.trace` has it.
@@ -156,7 +156,7 @@ def defined(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _by_definition(ir: GraphIR, inputs: Mapping[str, Array]) -> dict[Source, Array]:
-    """What each node gives by its definition, where FLOAT16 and FLOAT32 are not rounded in between.
+    """The result of each node by its definition, where FLOAT16 and FLOAT32 are not rounded in between.
 
     Each value is a row of elements of its memory, float64 for these types, so that readers may view it with other sizes and strides.
     """

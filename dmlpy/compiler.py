@@ -12,9 +12,9 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, overload
 
 from dmlpy.debugging import PLANS
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
-from dmlpy.description.member_forms import brief
 from dmlpy.devices import CompiledOperator, Device
 from dmlpy.devices import device as find_device
 from dmlpy.devices.owned_inputs import with_owned_inputs
@@ -70,7 +70,7 @@ def compile(
         device: `"cpu"`, `"numpy"`, `"cuda"`, `"cuda:1"`, a device, or None: the first GPU that answers, else `"cpu"`.
         feature_level: a cap, as for `check`.
         flags: `ExecutionFlags`, a name, or a list of names. Only ALLOW_HALF_PRECISION_COMPUTATION has an effect, on a GPU: it may round
-            the factors of FLOAT32 matrix products to TF32. `plan` of what is compiled tells which flags it heeds.
+            the factors of FLOAT32 matrix products to TF32. The compiled operator's `plan` lists the flags that it supports.
         fuse: whether activations of a graph become part of the operators before them, where these have a `fused_activation`, and, on CUDA,
             element-wise nodes that only read each other run as one kernel. Results in FLOAT16 are not rounded before a fused activation;
             everything else stays the same bit for bit. A desc alone has nothing to fuse.
@@ -130,7 +130,7 @@ def _compile(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: Exe
 
 @lru_cache(maxsize=512)
 def _compile_operator(desc: OperatorDesc, device: Device, level: FeatureLevel, flags: ExecutionFlags) -> CompiledOperator:
-    """The operator, of which kernels may be missing: of a graph not every node runs as it stands."""
+    """The operator, of which kernels may be missing: in a graph not every node runs unchanged."""
     problems = check(desc, level)
     if problems:
         raise CompileError(desc.c_name, problems, desc=desc)
@@ -193,7 +193,7 @@ def _compilation(described: OperatorDesc | Graph, compiled: CompiledOperator | C
 
 
 _MOST_GRAPHS = 32
-"""The graphs that have arrived in this process and are kept compiled."""
+"""The compiled graphs that this process caches."""
 
 _compile_arrived = lru_cache(maxsize=_MOST_GRAPHS)(_compile_graph)
 
@@ -204,7 +204,7 @@ class _Turns:
     def __init__(self) -> None:
         self._renew()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)  # nobody is left who would release those that were held
+            os.register_at_fork(after_in_child=self._renew)  # nothing is left that would release those that were held
 
     def _renew(self) -> None:
         self._locks = tuple(threading.Lock() for _ in range(64))

@@ -2,7 +2,7 @@
 
 The variable lists topics: `DMLPY_DEBUG=plans,launches`. Each is a logger, `dmlpy.plans` for one, that logs at level DEBUG. With the
 variable, its lines go to stderr; programs that configure `logging` themselves need no variable. What is bound while a topic is off stays
-silent, so that a dispatch costs nothing more while nobody looks.
+silent, so that a dispatch costs nothing more while nobody listens.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def follow_environment() -> None:
 
 
 def log_launch(launch: Callable[[int], None], text: Callable[[], str]) -> Callable[[int], None]:
-    """A launch that logs a line before it runs; the launch itself while nobody looks at `launches`."""
+    """A launch that logs a line before it runs; the launch itself while nobody listens to `launches`."""
     if not LAUNCHES.isEnabledFor(logging.DEBUG):
         return launch
     line = text()

@@ -1,6 +1,6 @@
-"""Files that are read and written with care: reading never waits and never follows to what is no file, writing destroys nothing.
+"""Files that are read and written with care: reading never blocks and opens regular files only, writing destroys nothing.
 
-What cannot be read or written raises OSError, whose `strerror` says why.
+A file that cannot be read or written raises OSError, whose `strerror` gives the reason.
 """
 
 from __future__ import annotations

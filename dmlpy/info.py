@@ -1,4 +1,4 @@
-"""What `dmlpy info` shows: versions, what is described, and the devices of this machine with what each runs, or why there is none."""
+"""What `dmlpy info` shows: versions, described operators, and this machine's devices with what each runs, or why one is missing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DeviceInfo:
 
     Attributes:
         name: as `dml.device` takes it.
-        properties: what it says of itself.
+        properties: the properties that it reports.
         runs: how many operators it runs.
     """
 
@@ -77,7 +77,7 @@ class Info:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """As text for people."""
         (lowest, lowest_version), (highest, highest_version) = self.feature_levels.items()
         found = [f"{name}: {text}" for name, text in self.versions.items()]
         found += [f"warning: {text}" for text in self.warnings]

@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-with suppress(ModuleNotFoundError):  # `tests.gpu_check` tells by itself what is not installed
+with suppress(ModuleNotFoundError):  # `tests.gpu_check` itself reports what is not installed
     import pytest
 
-    # A failing `assert` of a shared check tells its values, as one of a test does.
+    # A failing `assert` of a shared check shows its values, as one of a test does.
     pytest.register_assert_rewrite("tests.support")

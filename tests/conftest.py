@@ -1,4 +1,4 @@
-"""What every test module can ask for: the devices, and how tests that need a GPU fare without one, over a stand-in, and after a crash."""
+"""What every test module can ask for: the devices, and how tests that need a GPU run without one, on an emulated one, and after a crash."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if given := config.getoption("--device"):
-        selection.device_names(given)  # a wrong name is told at once
+        selection.device_names(given)  # a wrong name is reported at once
     emulated_gpu.install()
     ErrorPolicy.propagate_unexpected = True  # a mistake in dmlpy shall not read as a fault of a model
     os.environ.setdefault("DMLPY_TIMEOUT_S", "60")  # on a busy machine blocks that the CPU runs come late
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def keep_one_gpu_row(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps one row of each test that needs a GPU, to be skipped: to skip thousands of rows one by one takes some ten seconds."""
+    """Selects one row of each test that needs a GPU, to be skipped: to skip thousands of rows one by one takes some ten seconds."""
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     known: set[str] = set()
@@ -90,7 +90,7 @@ def pytest_report_header() -> str:
 
 @cache
 def gpu_answers() -> bool:
-    """Whether tests marked `gpu` can run: on a GPU or over a stand-in for one."""
+    """Whether tests marked `gpu` can run: on a GPU or on an emulated one."""
     try:
         dml.device("cuda")
     except dml.DeviceError:
@@ -142,7 +142,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _context_problem() -> str | None:
-    """What the GPU's context says where a kernel has killed it."""
+    """The error of the GPU's context after a kernel has killed it."""
     try:
         dml.device("cuda").synchronize(0)
     except dml.DeviceError as error:
@@ -165,7 +165,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A worker of pytest-xdist whose CUDA context died ends, when all is told of the test; another process takes the rest."""
+    """A worker of pytest-xdist whose CUDA context died ends after it has reported the test; another process takes the rest."""
     result = yield
     if CONTEXT_DIED in item.session.stash and hasattr(item.config, "workerinput"):
         os._exit(1)
@@ -186,7 +186,7 @@ CUDA_DEVICES = ["cuda-emulated", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 @pytest.fixture(params=["numpy", *CUDA_DEVICES])
 def any_device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
-    """Each device in turn. After a test on the CPU's stand-in for CUDA, the guard words around every allocation are checked."""
+    """Each device in turn. After a test on the emulated CUDA device, the guard words around every allocation are checked."""
     yield from _device(request.param)
 
 

@@ -125,7 +125,7 @@ def test_run_reads_and_writes_in_the_given_folders(tmp_path: Path) -> None:
     assert np.load(out / "copy.npy").tolist() == [0, 1, 2]
 
 
-def test_run_tells_errors_on_stderr_without_a_traceback(tmp_path: Path) -> None:
+def test_run_reports_errors_on_stderr_without_a_traceback(tmp_path: Path) -> None:
     path = write(tmp_path, put(rnn_model(), "dispatchables/rnn/desc/WeightTensor/Sizes", [1, 1, 1, 2]))
     status, out, err = on_numpy(path)
     assert (status, out) == (1, "")
@@ -253,7 +253,7 @@ def test_check_lists_all_problems_of_a_desc_and_marks_them() -> None:
         ("BiasTensor.Sizes[3]", "size.equal"),
         ("ActivationDescs", "activation_count"),
     ]
-    assert "expected 2: f of the forward walk" in report  # prose keeps its words where members' names are spelled as in C
+    assert "expected 2: f of the forward walk" in report  # prose is unchanged where members' names are spelled as in C
 
 
 def test_check_for_programs(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_warnings_are_no_problems(tmp_path: Path) -> None:
     assert (warning["severity"], warning["code"], warning["path"]) == ("warning", "member.ignored", "sizeInByte")
 
 
-def test_check_tells_files_that_cannot_be_read_from_wrong_ones(tmp_path: Path) -> None:
+def test_check_distinguishes_files_that_cannot_be_read_from_wrong_ones(tmp_path: Path) -> None:
     good, wrong, absent = EXAMPLES / "rnn.json", write(tmp_path, "{}"), tmp_path / "absent.json"
     for files, status, count in (
         ([good], 0, 0),
@@ -430,7 +430,7 @@ def test_output_in_encodings_that_lack_characters(encoding: str) -> None:
     assert b"WeightTensor.Sizes[1] is " in shown.stdout
 
 
-def test_explain_of_unknown_operators_tells_the_nearest() -> None:
+def test_explain_of_unknown_operators_names_the_nearest() -> None:
     status, out, err = dmlpy("explain", "LSTN")
     assert (status, out) == (1, "")
     assert "did you mean LSTM?" in err
@@ -526,7 +526,7 @@ def test_schemas_are_bundled(tmp_path: Path) -> None:
     assert dmlpy("schemas", "--bundle", "--check", "--folder", tmp_path)[0] == 0
 
 
-def test_docs_tells_warnings_and_fails_for_them_when_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docs_reports_warnings_and_fails_for_them_when_strict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dmlpy import docs
 
     asked = []
@@ -612,7 +612,7 @@ def test_the_program_runs_and_loads_little_for_help(tmp_path: Path) -> None:
         *(pytest.param(command, marks=pytest.mark.slow) for command in ("explain GEMM", "ops --family attention", "onnx --help")),
     ],
 )
-def test_output_that_cannot_be_written_is_told_on_one_line(command: str, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_is_reported_on_one_line(command: str, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         program = [sys.executable, "-m", "dmlpy", *command.split()]
         failed = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path)

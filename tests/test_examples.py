@@ -91,7 +91,7 @@ def test_other_letters_are_unknown_and_nothing_is_nothing(weights: dict[str, Arr
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04", None])
-def test_wrong_weights_are_told(tmp_path: Path, content: bytes | None) -> None:
+def test_wrong_weights_are_reported(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "checkpoint20.npz"
     if content is None:
         np.savez(path, enc_emb=np.zeros(3))
@@ -105,7 +105,7 @@ def test_wrong_weights_are_told(tmp_path: Path, content: bytes | None) -> None:
 
 
 class SeamMachine:
-    """The engine's machine over the CPU's stand-in for CUDA."""
+    """The engine's machine over the emulated CUDA device."""
 
     def __init__(self, device: Any) -> None:
         self.seam = device.seam
@@ -118,7 +118,7 @@ class SeamMachine:
         return int(block.pointer)
 
     def free(self, pointer: int) -> None:
-        del self._blocks[pointer]  # kernels that read it from now on are told
+        del self._blocks[pointer]  # kernels that read it from now on are reported
 
     def write(self, pointer: int, values: Array) -> None:
         ctypes.memmove(pointer, values.ctypes.data, values.nbytes)
@@ -128,7 +128,7 @@ class SeamMachine:
 
 
 def kernels_on_cpu(device: dml.Device) -> bool:
-    """Whether a CUDA device is a stand-in for one."""
+    """Whether a CUDA device is emulated."""
     return isinstance(getattr(device, "seam", None), CpuSeam)
 
 
@@ -166,7 +166,7 @@ def random_windows(batch: int, window: int) -> tuple[Array, Array]:
 
 
 def test_training_follows_the_gradient(any_device: dml.Device) -> None:
-    """Along a direction in each parameter, the loss changes as the gradient says: central differences through both operators."""
+    """Along a direction in each parameter, the loss changes as the gradient predicts: central differences through both operators."""
     rng = np.random.default_rng(0)
     parameters = train.initial_parameters(6, rng)
     symbols, targets = random_windows(3, 5)
@@ -256,7 +256,7 @@ def test_training(tmp_path: Path) -> None:
     assert (tmp_path / "loss.png").stat().st_size > 10_000
 
 
-def test_levels_tells_what_each_level_objects_to(tmp_path: Path) -> None:
+def test_levels_reports_what_each_level_objects_to(tmp_path: Path) -> None:
     out = run("python", str(EXAMPLES / "levels.py"), "--dot", "graph.dot", folder=tmp_path)
     told = {line.split()[0]: line for line in out.splitlines()}
     assert list(told) == [str(level) for level in dml.FeatureLevel]

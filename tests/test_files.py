@@ -77,7 +77,7 @@ def test_what_is_no_file_is_not_read(make: Callable[[Path], None], told: str, tm
 
 def test_a_socket_is_not_read(tmp_path: Path) -> None:
     _socket(tmp_path / "file")
-    with pytest.raises(OSError):  # noqa: PT011  (Linux says ENXIO before it is looked at)
+    with pytest.raises(OSError):  # noqa: PT011  (Linux raises ENXIO before it is looked at)
         files.read(tmp_path / "file", 1)
 
 
@@ -229,7 +229,7 @@ def test_a_command_that_cannot_write_destroys_nothing(name: str, arguments: Call
     assert {item.name for item in tmp_path.iterdir()} == before
 
 
-def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+def test_a_file_retains_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(OLD)
     path.chmod(0o640)

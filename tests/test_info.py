@@ -1,4 +1,4 @@
-"""`dmlpy info`: what it shows, and why it says there is no GPU. Over a CuPy that fails as CUDA does."""
+"""`dmlpy info`: what it shows, and its reasons why there is no GPU. Over a CuPy that fails as CUDA does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGpus:
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
-    """Says that these packages of CuPy are installed."""
+    """Makes these packages of CuPy appear installed."""
 
     def version(package: str) -> str:
         if package in packages:
@@ -167,7 +167,7 @@ def test_a_machine_with_gpus(machine: FakeGpus) -> None:
     assert found["operators"] == found["devices"][0]["runs"]
 
 
-def test_two_cupys_are_told_even_if_one_works(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_cupys_are_reported_even_if_one_works(machine: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, "cupy-cuda12x", "cupy-cuda13x")
     assert f"warning: {TWO}" in info().splitlines()
     assert json.loads(info("--json"))["warnings"] == [TWO]

@@ -43,7 +43,7 @@ def test_imports_go_one_way() -> None:
 
 
 KNOWN_BY: dict[str, set[str]] = {
-    # dmlpy.keras computes with the arrays that users of a GPU hold; the benchmark measures beside CuPy.
+    # dmlpy.keras computes with the arrays that users of a GPU hold; the benchmark measures CuPy too.
     "cupy": {"devices/cuda/cupy_seam.py", "keras/backend.py", "bench/libraries/cupy.py"},
     "cupyx": set(),
     "cupy_backends": {"devices/cuda/cupy_seam.py"},

@@ -234,7 +234,7 @@ def listed_files(device: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["numpy", "cuda"])
 def test_an_rnn_passes_through_the_listed_files(name: str) -> None:
-    """In the order of the steps; on CUDA over the stand-in that executes kernels on the CPU."""
+    """In the order of the steps; on CUDA with the emulated device that executes kernels on the CPU."""
     if name == "cuda":
         require("g++")
     listed = listed_files(name)

@@ -1,4 +1,4 @@
-"""The rows that the mark `pairwise` keeps have every pair of values, and are few."""
+"""The rows that the mark `pairwise` selects have every pair of values, and are few."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLES: dict[str, tuple[Rows, int]] = {
     "none": ([], 0),
     "one row without columns": ([()], 0),
 }
-"""Rows, and how many of them are kept at most."""
+"""Rows, and how many of them are selected at most."""
 
 
 def pairs_of(rows: Rows) -> set[tuple[int, Hashable, int, Hashable]]:
@@ -36,7 +36,7 @@ def pairs_of(rows: Rows) -> set[tuple[int, Hashable, int, Hashable]]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_pair_is_kept(name: str) -> None:
+def test_every_pair_is_covered(name: str) -> None:
     rows, most = TABLES[name]
     chosen = covering_rows(rows)
     kept = [rows[number] for number in chosen]
@@ -99,7 +99,7 @@ def outcomes(folder: Path, *runs: list[str]) -> list[str]:
     return done.stdout.split("END\n")[:-1]
 
 
-def test_the_mark_keeps_the_same_rows_for_each_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mark_selects_the_same_rows_for_each_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     unnamed = ["test_these.py"]
     named = [[f"test_these.py::test_product[numpy-{d}-{b}-{b}-{a}]"] for a, b, d in product("012", repeat=3)]

@@ -156,7 +156,7 @@ def test_an_imported_test_module_is_found(source: str) -> None:
     assert imported_tests(source) == ["tests.graphs.test_graphs"]
 
 
-def test_a_shared_check_tells_its_values() -> None:
+def test_a_shared_check_shows_its_values() -> None:
     assert isinstance(exact.__loader__, AssertionRewritingHook)
 
 

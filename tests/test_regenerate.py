@@ -1,4 +1,4 @@
-"""One command writes all generated files, tells what has changed, and checks that all are current."""
+"""One command writes all generated files, lists what has changed, and checks that all are current."""
 
 from __future__ import annotations
 

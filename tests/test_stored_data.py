@@ -79,7 +79,7 @@ def test_a_file_without_a_pattern_is_refused(tmp_path: Path) -> None:
 
 
 def is_generated(path: Path) -> bool:
-    """Whether .gitattributes marks a file as generated: the last line that speaks of it tells."""
+    """Whether .gitattributes marks a file as generated: the last matching line decides."""
     lines = [line.split() for line in (ROOT / ".gitattributes").read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     found = [attributes for pattern, *attributes in lines if fnmatch(name(path) if "/" in pattern else path.name, pattern)]
     marks = [attribute for attributes in found for attribute in attributes if attribute.endswith("linguist-generated")]
@@ -137,7 +137,7 @@ about = "as  it is"
 """
 
 
-def test_wrong_descs_are_rows_and_comments_are_kept() -> None:
+def test_wrong_descs_are_rows_and_comments_are_preserved() -> None:
     assert relation_layout.lay_out(RELATION) == LAID_OUT
     assert tomllib.loads(LAID_OUT) == tomllib.loads(RELATION)
     assert relation_layout.lay_out(LAID_OUT) == LAID_OUT

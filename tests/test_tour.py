@@ -1,4 +1,4 @@
-"""examples/tour.ipynb: every cell runs, and shows what its text promises. It is kept without outputs, which no change would renew."""
+"""examples/tour.ipynb: every cell runs, and shows what its text promises. It is stored without outputs, which no change would renew."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ STRICT = ["--strict", "--config-file", str(ROOT / "pyproject.toml"), "--cache-di
 
 
 NAMES, CONSTRUCTORS = "names.py", "constructors.py"
-"""Files that are written for the type checkers, beside those of the folder."""
+"""Files that are written for the type checkers, in addition to those of the folder."""
 
 
 def uses_of_all_names() -> list[str]:
@@ -46,7 +46,7 @@ def constructors_of_structs() -> list[str]:
 
 @cache
 def mypy_says() -> tuple[tuple[str, int, str, str], ...]:
-    """What mypy tells of the folder's files and of those that are written, in one run: file, line, severity, text."""
+    """What mypy reports on the folder's files and on those that are written, in one run: file, line, severity, text."""
     from mypy import api
 
     files = [str(FOLDER / name) for name in ("contract.py", "directml_names.py", "wrong_uses.py")]
@@ -104,7 +104,7 @@ def pyright_errors() -> set[tuple[str, int]]:
     with TemporaryDirectory() as folder:
         names = Path(folder, NAMES)
         names.write_text("\n".join(uses_of_all_names()) + "\n", encoding="utf-8")
-        # The package unpacks a release of pyright and tells on stderr of newer ones.
+        # The package unpacks a release of pyright and names newer ones on stderr.
         command = [sys.executable, "-m", "pyright", "--outputjson", str(FOLDER), str(names)]
         run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert run.stdout.startswith("{"), run.stdout + run.stderr

@@ -15,7 +15,7 @@ import numpy as np
 from dmlpy import compiler
 from dmlpy.dask.chunking import Chunk, Group, resize_to
 from dmlpy.description.array_problems import value_problems
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.description.tensors import same_layout
 from dmlpy.devices import Device, Reserve
 from dmlpy.devices import device as find_device

@@ -17,9 +17,9 @@ from dmlpy.dask.jobs import Job, Task, chunk_problems
 from dmlpy.dask.resizing import tensors_of
 from dmlpy.dask.state_passing import pass_state
 from dmlpy.dask.task_graph import TaskGraph
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
 from dmlpy.devices import Device
 from dmlpy.devices import device as find_device

@@ -40,7 +40,8 @@ class ArrayView(NamedTuple):
         device: `cpu`; `cuda:1` where the GPU is known; `cuda` where it is not, and for memory that every GPU can use.
         read_only: whether it cannot be written.
         owner: the object that keeps the memory alive.
-        stream: the CUDA stream of the work that fills it, which whoever uses it has to wait for; None if there is nothing to wait for.
+        stream: the CUDA stream of the work that fills it, which every user of the memory must wait for; None if there is nothing to wait
+        for.
     """
 
     pointer: int
@@ -60,7 +61,7 @@ def view(array: Any) -> ArrayView:
     buffer protocol, `__dlpack__`).
 
     Raises:
-        TypeError: the object is no array, or its memory cannot be reached without a copy.
+        TypeError: the object is not an array, or its memory cannot be reached without a copy.
     """
     if type(array) is np.ndarray:
         return _host_view(array, array)
@@ -78,7 +79,7 @@ def view(array: Any) -> ArrayView:
 
 
 def resolved(array: Any) -> Any:
-    """The array, or a copy of a tensor of PyTorch whose signs are turned when it is read: neither DLPack nor its memory tells that."""
+    """The array, or a copy of a tensor of PyTorch whose signs are flipped when it is read: neither DLPack nor its memory shows that."""
     is_negated = getattr(array, "is_neg", None)
     return array.resolve_neg() if callable(is_negated) and is_negated() else array
 
@@ -105,7 +106,7 @@ def arrays_at(sizes: Sequence[int], dtype: DTypeLike, strides: Sequence[int]) ->
 
 @lru_cache(maxsize=1024)
 def _block(sizes: tuple[int, ...], itemsize: int, strides: tuple[int, ...]) -> tuple[type[ctypes.Array[ctypes.c_byte]], tuple[int, ...]]:
-    """A block of bytes that holds such an array, and the strides in bytes. Cached, since each call binds arrays anew."""
+    """A block of bytes that holds such an array, and the strides in bytes. Cached, since each call binds arrays again."""
     span = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     return ctypes.c_byte * (span * itemsize), tuple(stride * itemsize for stride in strides)
 
@@ -129,7 +130,7 @@ def _foreign_view(array: Any) -> ArrayView | None:
 
 
 def _is_unversioned(array: Any) -> bool:
-    """Whether a producer of DLPack is older than version 1.0, which cannot say that memory is read-only: NumPy takes it to be."""
+    """Whether a producer of DLPack is older than version 1.0, which cannot mark memory as read-only: NumPy assumes that it is."""
     try:
         capsule = array.__dlpack__(max_version=(1, 0))
     except TypeError:
@@ -166,7 +167,7 @@ def _cuda_view(array: Any, interface: dict[str, Any]) -> ArrayView:
 
 
 def _stream(interface: dict[str, Any]) -> int | None:
-    """The stream that version 3 of the interface tells: 1 is the legacy default stream, 2 each thread's own one, 0 either of them."""
+    """The stream that version 3 of the interface gives: 1 is the legacy default stream, 2 each thread's own one, 0 either of them."""
     stream = interface.get("stream") if interface.get("version", 0) >= 3 else None
     if stream is None:
         return None

@@ -20,12 +20,12 @@ class Attachments(Generic[T]):
     An instance is used as a decorator: `@plan(RNNDesc)`. `find` goes along a class's `__mro__`, so the most derived class wins, and the
     order in which things are attached does not matter.
 
-    What is for the operators of `dmlpy.operators.FAMILY` stands in FAMILY below the package, a module or a package of modules. It is
+    The code for the operators of `dmlpy.operators.FAMILY` is in FAMILY below the package, a module or a package of modules. It is
     imported when an operator of that family is first asked for. Threads may share it.
 
     Args:
         package: the package, `dmlpy.devices.cpu`.
-        module: the module of each FAMILY that is imported, such as `plans`, and nothing beside it; None for all modules of FAMILY.
+        module: the module of each FAMILY that is imported, such as `plans`, and nothing else; None for all modules of FAMILY.
     """
 
     def __init__(self, package: str, module: str | None = None) -> None:
@@ -37,8 +37,8 @@ class Attachments(Generic[T]):
         """Returns a decorator that attaches a function or a class, of type T.
 
         Args:
-            kinds: classes of descs that it is for.
-            derived: whether it is for the classes derived from them too.
+            kinds: the classes of descs that it handles.
+            derived: whether it handles the classes derived from them too.
 
         Raises:
             ValueError: something else is attached to one of the classes.

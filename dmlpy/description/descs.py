@@ -1,7 +1,7 @@
 """`OperatorDesc`: the base of every operator's struct.
 
 An operator's class is the source of everything known about it: its annotated fields carry the kind of each tensor, its sizes and its
-type; `support` its levels; `@size` and `@rule` methods what no pattern can say. Checks, inference, documentation and schemas read them.
+type; `support` its levels; `@size` and `@rule` methods what no pattern can express. Checks, inference, documentation and schemas read them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_origin
 
 from dmlpy.description import member_docs
+from dmlpy.description.coercion import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.enums import DataType, FeatureLevel
 from dmlpy.description.json_objects import plain, read_json, unwrap
 from dmlpy.description.markers import AttributeField, In, Limits, Slot, TensorField, Violation, rule
 from dmlpy.description.member_docs import MemberInfo, TypesSince
-from dmlpy.description.member_forms import Signed, brief, entries, half_of_bits, read_by
 from dmlpy.description.registry import C_PREFIX, EXTENSION_PREFIX, OPERATORS, family_of, operator_class, short_name
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, align, run_of, show
 from dmlpy.description.structs import Struct, c_value
@@ -322,7 +322,7 @@ class OperatorDesc(Struct):
                 continue
             sizes, pattern = slot.tensor.sizes, self.terms(slot.field)
             least, most = self._possible_dims(slot.field.name)
-            # A tensor of a rank that no level takes is wrong itself, so it is no evidence for the others' sizes.
+            # A tensor of a rank that no level takes is itself wrong, so it is not evidence for the others' sizes.
             terms = self.aligned(slot, len(sizes)) if least <= len(sizes) <= most else None
             if terms is not None and (run := run_of(pattern, len(sizes))):
                 known.add_evidence(*run, f"{slot.place}.sizes")
@@ -454,7 +454,7 @@ class OperatorDesc(Struct):
         """The desc as JSON data in the C spelling, in the form of DxDispatch models.
 
         Args:
-            flat: members beside `Type` instead of nested in `Desc`.
+            flat: members next to `Type` instead of nested in `Desc`.
         """
         members: dict[str, Any] = {}
         counted = self.counts_before()
@@ -517,7 +517,7 @@ class OperatorDesc(Struct):
         """Builds a desc from JSON text.
 
         Raises:
-            DescError: as `from_dict`, or the text is no JSON.
+            DescError: as `from_dict`, or the text is not JSON.
         """
         return cls.from_dict(read_json(text, cls.c_name or "operator"))
 
@@ -585,7 +585,7 @@ class FusableDesc(OperatorDesc):
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.member_forms import Member
+    from dmlpy.description.coercion import Member
 
     TensorDescs = Member[tuple[TensorDesc, ...], Iterable[TensorDesc]]
 else:

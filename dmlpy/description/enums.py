@@ -71,7 +71,7 @@ class DmlEnum(_OfHeader, enum.IntEnum):
         """Parses a member, a name (short or long, in any case) or the header's number.
 
         Raises:
-            SpellingError: the text says which names exist.
+            SpellingError: the message lists the names.
         """
         try:
             if isinstance(value, cls):
@@ -109,7 +109,7 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
         """Parses flags, a name (short or long, in any case), several names joined by `|`, a number, or a sequence of these.
 
         Raises:
-            SpellingError: the text says which names exist.
+            SpellingError: the message lists the names.
         """
         try:
             if isinstance(value, list | tuple | set | frozenset):
@@ -120,7 +120,7 @@ class DmlFlags(_OfHeader, enum.IntFlag, boundary=enum.STRICT):
 
     @classmethod
     def _one(cls, value: Any) -> Self:
-        """Parses what is no sequence; what it raises says nothing."""
+        """Parses a value that is not a sequence; its errors have no message."""
         if isinstance(value, cls):
             return value
         if isinstance(value, str):
@@ -164,7 +164,7 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
         """Parses as every enumeration does, and also accepts NumPy's types (`numpy.float32`, `numpy.dtype("f4")`).
 
         Raises:
-            ValueError: the text says which names exist.
+            ValueError: the message lists the names.
         """
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             with suppress(TypeError):
@@ -220,7 +220,7 @@ class DataType(DmlEnum, prefix="DML_TENSOR_DATA_TYPE_"):
         """
         dtype = np.dtype(dtype)
         name = dtype.name.upper()
-        # Other libraries use these names too: ml_dtypes keeps each int4 in a whole byte.
+        # Other libraries use these names too: ml_dtypes stores each int4 in a whole byte.
         if name in cls.__members__ and dtype.isnative and cls[name].bits == 8 * dtype.itemsize:
             return cls[name]
         raise TypeError(f"DirectML has no tensor type for NumPy's {dtype!s}")
@@ -310,7 +310,7 @@ class InterpolationMode(DmlEnum, prefix="DML_INTERPOLATION_MODE_"):
 
 
 class RecurrentDirection(DmlEnum, prefix="DML_RECURRENT_NETWORK_DIRECTION_"):
-    """DML_RECURRENT_NETWORK_DIRECTION: the order in which the steps of a sequence are walked."""
+    """DML_RECURRENT_NETWORK_DIRECTION: the order in which the steps of a sequence are processed."""
 
     FORWARD = 0
     BACKWARD = 1
@@ -339,7 +339,7 @@ class IsInfinityMode(DmlEnum, prefix="DML_IS_INFINITY_MODE_"):
 
 
 class AxisDirection(DmlEnum, prefix="DML_AXIS_DIRECTION_"):
-    """DML_AXIS_DIRECTION: the order in which an axis is walked; of equal values the first one in that order wins."""
+    """DML_AXIS_DIRECTION: the order in which an axis is traversed; of equal values the first one in that order wins."""
 
     INCREASING = 0
     DECREASING = 1
@@ -429,7 +429,7 @@ class RnnInputMode(CudnnEnum):
 
 
 class RnnDirection(CudnnEnum):
-    """Whether each layer has a second walk, from the end."""
+    """Whether each layer also processes the sequence backward."""
 
     UNIDIRECTIONAL = 0
     BIDIRECTIONAL = 1

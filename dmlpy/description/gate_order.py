@@ -1,7 +1,7 @@
 """The gate orders of other libraries, and the one conversion between them.
 
 Weights, recurrence and bias of GRU and LSTM concatenate the gates' blocks along one axis; libraries differ in the order. Blocks are
-moved, never changed, so a round trip gives the same bits. What the orders do not tell: where the GRU's reset gate acts (cuDNN and
+moved, never changed, so a round trip gives the same bits. Not part of the order: where the GRU's reset gate acts (cuDNN and
 PyTorch after the recurrent product, `linear_before_reset`), and whether weights are stored `[out, in]` or `[in, out]`.
 """
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import view
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
-from dmlpy.description.member_forms import brief
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:

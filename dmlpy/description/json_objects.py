@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.json_text import without_comments
 from dmlpy.messages.problems import DescError, Problem
 
@@ -18,7 +18,7 @@ def read_json(text: str | bytes, subject: str) -> Any:
     """Parses JSON text, which may have comments and trailing commas, as files do.
 
     Raises:
-        DescError: the text is no JSON; `subject` says what it should have been.
+        DescError: the text is not JSON; `subject` names what was expected.
     """
     try:
         if isinstance(text, bytes):
@@ -36,7 +36,7 @@ def plain(data: Mapping[str, Any], subject: str) -> dict[str, Any]:
     """Converts a mapping of any class to a dict.
 
     Raises:
-        DescError: its methods raise something, or a key is no text; `subject` says what it should have been.
+        DescError: its methods raise something, or a key is not a string; `subject` names what was expected.
     """
     try:
         found = data if type(data) is dict else dict(data.items())
@@ -53,7 +53,7 @@ def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
     """Flattens a JSON struct nested as `{"Type": ..., "Desc": {...}}`; `Type` and `Desc` may be in any case.
 
     Raises:
-        DescError: a key is no text, or the mapping cannot be read.
+        DescError: a key is not a string, or the mapping cannot be read.
     """
     given = plain(data, "struct")
     if len(given) > MAX_MEMBERS:
@@ -62,6 +62,6 @@ def unwrap(data: Mapping[str, Any]) -> dict[str, Any]:
     nested = members.get("Desc")
     if isinstance(nested, Mapping):
         del members["Desc"]
-        # If there is a type beside Desc, one inside Desc is a member of the struct, as in RANDOM_GENERATOR.
+        # If there is a type next to Desc, one inside Desc is a member of the struct, as in RANDOM_GENERATOR.
         members |= {key: value for key, value in plain(nested, "struct").items() if key != "Type" or "Type" not in members}
     return members

@@ -49,7 +49,7 @@ class TypesSince:
 
 @dataclass(frozen=True)
 class MemberInfo:
-    """A member of a struct, or a count that the C struct holds beside its members.
+    """A member of a struct, or a count that the C struct has in addition to its members.
 
     Attributes:
         name: its name in Python; empty for a count, which exists in C and JSON only.
@@ -60,7 +60,7 @@ class MemberInfo:
         limits: which of these values are allowed, in words; may be empty.
         default: the value that Python fills in where the C struct has no default; empty if there is none.
         text: the meaning of the member.
-        note: the markers' further conditions, beside sizes and types; may be empty.
+        note: the markers' conditions other than sizes and types; may be empty.
         annotation: the type that the constructor accepts, as Python writes it.
         support: a tensor's element types by feature level; empty for other members.
     """

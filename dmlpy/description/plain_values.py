@@ -1,4 +1,4 @@
-"""Values that members keep as they are: a struct that is made of such values needs no reader and no validator."""
+"""Values that members store unchanged: a struct of such values needs no reader and no validator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args, get_origin
 
 from pydantic import AfterValidator
 
-from dmlpy.description.member_forms import MAX_BITS, MAX_ENTRIES
+from dmlpy.description.coercion import MAX_BITS, MAX_ENTRIES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -18,11 +18,11 @@ Test: TypeAlias = Callable[[Any], bool]
 
 
 def plain_test(info: FieldInfo, tensor: type | None) -> Test:
-    """A function that tells whether a member keeps a value as it is; of values that it turns down, only the readers know.
+    """A function that returns whether a member stores a value unchanged; other values go through the readers.
 
     Args:
         info: the member.
-        tensor: the class of tensors' descs, which are kept as they are; None for a struct without tensors.
+        tensor: the class of tensors' descs, which are stored unchanged; None for a struct without tensors.
     """
     test = _test(info.annotation, tensor)
     if test is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pkgutil import walk_packages
 from typing import Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 
@@ -39,7 +39,7 @@ class Registry(Mapping[str, type[Any]]):
         self._kinds[type_name] = kind
 
     def _load(self) -> None:
-        # Each thread here imports all modules or waits for the thread that does, so none goes on with some of the operators missing.
+        # Each thread here imports all modules or waits for the thread that does, so none continues with some of the operators missing.
         if not self._is_complete:
             for package in self._packages:
                 import_with_modules(package)
@@ -72,7 +72,7 @@ def _without_case(name: str) -> str:
 
 
 ALIASES = {"SCATTER_ELEMENTS": "SCATTER"}
-"""Alternative operator names in directml.h, beside the one that the struct has."""
+"""Alternative operator names in directml.h, in addition to the struct's."""
 
 OPERATORS = Registry()
 

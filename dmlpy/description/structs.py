@@ -25,16 +25,16 @@ from pydantic import (
 )
 
 from dmlpy.description import member_docs
-from dmlpy.description.enums import DmlEnum
-from dmlpy.description.json_objects import MAX_MEMBERS
-from dmlpy.description.member_docs import MemberInfo
-from dmlpy.description.member_forms import (
+from dmlpy.description.coercion import (
     After,
     Signed,
     as_uint,
     brief,
     unreadable,
 )
+from dmlpy.description.enums import DmlEnum
+from dmlpy.description.json_objects import MAX_MEMBERS
+from dmlpy.description.member_docs import MemberInfo
 from dmlpy.description.plain_values import Test, plain_test
 from dmlpy.messages.naming import c_member, did_you_mean, is_c_style
 from dmlpy.messages.problems import MAX_REPORTED, DescError, Problem, and_more
@@ -148,7 +148,7 @@ class Struct(BaseModel, metaclass=StructType):
     @classmethod
     @cache
     def _plain_tests(cls) -> Mapping[str, Test]:
-        """Tells of each member whether it keeps a value as it is."""
+        """Returns for each member whether it stores a value unchanged."""
         return {name: plain_test(info, cls._tensor_class()) for name, info in cls.model_fields.items()}
 
     @classmethod
@@ -158,7 +158,7 @@ class Struct(BaseModel, metaclass=StructType):
 
     @classmethod
     def _plain(cls, members: Mapping[str, Any]) -> dict[str, Any] | None:
-        """All members where those that are given are kept as they are, under their Python names; None where a reader has to look."""
+        """All members by Python name if the given ones can be stored unchanged; None if one needs its reader."""
         found: dict[str, Any] = {}
         fields, given = cls.model_fields, 0
         for name, test in cls._plain_tests().items():
@@ -439,7 +439,7 @@ def _with_type(value: Any) -> Any:
 
 
 def _is_same(value: Any, own: Any) -> bool:
-    """Whether a member keeps its value: it is the same object, or tells the same of tensors."""
+    """Whether a member's value is unchanged: it is the same object, or describes the same tensors."""
     if value is own:
         return True
     if type(value) is tuple and type(own) is tuple:

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator
 
+from dmlpy.description.coercion import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, brief, default
 from dmlpy.description.enums import DataType, TensorFlags, TensorType
 from dmlpy.description.json_objects import unwrap
-from dmlpy.description.member_forms import OptionalUint, OptionalUints, Spelled, SpelledType, Uint, Uints, brief, default
 from dmlpy.description.structs import Struct
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import DescError, Problem
@@ -169,7 +169,7 @@ class TensorDesc(Struct):
 
     @property
     def contiguous_axes(self) -> tuple[int, ...]:
-        """The axes along which neighbours are one element apart, of those with more than one entry."""
+        """The axes of more than one entry whose stride is one element."""
         return tuple(
             axis for axis, (size, stride) in enumerate(zip(self.sizes, self.element_strides, strict=False)) if size > 1 and stride == 1
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from dmlpy.description.member_forms import Float, Uint, brief, read_by
+from dmlpy.description.coercion import Float, Uint, brief, read_by
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.messages.naming import c_member
 from dmlpy.messages.problems import DescError, Problem
@@ -72,7 +72,7 @@ def _reader(kind: type[ValueStruct], *, optional: bool = False) -> Any:
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.member_forms import Member
+    from dmlpy.description.coercion import Member
 
     OptionalScaleBias = Member[ScaleBias | None, ScaleBias | Mapping[str, Any] | None]
     Size2DValue = Member[Size2D, Size2D | Mapping[str, Any]]

@@ -13,9 +13,9 @@ import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy
 from dmlpy.description.arrays import ArrayView, Buffer, array_at
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import int4_type, pack_tensor, unpack_tensor
-from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc, packed_strides, same_layout
 from dmlpy.devices.device import Memory
 from dmlpy.messages.problems import Problem

@@ -13,8 +13,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dmlpy.debugging import log_launch
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.description.member_forms import brief
 from dmlpy.devices.plan import Joined
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import nearest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.devices import binding
 from dmlpy.devices.graphs.compiled import CompiledGraph, PreparedGraph
 from dmlpy.devices.operator import CompiledOperator, PreparedOperator

@@ -1,4 +1,4 @@
-"""Names of directml.h and its helper header beside the structs, enumerations and flags that are dmlpy's classes.
+"""Names of directml.h and its helper header, other than the structs, enumerations and flags that are dmlpy's classes.
 
 Some C structs only pair a type with a pointer, as DML_TENSOR_DESC does. They are functions here: each checks that the type is that of the
 struct behind it, and returns that struct, which is what dmlpy takes in their place.
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dmlpy.description import arrays
 from dmlpy.description.arrays import view
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DmlEnum, FeatureLevel, GraphEdgeType, GraphNodeType, TensorType
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MINIMUM_BUFFER_ALIGNMENT, TensorDesc
@@ -26,9 +26,9 @@ DML_TENSOR_DIMENSION_COUNT_MAX: Final = 5
 DML_TENSOR_DIMENSION_COUNT_MAX1: Final = MAX_DIMENSION_COUNT
 """The most dimensions of a tensor."""
 DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT: Final = MINIMUM_BUFFER_ALIGNMENT
-"""Bytes that DirectML wants a tensor's address to be a multiple of."""
+"""The alignment in bytes that DirectML requires of a tensor's address."""
 DML_TEMPORARY_BUFFER_ALIGNMENT: Final = 256
-"""Bytes that DirectML wants the address of temporary memory to be a multiple of. dmlpy takes less."""
+"""The alignment in bytes that DirectML requires of temporary memory. dmlpy accepts less."""
 DML_PERSISTENT_BUFFER_ALIGNMENT: Final = 256
 """The same of persistent memory."""
 DML_TARGET_VERSION: Final = int(max(FeatureLevel))
@@ -45,7 +45,7 @@ def DML_TENSOR_DESC(Type: TensorType | str | int, Desc: TensorDesc) -> TensorDes
     """DML_TENSOR_DESC: a tensor of a type, of which there is one, BUFFER.
 
     Raises:
-        DescError: the type is another one, or `Desc` is no DML_BUFFER_TENSOR_DESC.
+        DescError: the type is another one, or `Desc` is not a DML_BUFFER_TENSOR_DESC.
     """
     return _described("DML_TENSOR_DESC", TensorType, Type, {TensorType.BUFFER: TensorDesc}, Desc)
 
@@ -123,7 +123,7 @@ class DML_BUFFER_BINDING(arrays.Buffer):
             expected = "a number of bytes" if size is None else f"at most {size - Offset}: the memory has {size} bytes"
             raise _unbound("SizeInBytes", brief(length), expected)
         super().__init__(pointer + Offset, length)
-        # Beside the range, what it was made of, as C code reads it. An array is kept alive so.
+        # The range and what it was made of, as C code reads it. This keeps an array alive.
         for name, value in (("Buffer", Buffer), ("Offset", Offset), ("SizeInBytes", length)):
             object.__setattr__(self, name, value)
 

@@ -1,4 +1,4 @@
-"""What type checkers read of the names in directml.h: the text of `__init__.pyi`.
+"""The names of directml.h for type checkers: the text of `__init__.pyi`.
 
 A struct's constructor takes its members in directml.h's spelling or in Python's, which a type checker cannot know of the class that both
 names share. In the `.pyi` file each struct's C name is therefore a class of its own, with one signature for each spelling, below the
@@ -29,7 +29,7 @@ _ALSO_ACCEPTED = {
     "ScaleBias": "Mapping[str, Any]",
     "Size2D": "Mapping[str, Any]",
 }
-"""What a constructor takes for a member beside the types that its signature shows, by those."""
+"""What a constructor takes for a member in addition to the types in its signature, by those types."""
 
 _ARRAYS = {
     "Sequence[FeatureLevel | str]": "Iterable[FeatureLevel | str | int]",

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel, TensorFlags
-from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import MINIMUM_BUFFER_ALIGNMENT, TensorDesc
 from dmlpy.devices.binding import BoundTensor, hazards
 from dmlpy.dxdispatch.entries import SourceEntry

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
-from dmlpy.description.member_forms import brief
 from dmlpy.description.structs import spelling_remedy
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import MAX_REPORTED, Problem, truncate

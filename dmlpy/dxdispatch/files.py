@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.files import kind_of, replacing
 from dmlpy.messages.problems import DescError, Problem
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags, FeatureLevel
-from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch import text
 from dmlpy.dxdispatch.bindings import Dispatchable, GraphDispatchable, OperatorDispatchable, resolve
 from dmlpy.dxdispatch.commands import Action, Command, Dispatch, Print, WriteFile

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
-from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch.files import refuse
 from dmlpy.files import opened
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_int4, unpack_int4
-from dmlpy.description.member_forms import brief
 from dmlpy.dxdispatch import npy, pictures
 from dmlpy.dxdispatch.entries import ModelEntry, Uint, as_lower, type_or_unknown
 from dmlpy.dxdispatch.files import SOURCE, Array, Folders, refuse

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.int4 import int4_type, pack_int4
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc, covers
 from dmlpy.graphs import views
@@ -170,7 +170,7 @@ class GraphBuilder:
         """Adds an operator.
 
         Args:
-            operator: the desc's class, or a desc that is whole but for the members that follow.
+            operator: the desc's class, or a desc that is complete except for the members that follow.
             name: the node's name.
             outputs: the outputs to infer, as `with_outputs` does: in a graph at least one of them must be read. If none is named and no
                 output's tensor is among the members, it is all of them. A mapping gives their data types too, where the operator has a
@@ -230,7 +230,7 @@ class GraphBuilder:
         """Builds the graph from what was added so far, unchecked: its `check` finds broken rules.
 
         Args:
-            prune: leaves out the nodes that no output needs and the optional outputs that nobody reads. The inputs stay.
+            prune: leaves out the nodes that no output needs and the optional outputs that nothing reads. The inputs stay.
         """
         graph = Graph(
             name=self._name,
@@ -249,7 +249,7 @@ class GraphBuilder:
         return prune_nodes(graph) if prune else graph
 
     def _declared_tensors(self, graph: Graph) -> dict[str, list[TensorDesc]]:
-        """The layouts of the graph's inputs and outputs, where the nodes do not say the same."""
+        """The layouts of the graph's inputs and outputs, where the nodes' differ."""
         inputs, outputs = [tensor for _, tensor in self._inputs], [tensor for _, tensor in self._outputs]
         read: dict[int, list[TensorDesc | None]] = {}
         for edge in self._input_edges:
@@ -311,7 +311,7 @@ def _with_members(desc: OperatorDesc, members: Mapping[str, Any]) -> OperatorDes
 
 
 def _is_tensor(given: Any, known: TensorDesc | tuple[TensorDesc, ...] | None) -> bool:
-    """Whether a member is given as it is."""
+    """Whether a member is given unchanged."""
     if isinstance(known, tuple):
         return isinstance(given, list | tuple) and len(given) == len(known) and all(map(_is_tensor, given, known))
     return given is None if known is None else isinstance(given, TensorDesc) and given == known

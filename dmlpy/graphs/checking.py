@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, FeatureLevel, TensorFlags
 from dmlpy.description.markers import Slot
-from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, MAX_UINT32, TensorDesc
 from dmlpy.graphs.declared import declared_problems
 from dmlpy.graphs.desc import GraphDesc
@@ -34,7 +34,7 @@ def check_graph(
     """Checks a graph; see `Graph.check`.
 
     Raises:
-        DescError: there is no such level, or `graph` is no graph.
+        DescError: there is no such level, or `graph` is not a graph.
     """
     if not isinstance(graph, GraphDesc):
         raise DescError("check", [Problem("field.form", "graph", brief(graph), "a Graph")])
@@ -357,7 +357,7 @@ def _same_bytes(given: DataType, to: DataType) -> bool:
 
 
 def _describe(connections: _Connections, end: _End, tensor: TensorDesc, *, output: bool) -> str:
-    """What a slot says of its tensor."""
+    """A slot's description of its tensor."""
     return f"{connections.label(end, output=output)} is {tensor.summary()}"
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import FailFast
 
+from dmlpy.description.coercion import Uint, brief, default, entries
 from dmlpy.description.json_objects import read_json
-from dmlpy.description.member_forms import Uint, brief, default, entries
 from dmlpy.description.structs import Struct
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.nodes import Edge, InputEdge, IntermediateEdge, Node, OutputEdge, node_label, read_node
@@ -30,7 +30,7 @@ class GraphDesc(Struct):
     """DML_GRAPH_DESC: operators joined by edges; compared and serialized to JSON as one value.
 
     Wherever an edge holds an index a name may be given: of a node, of a graph input or output (`input_names`, `output_names`), or the
-    field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph keeps the index.
+    field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph stores the index.
     """
 
     c_name: ClassVar[str] = "DML_GRAPH_DESC"
@@ -42,10 +42,10 @@ class GraphDesc(Struct):
     }
 
     input_count: Uint
-    """The number of the graph's inputs. It may be left out beside `input_names`."""
+    """The number of the graph's inputs. Optional if `input_names` is given."""
 
     output_count: Uint
-    """The number of the graph's outputs. It may be left out beside `output_names`."""
+    """The number of the graph's outputs. Optional if `output_names` is given."""
 
     nodes: tuple[Node, ...]
     """The operator and constant nodes. Edges refer to them by their place here."""
@@ -132,8 +132,8 @@ class GraphDesc(Struct):
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Builds a graph from JSON data.
 
-        What `to_dict` writes, or shorter: types may drop their prefix; `Type` and the nesting in `Desc` may be left out where they say
-        nothing; counts too; and an edge may hold names where it has indices:
+        What `to_dict` writes, or shorter: types may drop their prefix; `Type` and the nesting in `Desc` may be left out where they are
+        redundant; counts too; and an edge may hold names where it has indices:
 
             {"InputNames": ["x"], "OutputNames": ["y"],
              "Nodes": [{"Type": "ACTIVATION_RELU", "Name": "relu", "Desc": {"InputTensor": {...}, "OutputTensor": {...}}}],
@@ -141,7 +141,7 @@ class GraphDesc(Struct):
              "OutputEdges": [{"FromNodeIndex": "relu", "FromNodeOutputIndex": 0, "GraphOutputIndex": "y"}]}
 
         Raises:
-            DescError: everything that cannot be read, at once. Which rules the graph breaks is for `check` to say.
+            DescError: everything that cannot be read, at once. `check` finds the rules that the graph breaks.
         """
         if not isinstance(data, Mapping):
             raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with Nodes and edges")])
@@ -154,7 +154,7 @@ class GraphDesc(Struct):
         """Builds a graph from JSON text.
 
         Raises:
-            DescError: as `from_dict`, or the text is no JSON.
+            DescError: as `from_dict`, or the text is not JSON.
         """
         return cls.from_dict(read_json(text, cls.c_name))
 
@@ -165,15 +165,15 @@ class GraphDesc(Struct):
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Where each node comes from, in words like `at net.py:12`, for messages; empty if nobody says.
+        """Where each node comes from, in words like `at net.py:12`, for messages; empty if unknown.
 
-        It is no member: graphs that differ in it are equal, and JSON and pickles leave it out.
+        It is not a member: graphs that differ in it are equal, and JSON and pickles leave it out.
         """
         known: tuple[str, ...] = self.__dict__.get("_origins", ())
         return known
 
     def with_origins(self, origins: Iterable[str]) -> Self:
-        """Returns an equal graph that tells in messages where each node comes from."""
+        """Returns an equal graph whose messages name where each node comes from."""
         graph = self.replace()
         graph.__dict__["_origins"] = tuple(origins)
         return graph
@@ -278,7 +278,7 @@ class _EdgeNames:
 
     def _slot(self, index: Any, name: str, *, output: bool) -> int:
         if isinstance(index, _Unresolved) or not isinstance(index, int):
-            return 0  # the problem of the node's index says so
+            return 0  # the problem of the node's index reports it
         if not 0 <= index < len(self.nodes):
             expected = f"an index: there is no node {brief(index)} whose slot is meant"
             raise DescError("edge", [Problem("graph.reference", "", brief(name), expected)])

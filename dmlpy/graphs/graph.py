@@ -26,7 +26,7 @@ class Graph(GraphDesc):
     """DML_GRAPH_DESC: operators joined by edges; checked, drawn, compared, and sent through JSON as one.
 
     Wherever an edge holds an index a name may be given: of a node, of a graph input or output (`input_names`, `output_names`), or the
-    field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph keeps the index.
+    field of a slot (`"WeightTensor"`, `"input_tensors[1]"`). The graph stores the index.
     """
 
     if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import SerializeAsAny
 
+from dmlpy.description.coercion import After, Uint, brief, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, GraphEdgeType, GraphNodeType
 from dmlpy.description.json_objects import plain, unwrap
 from dmlpy.description.markers import Out, Slot, TensorField
-from dmlpy.description.member_forms import After, Uint, brief, default
 from dmlpy.description.structs import Struct, c_value
 from dmlpy.messages.naming import c_path
 from dmlpy.messages.problems import DescError, Problem
@@ -61,7 +61,7 @@ class ConstantNode(Struct):
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"DataSize": "data"}
 
     data: bytes
-    """The bytes, or an array whose bytes they are. In JSON base64 text, a list of bytes, or a list of numbers beside a `DataType`."""
+    """The bytes, or an array whose bytes they are. In JSON base64 text, a list of bytes, or a list of numbers with a `DataType`."""
 
     name: str | None = default(None)
     """The name of the node in messages and pictures."""
@@ -86,7 +86,7 @@ class ConstantNode(Struct):
         return ()
 
     def output_slots(self) -> tuple[Slot, ...]:
-        """The data. What they look like is for their readers to say, so the slot has no tensor."""
+        """The data. The nodes that read it describe its layout, so the slot has no tensor."""
         return (_DATA,)
 
     def kind(self) -> str:
@@ -133,7 +133,7 @@ class Edge(Struct):
         """The members in JSON data, nested or flat; Type, if given, is the edge's.
 
         Raises:
-            DescError: the data are no object, or of an edge of another type.
+            DescError: the data are not an object, or of an edge of another type.
         """
         if not isinstance(data, Mapping):
             raise DescError(cls.c_name, [Problem("field.form", "", brief(data), "an object with the edge's members")])
@@ -218,7 +218,7 @@ def read_node(data: Any) -> Node:
     try:
         kind = None if given is None else GraphNodeType.parse(given)
     except ValueError:
-        # The operator's type. The node's name is beside it: no operator has such a member.
+        # The operator's type, next to the node's name: no operator has such a member.
         operator = {key: value for key, value in data.items() if key not in ("Name", "name")}
         return OperatorNode(operator=OperatorDesc.from_dict(operator), **_named(data.get("Name", data.get("name"))))
     members = unwrap(data)
@@ -238,7 +238,7 @@ def read_node(data: Any) -> Node:
 
 
 def _read_operator(data: Mapping[str, Any]) -> OperatorDesc:
-    """An operator in `Operator`. The node has a separate Type beside it; problems of the operator's Type are reported where it stands."""
+    """An operator in `Operator`. The node has a Type of its own; problems of the operator's Type are reported at the operator's."""
     try:
         return OperatorDesc.from_dict(data)
     except DescError as error:

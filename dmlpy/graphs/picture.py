@@ -215,7 +215,7 @@ def label(texts: Iterable[str]) -> str:
 
 
 def _literal(text: str) -> str:
-    """Text that is no HTML label, even in angle brackets."""
+    """Text that is not an HTML label, even in angle brackets."""
     import graphviz
 
     literal: str = graphviz.nohtml(text)

@@ -12,7 +12,7 @@ GraphT = TypeVar("GraphT", bound=GraphDesc)
 
 
 def prune_nodes(graph: GraphT) -> GraphT:
-    """Returns the graph without the nodes that no output needs, and without the optional outputs of nodes that nobody reads.
+    """Returns the graph without the nodes that no output needs, and without the optional outputs of nodes that nothing reads.
 
     The graph's inputs stay, so that callers bind the same ones; an output that the operator's struct requires stays too.
     """
@@ -41,7 +41,7 @@ def prune_nodes(graph: GraphT) -> GraphT:
 
 
 def _without_unread(node: Node, index: int, read: set[tuple[int, int]]) -> Node:
-    """The node without the optional outputs that nobody reads."""
+    """The node without the optional outputs that nothing reads."""
     if not isinstance(node, OperatorNode):
         return node
     slots = enumerate(node.output_slots())

@@ -1,7 +1,7 @@
 """Reads ONNX Runtime's graph dumps: the FlatBuffer that its DirectML provider writes with `ep.dml.enable_graph_serialization`.
 
-Each partition of a model is a file `Partition_N.bin`, with the large constants in files `NAME.bin` beside it. Tables and fields below are
-named as in the provider's schema (`dml.ir`), fields by their offset in the vtable.
+Each partition of a model is a file `Partition_N.bin`, with the large constants in files `NAME.bin` in the same folder. Tables and fields
+below are named as in the provider's schema (`dml.ir`), fields by their offset in the vtable.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, get_args
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType, TensorFlags
 from dmlpy.description.markers import TensorField
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs.flatbuffer import FLOAT32, INT32, MAX_BYTES, UINT8, UINT32, UINT64, Buffer, Union, VerifiedTable
@@ -42,7 +42,7 @@ _BYTE_ARRAY = 1
 
 @dataclass(frozen=True)
 class ConstantFile:
-    """A constant whose bytes lie in a file beside the graph's.
+    """A constant whose bytes are in a separate file next to the graph's.
 
     Attributes:
         name: the file's name without `.bin`.
@@ -99,7 +99,7 @@ def load_serialized(source: str | Path | bytes, constants: str | Path | None = N
             no file but the graph's is read.
 
     Raises:
-        DescError: what cannot be read, with the byte where it lies. Which rules the graph breaks is for its `check` to say.
+        DescError: what cannot be read, with its byte offset. The graph's `check` finds the rules that it breaks.
     """
     data = source if isinstance(source, bytes) else _read_file(Path(source))
     reading = _Reading(Buffer(data, SUBJECT).root(), None if constants is None else Path(constants))
@@ -303,7 +303,7 @@ class _Reading:
         return known.input_index
 
     def _constant_file(self, name: str) -> Path | None:
-        """The file of a constant; None if there is no folder or, with a problem, no such file. The graph is read on for its other ones."""
+        """The file of a constant; None if there is no folder or, with a problem, no such file. Reading continues with the others."""
         try:
             return None if self.folder is None else constant_path(self.folder, name)
         except DescError as error:
@@ -447,7 +447,7 @@ def _read_attributes(
 
 
 def _positions(kind: type[OperatorDesc]) -> Iterator[str]:
-    """The struct's members that are no tensors, in its order: C names of counts, Python names of all others."""
+    """The struct's members that are not tensors, in its order: C names of counts, Python names of all others."""
     tensors = {item.name for item in kind.tensor_fields()}
     for name in kind.model_fields:
         if name in kind.counts_before():
@@ -529,7 +529,7 @@ _READERS: Mapping[int, _Variant] = {
 
 
 def _companion(name: str, values: Mapping[str, Any]) -> DataType | None:
-    """The element type that the member of this name, an attribute or a tensor, tells."""
+    """The element type of the member of this name, an attribute or a tensor."""
     declared = values.get(name)
     try:
         return DataType.parse(declared.data_type if isinstance(declared, TensorDesc) else declared)

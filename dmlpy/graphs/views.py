@@ -1,7 +1,7 @@
 """Views of a tensor: descs with other sizes and strides for the same memory.
 
-A view is no node: the readers' descs say how they read the memory. Where no strides express a view, nodes copy the elements into packed
-order first, which `copying_nodes` lists.
+A view is not a node: the readers' descs describe how they read the memory. Where no strides express a view, nodes copy the elements into
+packed order first, which `copying_nodes` lists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.member_forms import as_uint, brief, entries
+from dmlpy.description.coercion import as_uint, brief, entries
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc, packed_strides
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import DescError, Problem
@@ -41,7 +41,7 @@ def _integers(view: str, path: str, given: Any) -> tuple[int, ...]:
 
 
 def restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) -> TensorDesc:
-    """The same memory with other sizes and strides, of the same total size: DirectML wants it equal at both ends of an edge."""
+    """The same memory with other sizes and strides, of the same total size: DirectML requires it to be equal at both ends of an edge."""
     if all(type(number) is int for number in (*sizes, *strides)):
         return _restride(tensor, tuple(sizes), tuple(strides))
     return _restride.__wrapped__(tensor, sizes, strides)  # what equals an integer may be none, as True does not
@@ -56,7 +56,7 @@ def _restride(tensor: TensorDesc, sizes: Sequence[int], strides: Sequence[int]) 
 
 
 def reshaped_strides(tensor: TensorDesc, sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """The strides with which the tensor's elements have other sizes in the same order; None if no strides say so."""
+    """The strides with which the tensor's elements have other sizes in the same order; None if no strides do."""
     # Runs of dimensions that continue each other in memory, last first: a new dimension must fit into one of them.
     runs: list[list[int]] = []
     for size, stride in reversed(list(zip(tensor.sizes, tensor.element_strides, strict=True))):

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dmlpy.description import support
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import FeatureLevel
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import OPERATORS, short_name
 from dmlpy.devices.cpu.device import CpuDevice
 from dmlpy.devices.cuda.device import CudaDevice

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dmlpy.description import support
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.support import SupportRow, row_at
 from dmlpy.inspection.samples import example

@@ -1,7 +1,7 @@
 """`schemas/`: a JSON Schema for each struct, what they share, and the support tables, generated from the classes.
 
-The schemas describe the C-spelled JSON form that `OperatorDesc.to_dict` writes and DxDispatch models hold. They tell form only; what
-relates members to each other is in their `x-dml` block, for people and other tools: levels, types, size patterns, rules.
+The schemas describe the C-spelled JSON form that `OperatorDesc.to_dict` writes and DxDispatch models hold. They describe the form only;
+what relates members to each other is in their `x-dml` block, for people and other tools: levels, types, size patterns, rules.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def stale(folder: Path, *, bundle: bool = False) -> list[str]:
 
 
 def schema(kind: type[OperatorDesc]) -> dict[str, Any]:
-    """The JSON Schema of an operator's desc with all its definitions: `{"Type": ..., "Desc": {...}}`, or the members beside `Type`."""
+    """The JSON Schema of an operator's desc with all its definitions: `{"Type": ..., "Desc": {...}}`, or the members next to `Type`."""
     definitions: dict[str, Any] = {}
     body = _operator(kind, definitions, fused=False)
     return {
@@ -139,7 +139,7 @@ def _referring(form: Any, own: str) -> Any:
 
 def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: bool) -> dict[str, Any]:
     # Both forms share the members; "unevaluatedProperties" refuses unknown ones across the reference, as "additionalProperties" could not.
-    # Beside other properties the reference stands in "allOf": editors let a keyword hide the same one of what is referred to.
+    # Next to other properties, put the reference in "allOf": in editors a keyword hides the same one of the referenced schema.
     name = kind.short_name() if fused else kind.c_name
     definitions[name] = _members(kind, definitions, fused=fused)
     members = {"$ref": f"#/$defs/{name}"}
@@ -151,7 +151,7 @@ def _operator(kind: type[OperatorDesc], definitions: dict[str, Any], *, fused: b
         "additionalProperties": False,
     }
     if "type" in kind.model_fields:
-        return nested  # beside a member of that name the operator's type has no place
+        return nested  # a member of that name leaves no place for the operator's type
     flat = {"type": "object", "allOf": [members], "properties": {"Type": of_type}, "required": ["Type"], "unevaluatedProperties": False}
     return {"oneOf": [nested, flat]}
 
@@ -359,8 +359,8 @@ Generated from dmlpy's classes by `{command}`: edit the classes, not these files
 
 Each `DML_..._OPERATOR_DESC.json` is a JSON Schema (draft 2020-12) of one operator's desc (`DMLPY_...` of an operator that DirectML does
 not have), as DxDispatch models and
-`OperatorDesc.to_dict` write it: `{{"Type": ..., "Desc": {{...}}}}`, or the members beside `Type`. Enumerations are known by their
-names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema tells form only. What relates members to each other
+`OperatorDesc.to_dict` write it: `{{"Type": ..., "Desc": {{...}}}}`, or the members next to `Type`. Enumerations are known by their
+names, long or short; floats may be `"inf"`, `"-inf"` and `"nan"`. A schema describes the form only. What relates members to each other
 stands under `x-dml`: size patterns of the tensors, rules, formula, and the support table. `dmlpy check` judges it all.
 
 {_BUNDLED if bundle else _SHARED}

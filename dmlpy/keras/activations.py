@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType
-from dmlpy.description.member_forms import brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem

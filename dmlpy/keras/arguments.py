@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.keras.callbacks import Callback, FilePath, Logs
 from dmlpy.keras.loop import Run
 from dmlpy.keras.metric_callbacks import check_frequency

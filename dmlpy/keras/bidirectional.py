@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
-from dmlpy.description.member_forms import brief
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.recurrent import Recurrent
 from dmlpy.messages.problems import DescError, Problem

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.keras.training import Data, DataReader
 from dmlpy.messages.problems import DescError, Problem
 

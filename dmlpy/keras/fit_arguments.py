@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.keras.callbacks import Callback
 from dmlpy.keras.data_sources import ArraySource, BatchSource, DataSource
 from dmlpy.keras.training import Data, DataReader

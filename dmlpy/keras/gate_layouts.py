@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
-from dmlpy.description.member_forms import brief
 from dmlpy.messages.naming import plural
 from dmlpy.messages.problems import DescError, Problem
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.keras.activations import of_rows
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem

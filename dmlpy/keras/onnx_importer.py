@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.gate_order import Cell, GateOrder, reorder
-from dmlpy.description.member_forms import brief
 from dmlpy.keras.bidirectional import Bidirectional
 from dmlpy.keras.importers import LAYERS
 from dmlpy.messages.problems import DescError, Problem

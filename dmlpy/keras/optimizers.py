@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import did_you_mean
 from dmlpy.messages.problems import DescError, Problem
 

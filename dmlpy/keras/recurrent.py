@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import RecurrentDirection
 from dmlpy.description.gate_order import Cell, GateOrder
-from dmlpy.description.member_forms import brief
 from dmlpy.keras.activations import activation as find_activation
 from dmlpy.keras.arguments import dropout_problems, found_argument, found_array, found_arrays, size_problems
 from dmlpy.keras.gate_layouts import GateLayout, WeightArrays, WeightList

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.keras.arguments import found_argument
 from dmlpy.keras.initializers import Initializer, initial, zero
 from dmlpy.keras.initializers import initializer as find_initializer

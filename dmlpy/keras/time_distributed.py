@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.keras.layer import Layer, Shape
 from dmlpy.keras.simple import Dense
 from dmlpy.messages.problems import DescError, Problem

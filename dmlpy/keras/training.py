@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.keras.arguments import found_array
 from dmlpy.keras.losses import BinaryCrossentropy, Crossentropy, Loss, SparseCategoricalCrossentropy, score_weights
 from dmlpy.keras.simple import Dense

@@ -1,1 +1,1 @@
-"""What every package says to its users: problems, errors, names, tables and positions in JSON."""
+"""What every package reports to its users: problems, errors, names, tables and positions in JSON."""

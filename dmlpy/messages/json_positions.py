@@ -1,8 +1,8 @@
 """Positions in a JSON text: the line and column of the value that a problem's path names.
 
-A text is read by Python's json, which keeps no positions. They are found again for the few paths that are asked for: the objects and
-arrays along a path are walked member by member, and json's scanner skips the rest. A text without problems costs nothing, and one
-with many no more than a bounded number of walked members.
+A text is read by Python's json, which records no positions. They are found again for the few paths that are asked for: the objects and
+arrays along a path are scanned member by member, and json's scanner skips the rest. A text without problems costs nothing, and one
+with many scans a bounded number of members.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Key = str | int
 _MOST_NESTED = 3
 """The most nested holders: a node's `Desc`, the `Operator` in it, and the operator's `Desc`."""
 _MOST_WALKED = 50_000
-"""The most members of a text that are walked: further positions are those of the enclosing object or array."""
+"""The most members of a text that are scanned: further positions are those of the enclosing object or array."""
 _BLANKS = re.compile(r"[ \t\r\n]*+")
 # A key with its colon, any other string, and the ends of objects. Possessive repeats: a string is passed once.
 _KEYS = re.compile(r'"(?P<key>(?:[^"\\]++|\\.)*+)"(?P<colon>[ \t\r\n]*+:)?+|(?P<open>\{)|\}', re.DOTALL)
@@ -74,7 +74,7 @@ class Positions:
             location: keys and indices from the root to the part of the file that the path begins in.
             path: a problem's path, in Python's or in C's spelling. What is nested in `Desc` or `Operator` counts as its holder's.
             key: the position of the member's key instead of its value; the value's where the last step is not found.
-            outer: whether members beside `Desc` come before those inside it.
+            outer: whether members next to `Desc` come before those inside it.
         """
         place = _Member(0, self._skip(0))
         for step in location:

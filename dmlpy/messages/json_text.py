@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 WIDTH = 140
-"""The most characters of a line of `lay_out`, but for rows of tables and for what cannot be broken."""
+"""The most characters of a line of `lay_out`, except rows of tables and what cannot be broken."""
 _INDENT = "  "
 
 # Every pattern matches strings first, so that nothing inside one is taken for a comment, a comma or a bracket. An unclosed one
@@ -42,7 +42,7 @@ def _blank_out(text: str, matches: Iterable[re.Match[str]]) -> str:
 
 
 def lay_out(value: Any, *, row_depth: int | None = None) -> str:
-    """Formats a file of JSON: whatever fits a line stands on one, so that a change is a line in a diff.
+    """Formats a file of JSON: what fits on a line is on one, so that a change is a line in a diff.
 
     Of what does not fit, each member or item begins a line, and numbers fill their lines. An array, an object with `sizes` and flat
     `values`, has a line for each row of its last dimension.
@@ -88,7 +88,7 @@ def _has_rows(array: dict[str, Any]) -> bool:
 
 
 def _rows(values: list[Any], depth: int, length: int) -> str:
-    """The numbers of an array, a line for each row of so many; longer rows go on in further lines."""
+    """The numbers of an array, a line for each row of so many; longer rows continue on further lines."""
     rows = [values[start : start + length] for start in range(0, len(values), length)]
     return _enclosed("[]", (line for row in rows for line in _filled(row, len(_INDENT) * (depth + 1))), depth)
 

@@ -54,7 +54,7 @@ def did_you_mean(name: object, candidates: Iterable[str], show: Callable[[str], 
 
 
 def is_c_style(name: str, beside: Iterable[str] = ()) -> bool:
-    """Returns whether a mistyped name is meant in directml.h's spelling, as most of the names beside it are."""
+    """Returns whether a mistyped name is meant in directml.h's spelling, as most of the names next to it are."""
     others = [other[:1].isupper() for other in beside if other and other != name]
     in_c = sum(others)
     return name[:1].isupper() if 2 * in_c == len(others) else 2 * in_c > len(others)

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from dmlpy.description.coercion import Float, Uints, brief, default, entries, read_by
 from dmlpy.description.descs import FusableDesc, OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, rule
-from dmlpy.description.member_forms import Float, Uints, brief, default, entries, read_by
 from dmlpy.description.sizes import MAX_SIZE, Sizes
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_SIGNED_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -42,7 +42,7 @@ class ElementWiseActivationDesc(ElementWiseDesc, ActivationDesc):
 class LoneActivationDesc(ActivationDesc):
     """y = f(x), an activation that DirectML fuses into no other operator.
 
-    It can be built without tensors like the others, so that an operator that fuses it by mistake can say so.
+    It can be built without tensors like the others, so that an operator that fuses it by mistake can report it.
     """
 
     fusable: ClassVar[bool] = False
@@ -376,7 +376,7 @@ def _as_activation(value: Any, path: str = "") -> ActivationDesc:
 
     Raises:
         DescError: the struct that a mapping holds is wrong; places begin with `path`.
-        ValueError: it is no activation.
+        ValueError: it is not an activation.
     """
     try:
         desc = ActivationDesc.from_dict(value) if isinstance(value, Mapping) else value
@@ -421,7 +421,7 @@ def unfusable_function(path: str, function: FusableDesc | None, level: FeatureLe
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.member_forms import Member
+    from dmlpy.description.coercion import Member
 
     Activations = Member[tuple[ActivationDesc, ...], Iterable[ActivationDesc]]
     FusedActivation = Member[ActivationDesc | None, ActivationDesc | None]

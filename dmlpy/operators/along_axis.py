@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import Uint
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Limits, Slot, TensorField, Violation, rule
-from dmlpy.description.member_forms import Uint
 from dmlpy.description.sizes import Derived, Explained, Sizes, Term, UnboundSymbolError, align, parse
 from dmlpy.description.tensors import TensorDesc
 
@@ -75,7 +75,7 @@ class AlongAxisDesc(OperatorDesc):
         """The pattern `*sizes` with another length along the axis.
 
         Raises:
-            UnboundSymbolError: no tensor tells a size, or the axis is none.
+            UnboundSymbolError: no tensor determines a size, or the axis does not exist.
         """
         dimension_count = known["len(sizes)"]
         if not 0 <= self.axis < dimension_count:

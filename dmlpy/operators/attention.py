@@ -1,7 +1,7 @@
-"""Multi-head attention: softmax(scale * Q K^T + bias, masked) V for each head, with keys and values kept from earlier steps.
+"""Multi-head attention: softmax(scale * Q K^T + bias, masked) V for each head, with cached keys and values of earlier steps.
 
 Sizes: B = batch_size, S = sequence_length, of the queries; L = key_value_sequence_length, of the new keys and values; P =
-past_sequence_length, of the kept ones; T = P + L, of all. Query, key and value hold the heads side by side in their last dimension:
+past_sequence_length, of the cached ones; T = P + L, of all. Query, key and value hold the heads side by side in their last dimension:
 heads * head_size. Tensors of fewer dimensions than they may have can have ones in front.
 """
 
@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Float, Spelled, Uint, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MultiheadAttentionMaskType
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import FLOATS, INT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -61,7 +61,7 @@ class AttentionDesc(OperatorDesc):
     """The inputs that both structs begin with, and the relations between their sizes."""
 
     head_counts: ClassVar[tuple[str, str]]
-    """The attributes that tell how many heads the queries have, and how many the keys and values."""
+    """The attributes that give the number of heads of the queries, and of the keys and values."""
 
     query_tensor: Annotated[TensorDesc | None, In("batch_size sequence_length hidden_size")] = None
     """The queries, the heads side by side in the last dimension. Leading dimensions of size 1 may be added."""
@@ -85,7 +85,7 @@ class AttentionDesc(OperatorDesc):
     """The bias of query, key and value, in this order. If absent, 0."""
 
     mask_tensor: Annotated[TensorDesc | None, In("*mask_sizes", INT32)] = None
-    """Which keys count, in the form that mask_type tells. A size of a BOOLEAN mask may also be 1."""
+    """Which keys count, in the form that mask_type selects. A size of a BOOLEAN mask may also be 1."""
 
     relative_position_bias_tensor: Annotated[TensorDesc | None, In("*position_bias_sizes")] = None
     """The bias of the scores. Each size may also be 1. If absent, 0."""
@@ -170,7 +170,7 @@ class AttentionDesc(OperatorDesc):
     def key_lengths(self) -> tuple[int, int, int]:
         """P, L and T of a checked desc: earlier keys, new keys, and places for keys in the scores and the present tensors.
 
-        T is P + L, or beside past_sequence_lengths_tensor what the present tensors hold.
+        T is P + L, or with past_sequence_lengths_tensor the length of the present tensors.
         """
         new, past = 0, 0 if self.past_key_tensor is None else self.past_key_tensor.sizes[-2]
         if self.key_tensor is not None:
@@ -326,12 +326,12 @@ class MultiheadAttentionDesc(AttentionDesc, dml="MULTIHEAD_ATTENTION"):
 
     Query, key and value are given alone or stacked: {query, key, value}, {stacked query key, value}, {query, stacked key value} or
     {stacked query key value}; or the query alone, with past keys and values that are all there are, as ONNX Runtime describes
-    cross-attention, of which Microsoft's page does not speak. The bias is added to them; past keys and values go in front of the new
+    cross-attention, which Microsoft's page does not mention. The bias is added to them; past keys and values go in front of the new
     ones; the scores of each query and key get the relative position bias, then the mask. Keys and queries have heads of head_size, values
     of value_head_size, which is head_size where values are stacked.
 
     What the page leaves open is as ONNX Runtime and ONNX have it. Of a mask of KEY_QUERY_SEQUENCE_LENGTH_START_END only the lengths of the
-    keys are read, as by ONNX Runtime's MultiHeadAttention on the CPU: the tensors tell where each batch entry starts. Past and present
+    keys are read, as by ONNX Runtime's MultiHeadAttention on the CPU: the tensors give the start of each batch entry. Past and present
     values have value_head_size, as in ONNX's Attention: the page gives them head_size, which fits only where the two are equal. If a mask
     filters out all keys of a query, they all count alike, as if it filtered none.
     """
@@ -366,7 +366,7 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     """DML_MULTIHEAD_ATTENTION1_OPERATOR_DESC: attention of each of several heads; several may share their keys and values.
 
     As MULTIHEAD_ATTENTION, with heads of the queries in groups: each head of the keys and values serves as many of the queries' heads as
-    the next. Microsoft's page says little of this operator; the groups are read from the names of its members.
+    the next. Microsoft's page says little about this operator; the groups follow from the names of its members.
 
     What past_sequence_lengths_tensor does is as ONNX Runtime's GroupQueryAttention has it, which is computed by this operator on DirectML.
     Of the past keys and values of a batch entry so many count, the first ones. The new ones follow these, and 0 follows up to the end of
@@ -374,7 +374,7 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     one more of the new keys. Places after the last new key count for no query, and masks and biases of scores have entries for them that
     are not read. A query without any key gives 0. A length below 0, or NaN, counts as 0; one that exceeds the past, or leaves the new keys
     no room in the present tensors, as the greatest that does not; one of floating point is rounded toward zero. Without past tensors
-    there are no earlier keys: where DirectML lets past and present share a buffer, the past has to be given as an input here.
+    there are no earlier keys: where DirectML lets past and present share a buffer, the past must be given as an input here.
     """
 
     formula = "output = softmax(scale * Q K^T + relative_position_bias + mask) V, for each head of the queries and its group's K and V"
@@ -392,7 +392,7 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     past_sequence_lengths_tensor: Annotated[TensorDesc | None, In("batch_size", "L"), After("past_value_tensor")] = None
     """How many earlier keys and values count, for each batch entry. The present tensors may then be buffers for later steps too, that hold
     more than the new total, or as much as the past, if that is enough for the new keys. ONNX Runtime passes INT32. Microsoft's page, which
-    tells nothing else of the member, gives it the other tensors' types, which are taken too.
+    says nothing else about the member, gives it the other tensors' types, which are also accepted.
     """
 
     query_head_count: Annotated[Uint, Limits(least=1), After("mask_filter_value")]
@@ -401,7 +401,7 @@ class MultiheadAttention1Desc(AttentionDesc, dml="MULTIHEAD_ATTENTION1"):
     key_value_head_count: Annotated[Uint, Limits(least=1)]
     """How many heads the keys and values have."""
 
-    @derived("past_sequence_length + key_value_sequence_length, or the length of the present tensors beside past_sequence_lengths_tensor")
+    @derived("past_sequence_length + key_value_sequence_length, or the length of the present tensors with past_sequence_lengths_tensor")
     def total_sequence_length(self, known: Sizes) -> Explained:
         told = self._joined_length(known)
         presents = [tensor for tensor in (self.output_present_key_tensor, self.output_present_value_tensor) if tensor is not None]

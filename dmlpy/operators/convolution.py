@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Spelled, Uint, Uints, default
 from dmlpy.description.enums import ConvolutionDirection, ConvolutionMode, FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc, packed_strides
@@ -33,7 +33,7 @@ class ConvolvingDesc(SlidingDesc):
     """The steps from one element of the filter to the next along each spatial dimension: 1 where they are neighbours."""
 
     group_count: Annotated[Uint, Limits(least=1), After("end_padding")] = default(1)
-    """How many groups of channels are convolved apart: as many as input channels for a depth-wise convolution."""
+    """The number of groups of channels, convolved separately: as many as input channels for a depth-wise convolution."""
 
     @property
     def backward(self) -> bool:
@@ -183,12 +183,12 @@ class ConvolutionDesc(ConvolvingDesc, dml="CONVOLUTION"):
     """
 
     output_padding: Annotated[Uints, Limits(length="dimension_count"), After("end_padding")]
-    """Backward, the elements added to the output at the end of each spatial dimension; zeros where the output's sizes tell them. Forward,
-    zeros.
+    """Backward, the elements added to the output at the end of each spatial dimension; zeros where the output's sizes determine them.
+    Forward, zeros.
     """
 
     fused_activation: Annotated[FusedFunction, After("group_count")] = default(None)
-    """The function f of the result, described without tensors. If absent, the result stays as it is."""
+    """The function f of the result, described without tensors. If absent, the result is unchanged."""
 
     @property
     def backward(self) -> bool:

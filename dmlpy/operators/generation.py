@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import Float, Int, Scalar, Spelled, SpelledType, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import RandomGeneratorType
 from dmlpy.description.markers import In, Limits, Out, derived
-from dmlpy.description.member_forms import Float, Int, Scalar, Spelled, SpelledType, default
 from dmlpy.description.sizes import Derived, Sizes
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -29,7 +29,7 @@ class DiagonalMatrixDesc(OperatorDesc, dml="DIAGONAL_MATRIX"):
     )
 
     output_tensor: Annotated[TensorDesc, Out("*batch output_height output_width")]
-    """The matrices, of up to two batch dimensions. No other member tells their sizes."""
+    """The matrices, of up to two batch dimensions. No other member determines their sizes."""
 
     offset: Int = default(0)
     """How far the diagonal lies right of the main one, or left of it if negative. One past the edge leaves zeros."""
@@ -50,7 +50,7 @@ class DiagonalMatrix1Desc(OperatorDesc, dml="DIAGONAL_MATRIX1"):
     scalars = {"value": "value_data_type"}
 
     input_tensor: Annotated[TensorDesc | None, In("*batch output_height output_width")] = None
-    """The matrices whose elements are kept outside the band. If absent, these are 0."""
+    """The matrices whose elements outside the band are copied. If absent, these are 0."""
 
     output_tensor: Annotated[TensorDesc | None, Out("*batch output_height output_width", required=True)] = None
     """The matrices with the band, of up to two batch dimensions."""
@@ -81,7 +81,7 @@ class FillValueConstantDesc(OperatorDesc, dml="FILL_VALUE_CONSTANT"):
     in_place = True
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
-    """The tensor to fill. No other member tells its sizes."""
+    """The tensor to fill. No other member determines its sizes."""
 
     value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
     """The type of value."""
@@ -93,7 +93,7 @@ class FillValueConstantDesc(OperatorDesc, dml="FILL_VALUE_CONSTANT"):
 class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
     """DML_FILL_VALUE_SEQUENCE_OPERATOR_DESC: a tensor of values at equal distances, counted in row-major order whatever the strides.
 
-    Integers wrap around. So a sequence of an unsigned type may descend: a negative value_delta is kept as the number that wraps to it,
+    Integers wrap around. So a sequence of an unsigned type may descend: a negative value_delta is stored as the number that wraps to it,
     -2 of UINT8 as 254. Of floats, each element is the formula's value, rounded once.
     """
 
@@ -107,7 +107,7 @@ class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
     in_place = True
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
-    """The sequence. No other member tells its sizes."""
+    """The sequence. No other member determines its sizes."""
 
     value_data_type: Annotated[SpelledType, Limits(type_of="output_tensor")]
     """The type of value_start and value_delta."""
@@ -131,7 +131,7 @@ class FillValueSequenceDesc(OperatorDesc, dml="FILL_VALUE_SEQUENCE"):
 
 
 class RandomGeneratorDesc(OperatorDesc, dml="RANDOM_GENERATOR"):
-    """DML_RANDOM_GENERATOR_OPERATOR_DESC: random bits of Philox 4x32-10, and the state from which to go on.
+    """DML_RANDOM_GENERATOR_OPERATOR_DESC: random bits of Philox 4x32-10, and the state to continue from.
 
     The state is six words, the lowest first: a counter of 128 bits, then a key of 64. The output in row-major order is philox(counter),
     philox(counter + 1), ..., four words each.
@@ -144,7 +144,7 @@ class RandomGeneratorDesc(OperatorDesc, dml="RANDOM_GENERATOR"):
     """The state to start from."""
 
     output_tensor: Annotated[TensorDesc, Out("*sizes", UINT32)]
-    """The random bits, 32 in each element. No other member tells its sizes."""
+    """The random bits, 32 in each element. No other member determines its sizes."""
 
     output_state_tensor: Annotated[TensorDesc | None, Out("*ones 6", UINT32)] = None
     """The state after the last block that was used."""

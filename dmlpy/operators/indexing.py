@@ -11,10 +11,10 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Uint
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Uint
 from dmlpy.description.sizes import Derived, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, INTEGERS_32_AND_64, UINT32, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
@@ -41,10 +41,10 @@ class PickDesc(OperatorDesc):
     """
 
     counted: ClassVar[Mapping[str, str]] = {}
-    """The attributes that tell how many dimensions of a tensor are actual, each with the tensor."""
+    """The attributes that give the number of actual dimensions of a tensor, each with the tensor."""
 
     fewest: ClassVar[int] = 1
-    """The least that these attributes may tell."""
+    """The least value of these attributes."""
 
     input_tensor: Annotated[TensorDesc, In("*sizes")]
     """The tensor that the indices point into."""
@@ -306,8 +306,8 @@ class PickNDDesc(PickDesc):
 class GatherNDDesc(PickNDDesc, dml="GATHER_ND"):
     """DML_GATHER_ND_OPERATOR_DESC: picks blocks of a tensor, one for each tuple of indices.
 
-    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and picks what lies there. The
-    output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed types, a negative
+    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and selects the elements there.
+    The output's sizes are those of the actual indices but the last, then those of a block, with ones in front. Of signed types, a negative
     index counts from the end. An index out of range is not defined by the reference; here the nearest in its dimension is read.
     """
 
@@ -442,7 +442,7 @@ class OneHotDesc(AlongAxisDesc, dml="ONE_HOT"):
     """The value of the other elements, then the value itself, in any number of dimensions. Further elements are not used."""
 
     output_tensor: Annotated[TensorDesc, Out("*sizes")]
-    """The sequences. No other member tells their length."""
+    """The sequences. No other member determines their length."""
 
     @derived("sizes, but 1 along axis")
     def indices(self, known: Sizes) -> Sequence[Derived]:
@@ -489,9 +489,9 @@ class ScatterDesc(AlongAxisDesc, dml="SCATTER"):
 class ScatterNDDesc(PickNDDesc, dml="SCATTER_ND"):
     """DML_SCATTER_ND_OPERATOR_DESC: copies a tensor and replaces blocks of it, one for each tuple of indices.
 
-    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and replaces what lies there. Two
-    tuples of one place are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative index
-    counts from the end. An index out of range is not defined by the reference; here its tuple writes nothing.
+    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and replaces the elements there.
+    Two tuples of one place are invalid: which of them wins is not defined; here the last in row-major order. Of signed types, a negative
+    index counts from the end. An index out of range is not defined by the reference; here its tuple writes nothing.
     """
 
     formula = "output = input, then output[indices[i..., 0], indices[i..., 1], ..., s...] = updates[i..., s...]"

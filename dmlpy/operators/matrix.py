@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Annotated
 
+from dmlpy.description.coercion import Float, Spelled, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, MatrixTransform
 from dmlpy.description.markers import In, Out, TensorField, Violation, rule
-from dmlpy.description.member_forms import Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -114,7 +114,7 @@ class GEMMDesc(MatrixProductDesc, dml="GEMM"):
     """The factor of C."""
 
     fused_activation: FusedFunction = default(None)
-    """The function f of the result, described without tensors. If absent, the result stays as it is."""
+    """The function f of the result, described without tensors. If absent, the result is unchanged."""
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         transposed = {"a_tensor": self.trans_a, "b_tensor": self.trans_b}.get(field.name)

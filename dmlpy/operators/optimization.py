@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import Float, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.member_forms import Float, default
 from dmlpy.description.support import FLOATS, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, ReduceFunction
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, Spelled, Uint, Uints, default
 from dmlpy.description.sizes import Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import (
     FLOATS,
@@ -61,7 +61,7 @@ class ReductionDesc(OperatorDesc):
         return f"dimensions in axes stay, with size 1: sizes {list(reduced)}" if tensor.sizes == kept != reduced else None
 
 
-# The functions that the support table tells apart.
+# The functions that the support table distinguishes.
 _SUMS = {"function": (ReduceFunction.MULTIPLY, ReduceFunction.SUM)}
 _EXTREMES = {"function": (ReduceFunction.MIN, ReduceFunction.MAX)}
 _POWERS = {"function": (ReduceFunction.L1, ReduceFunction.SUM_SQUARE)}
@@ -203,7 +203,7 @@ class TopKDesc(OperatorDesc, dml="TOP_K"):
     """DML_TOP_K_OPERATOR_DESC: the k largest elements along an axis, the largest first, and their indices.
 
     Of equal elements the one with the lower index comes first; NaN is larger than any number. k may be the whole size along the axis: then
-    this is a sort. The operator exists from feature level 1_0 on, though the first types that its page tells are those of 2_0; they are
+    this is a sort. The operator exists from feature level 1_0 on, though the first types on its page are those of 2_0; they are
     taken for 1_0 too.
     """
 

@@ -1,6 +1,6 @@
 """Resampling of tensors to other sizes by interpolation, its gradients, and scaling of images' values.
 
-Where an output element lies in the input is told by scales and offsets, one of each for every dimension. Places outside the input are
+Scales and offsets, one of each per dimension, map an output element to its place in the input. Places outside the input are
 those of its edge.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, Floats, Spelled, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import AxisDirection, FeatureLevel, InterpolationMode
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, Float, Floats, Spelled, default
 from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -54,10 +54,10 @@ class PixelOffsetsDesc(AnySizesDesc):
     c_counts: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"DimensionCount": ("scales", "input_pixel_offsets", "output_pixel_offsets")}
 
     input_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    """What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as RESAMPLE has it."""
+    """The offset added to an input coordinate before scaling: 0.5 for the centres of pixels, as RESAMPLE has it."""
 
     output_pixel_offsets: Annotated[Floats, Limits(length="len(sizes)")]
-    """What is added to the scaled coordinate: -0.5 for the centres of pixels."""
+    """The offset added to the scaled coordinate: -0.5 for the centres of pixels."""
 
 
 class RoundingDirectionDesc(PixelOffsetsDesc):
@@ -137,7 +137,7 @@ class Resample3Desc(Resample2Desc, dml="RESAMPLE3"):
 class ResampleGradDesc(ResampleGradientDesc, dml="RESAMPLE_GRAD"):
     """DML_RESAMPLE_GRAD_OPERATOR_DESC: the gradient of RESAMPLE1 for its input.
 
-    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
+    Each incoming gradient is added to those of the elements that its output was computed from, by their weights; others get 0.
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"
@@ -147,7 +147,7 @@ class ResampleGradDesc(ResampleGradientDesc, dml="RESAMPLE_GRAD"):
 class ResampleGrad1Desc(ResampleGradientDesc, RoundingDirectionDesc, dml="RESAMPLE_GRAD1"):
     """DML_RESAMPLE_GRAD1_OPERATOR_DESC: the gradient of RESAMPLE2 for its input.
 
-    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get 0.
+    Each incoming gradient is added to those of the elements that its output was computed from, by their weights; others get 0.
     """
 
     formula = "output_gradient[i] = sum(weight of input i in output o * input_gradient[o])"

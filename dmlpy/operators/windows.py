@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import Uints
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Limits, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, align
 from dmlpy.description.tensors import TensorDesc, packed_strides
 from dmlpy.messages.naming import plural
@@ -122,7 +122,7 @@ class SlidingDesc(OperatorDesc):
     def rank(self) -> int:
         """The dimension count that most tensors have; the arrays count as `array_weight` tensors.
 
-        So a forgotten batch is told of the tensor that forgets it, and not of all others.
+        So a forgotten batch is reported for the tensor that lacks it, and not for all others.
         """
         counts = [len(tensor.sizes) for name in self.ranked if (tensor := self._tensor(name)) is not None]
         lengths = [len(array) for array in self._arrays()]

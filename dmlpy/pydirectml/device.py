@@ -9,8 +9,8 @@ import numpy as np
 from dmlpy.compiler import Flags
 from dmlpy.compiler import compile as compile_graph
 from dmlpy.description.arrays import Buffer
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.description.member_forms import brief
 from dmlpy.devices import device as find_device
 from dmlpy.messages.naming import listed, plural
 from dmlpy.messages.problems import BindError, DescError, Problem

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import FusableDesc
 from dmlpy.description.enums import (
     ConvolutionDirection,
@@ -16,7 +17,6 @@ from dmlpy.description.enums import (
     PaddingMode,
     RecurrentDirection,
 )
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc as Desc
 from dmlpy.description.value_structs import Size2D as _Size2D

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dmlpy.description import tensors
+from dmlpy.description.coercion import brief
 from dmlpy.description.enums import DataType, TensorFlags
-from dmlpy.description.member_forms import brief
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.x.policies import TensorPolicy
 

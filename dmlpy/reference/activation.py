@@ -185,7 +185,7 @@ def parametric_softplus(desc: ActivationParametricSoftplusDesc, x: Array) -> Arr
 
 @_of_input(ActivationGeluDesc)
 def gelu(desc: ActivationGeluDesc, x: Array) -> Array:
-    # 0.5 x (1 + erf(x / sqrt(2))) as max(x, 0) less a tail, which keeps its digits for negative x.
+    # 0.5 x (1 + erf(x / sqrt(2))) as max(x, 0) less a tail, which stays accurate for negative x.
     return np.subtract(np.maximum(x, 0.0), 0.5 * np.minimum(np.abs(x), 40.0) * normal_tail(x))
 
 

@@ -27,7 +27,7 @@ def as_integers(values: Array, dtype: np.dtype[Any]) -> Array:
     """Rounds numbers toward zero and clips them to an integer type's range; NaN gives 0."""
     limits = np.iinfo(dtype)
     beyond = float(limits.max) + 1.0  # a power of two: a number in any type, as the largest integer itself need not be
-    # NaN is no minimum that is in the range.
+    # NaN is not a minimum within the range.
     if values.size and values.min() > limits.min - 1 and values.max() < beyond:
         return values.astype(dtype)
     whole = np.trunc(values)

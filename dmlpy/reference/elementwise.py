@@ -1,8 +1,8 @@
 """The definitions of the element-wise operators, on whole arrays.
 
 Where DirectML's pages are silent the results are NumPy's: a NaN operand gives NaN, integers wrap around and give 0 where they are divided
-by 0. Where an operator makes numbers of integers (a scale or bias that is not whole, an exponent that is no integer) it counts in double
-precision; what is stored in integers then is rounded toward zero and moved into the type's range.
+by 0. Where an operator makes numbers of integers (a scale or bias that is not whole, an exponent that is not an integer) it counts in
+double precision; what is stored in integers then is rounded toward zero and moved into the type's range.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _constant_pow(desc: Any, inputs: Inputs) -> Array:
     x = _scaled(desc, inputs["input_tensor"])
     exponent = x.dtype.type(desc.exponent)
     power: Array = np.power(x, exponent)
-    # C's pow has an infinity for that of minus infinity, and so has NumPy but for an exponent of 0.5.
+    # C's pow gives infinity for minus infinity, as does NumPy except for an exponent of 0.5.
     return power if exponent == np.trunc(exponent) else np.where(x < 0, x.dtype.type(np.nan), power)
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from dmlpy.description.array_problems import int4_problems, shape_remedy, value_problems
 from dmlpy.description.arrays import view
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
 from dmlpy.description.int4 import pack_tensor, unpack_tensor
-from dmlpy.description.member_forms import brief
 from dmlpy.description.outputs import Outputs
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.problems import BindError, CompileError, DescError, Problem
@@ -59,7 +59,7 @@ def reference(
     Raises:
         CompileError: the desc breaks rules, or nothing defines what it computes.
         BindError: arrays are missing, unknown, or do not fit.
-        DescError: `desc` is no operator's desc, or `dtype` is another type.
+        DescError: `desc` is not an operator's desc, or `dtype` is another type.
     """
     if not isinstance(desc, OperatorDesc):
         raise DescError("reference", [Problem("field.form", "desc", brief(desc), "an operator's desc, like RNNDesc(...)")])

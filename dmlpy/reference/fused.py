@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def fused(function: FusableDesc | None, x: Array) -> Array:
-    """Applies a fused function to an operator's result, in the result's type; returns the result as it is if nothing is fused."""
+    """Applies a fused function to an operator's result, in the result's type; returns the result unchanged if nothing is fused."""
     if function is None:
         return x
     if isinstance(function, ElementWiseClipDesc):

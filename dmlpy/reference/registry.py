@@ -1,6 +1,6 @@
 """The definitions of operators: `@defines(ElementWiseAddDesc)` attaches a function, and the most derived class wins.
 
-The functions for the structs of `dmlpy.operators.elementwise` stand in `dmlpy.reference.elementwise`.
+The functions for the structs of `dmlpy.operators.elementwise` are in `dmlpy.reference.elementwise`.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def _resampled(
     whole = array.dtype.kind in "iu" and mode is InterpolationMode.LINEAR
     result: Array = array.astype(np.float32) if whole else array
     rows = [*enumerate(zip(dimensions, desc.output_tensor.sizes, strict=True))]
-    # Along the last dimension elements are read one by one, along the others whole rows: it comes first where the result grows. Sums of
-    # whole numbers keep their order, on which it depends how halves round.
+    # Along the last dimension elements are read one by one, along the others whole rows: it comes first where the result grows. Whole
+    # numbers are always summed in the same order: the rounding of halves depends on it.
     last_first = not whole and prod(desc.output_tensor.sizes) > array.size
     for axis, (dimension, size) in reversed(rows) if last_first else rows:
         taps = _taps(mode, rounding, dimension, (array.shape[axis], size), antialiased=antialiased)

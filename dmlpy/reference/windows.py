@@ -48,7 +48,7 @@ class Along:
 
     @cached_property
     def views(self) -> list[tuple[slice, slice]]:
-        """For each tap the positions where it is an element of the tensor, and these elements: a row of them, as far apart each time."""
+        """For each tap the positions where it is an element of the tensor, and these elements: a row of them, equally spaced."""
         found = []
         for places, inside in zip(self.at, self.inside, strict=True):
             at = np.flatnonzero(inside)
@@ -65,7 +65,7 @@ def windows(desc: SlidingDesc, spatial: Sequence[int], lengths: Sequence[int], p
     """The windows of a desc along each spatial dimension.
 
     Args:
-        desc: tells strides, paddings and dilations.
+        desc: has the strides, paddings and dilations.
         spatial: elements of the tensor that the window slides over.
         lengths: taps of the window.
         positions: the positions of the window.

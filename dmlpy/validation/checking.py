@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dmlpy.description import support
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc, show_attribute
 from dmlpy.description.enums import DataType, DmlEnum, FeatureLevel, TensorFlags
 from dmlpy.description.markers import AttributeField, Limits, Slot
-from dmlpy.description.member_forms import brief
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError, is_permutation, run_of, show
 from dmlpy.description.structs import Struct
 from dmlpy.description.support import SupportRow, TypeSet, level_for, row_at

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from dmlpy.description.coercion import Bool, Spelled, SpelledType, brief, entries, read_by
 from dmlpy.description.enums import Feature, FeatureLevel
-from dmlpy.description.member_forms import Bool, Spelled, SpelledType, brief, entries, read_by
 from dmlpy.description.structs import Struct
 from dmlpy.description.value_structs import ValueStruct
 from dmlpy.messages.hresult import HResult
@@ -39,7 +39,7 @@ def _as_levels(value: Any) -> tuple[FeatureLevel, ...]:
 
 
 if TYPE_CHECKING:
-    from dmlpy.description.member_forms import Member
+    from dmlpy.description.coercion import Member
 
     _Levels = Member[tuple[FeatureLevel, ...], Iterable[FeatureLevel | str | int]]
 else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import c_member, c_path, did_you_mean, is_c_style, listed
 from dmlpy.messages.problems import Problem
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DataType
-from dmlpy.description.member_forms import brief
 from dmlpy.description.registry import operator_class
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views
@@ -32,8 +32,8 @@ def call(operator: str | type[OperatorDesc] | OperatorDesc, /, **given: Any) -> 
     """Makes an operator.
 
     Args:
-        operator: its short name, its class, or a desc that is whole but for the members that follow.
-        **given: its members by Python name. Inputs are expressions, arrays or, where operands are broadcast, numbers. Beside them
+        operator: its short name, its class, or a desc that is complete except for the members that follow.
+        **given: its members by Python name. Inputs are expressions, arrays or, where operands are broadcast, numbers. Besides them
             `output_sizes`, and the data type of an output as `output_data_type` for `output_tensor`.
 
     Returns:
@@ -111,7 +111,7 @@ class _Call:
         return tuple(found)
 
     def _desc(self, operator: Any, tensors: dict[str, Any], given: dict[str, Any]) -> OperatorDesc:
-        """The whole desc of the call, checked. Beside the operands' views, nothing but the arguments has a say in it."""
+        """The whole desc of the call, checked. It depends only on the operands' views and the arguments."""
         sizes = told_sizes(self.kind, tensors, given)
         types = {field.name: given.pop(_type_argument(field), None) for field in self.kind.outputs()}
         members = with_defaults(self.kind, tensors, {name: value for name, value in given.items() if value is not None}, sizes)
@@ -168,7 +168,7 @@ class _Call:
         try:
             product = self.kind(**members, **{**tensors, "c_tensor": None}).with_outputs().tensors()["output_tensor"].sizes
         except DescError:
-            return tensors  # the check of the whole tells what is wrong
+            return tensors  # the check of the whole reports what is wrong
         if views.broadcast_sizes(tensors["c_tensor"].sizes, product) == product:
             self.refs["c_tensor"] = _broadcast(self.refs["c_tensor"], product)
         return self._by_member()
@@ -207,7 +207,7 @@ class _Call:
         return {field.name: TensorDesc(data_type=data_type, sizes=sizes)}
 
     def _with_outputs(self, desc: OperatorDesc, sized: Iterable[str], types: Mapping[str, Any]) -> OperatorDesc:
-        """The desc with the outputs that it may have, of the wanted types; those that nobody described are laid out by the policy."""
+        """The desc with the outputs that it may have, of the wanted types; those not described are laid out by the policy."""
         wanted = [name for name in desc.applicable_outputs() if getattr(desc, name) is None]
         if wanted:
             chosen = {name: _preferred_type(desc, name) if types[name] is None else types[name] for name in wanted}
@@ -269,7 +269,7 @@ def _type_of(kind: type[OperatorDesc], field: TensorField, tensors: Mapping[str,
 
 
 def _preferred_type(desc: OperatorDesc, name: str) -> DataType | None:
-    """UINT8, DirectMLX's choice, for the output of an element-wise operator that may be UINT8 and whose inputs have no say."""
+    """UINT8, DirectMLX's choice, for the output of an element-wise operator that may be UINT8 and whose inputs do not determine it."""
     field = next(field for field in desc.outputs() if field.name == name)
     variable = desc.type_variable(field)
     if isinstance(variable, str):

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dmlpy.compiler import compile as compile_graph
+from dmlpy.description.coercion import brief, entries
 from dmlpy.description.enums import ExecutionFlags
-from dmlpy.description.member_forms import brief, entries
 from dmlpy.graphs.builder import GraphBuilder, Value
 from dmlpy.messages.problems import DescError, Problem
 from dmlpy.validation.checking import LATEST
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorOperand] | None = None) -> Graph:
-    """The graph that gives expressions: nodes that no output needs are left out, and optional outputs that nobody reads are null.
+    """The graph that gives expressions: nodes that no output needs are left out, and optional outputs that nothing reads are null.
 
-    An output that an operator's struct requires and nothing reads becomes an output of the graph behind the others, since DirectML wants
+    An output that an operator's struct requires and nothing reads becomes an output of the graph behind the others, since DirectML requires
     an edge from it.
 
     Args:
@@ -38,10 +38,10 @@ def graph(outputs: Outputs, name: str | None = None, *, inputs: Sequence[TensorO
         inputs: the graph's inputs in order, also those that nothing reads. Default: those that are read, in the order of their making.
 
     Returns:
-        The graph; its messages tell the lines that made its nodes.
+        The graph; its messages name the lines that made its nodes.
 
     Raises:
-        DescError: outputs that are no expressions, two inputs of one name, or an input that `inputs` lacks.
+        DescError: outputs that are not expressions, two inputs of one name, or an input that `inputs` lacks.
     """
     named = _outputs_by_name(outputs)
     builder = GraphBuilder(name)
@@ -99,7 +99,7 @@ def compile(
 def _outputs_by_name(outputs: Any) -> dict[str, TensorRef]:
     """The outputs by name."""
     given: dict[str, Any] = {"outputs": outputs}
-    with suppress(Exception):  # a caller's own mapping or sequence, whose methods raise anything, is no expression
+    with suppress(Exception):  # a caller's own mapping or sequence, whose methods raise anything, is not an expression
         if isinstance(outputs, TensorOperand):
             given = {"output": outputs}
         elif isinstance(outputs, Mapping):
@@ -117,7 +117,7 @@ def _outputs_by_name(outputs: Any) -> dict[str, TensorRef]:
 
 
 def _needed_producers(outputs: Iterable[Producer]) -> list[Producer]:
-    """What the outputs need, in an order in which it can run."""
+    """The producers that the outputs need, in an order in which they can run."""
     found: set[Producer] = set()
     waiting = list(outputs)
     while waiting:
@@ -170,7 +170,7 @@ def _add_operator(
     read: set[tuple[Producer, int]],
     values: dict[tuple[Producer, int], Value],
 ) -> dict[str, Value]:
-    """Adds an operator without the optional outputs that nobody reads; its outputs by field, also put among the values."""
+    """Adds an operator without the optional outputs that nothing reads; its outputs by field, also put among the values."""
     slots = producer.desc.output_slots()
     unread = [
         slot.place

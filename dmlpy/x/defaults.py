@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlpy.description.member_forms import MAX_ENTRIES, brief, entries
+from dmlpy.description.coercion import MAX_ENTRIES, brief, entries
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError, Problem
 
@@ -30,7 +30,7 @@ _TOLD = {"PADDING", "PADDING1"}
 
 
 def has_default(kind: type[OperatorDesc], name: str) -> bool:
-    """Whether a call may leave out a member that the desc's constructor wants."""
+    """Whether a call may leave out a member that the desc's constructor requires."""
     short = kind.short_name()
     if name in _REPEATED:
         return short not in _TOLD
@@ -77,7 +77,7 @@ def _is_size(given: Any) -> bool:
 
 
 def told_sizes(kind: type[OperatorDesc], tensors: Mapping[str, Any], given: dict[str, Any]) -> Any:
-    """The sizes of the first output as a call tells them, taken out of its arguments; None if the inputs determine them."""
+    """The sizes of the first output that a call gives, taken out of its arguments; None if the inputs determine them."""
     sizes, axis, short = given.pop("output_sizes", None), given.get("axis"), kind.short_name()
     if short == "CAST" and "input_tensor" in tensors:
         return tensors["input_tensor"].sizes
@@ -96,7 +96,7 @@ def _integers(short: str, argument: str, given: Any) -> tuple[Any, ...]:
     """The entries of an argument, read once; whether they are integers is reported when a tensor is made of them.
 
     Raises:
-        DescError: it is no sequence.
+        DescError: it is not a sequence.
     """
     try:
         if not isinstance(given, str | bytes | Mapping):

@@ -1,4 +1,4 @@
-"""Keeps the descs of the last calls: networks repeat their layers, and each costs an inference of its outputs and a check."""
+"""Caches the descs of the last calls: networks repeat their layers, and each desc costs an inference and a check."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from dmlpy.x.producers import TensorRef
 
 _MAX_CACHED = 512
-"""The descs that are kept."""
+"""The most descs that are cached."""
 _MAX_ENTRIES = 64
-"""The operands of a call, or the entries of a list among its members, up to which its desc is kept."""
+"""The operands of a call, or the entries of a list among its members, up to which its desc is cached."""
 _MAX_DEPTH = 3
-"""The lists and dicts within each other up to which a desc is kept: no member of an operator has more."""
+"""The lists and dicts within each other up to which a desc is cached: no member of an operator has more."""
 
 
 class DescBuild:
-    """What makes a desc. It is equal to all others, so that descs are found by their tokens alone."""
+    """What makes a desc. All instances are equal, so that descs are found by their tokens alone."""
 
     def __init__(self, make: Callable[[], OperatorDesc]) -> None:
         self.make = make
@@ -39,7 +39,7 @@ class DescBuild:
 
 
 class _Refusal(NamedTuple):
-    """What a `DescError` says."""
+    """The message of a `DescError`."""
 
     subject: str
     problems: tuple[Problem, ...]
@@ -73,7 +73,7 @@ def _done() -> OperatorDesc:
 
 
 def token_of(operator: Any, refs: Mapping[str, TensorRef], given: Mapping[str, Any]) -> Hashable | None:
-    """What the desc of a call depends on; None for a call whose desc is not kept.
+    """What the desc of a call depends on; None for a call whose desc is not cached.
 
     Args:
         operator: what the call names: a class, a short name or a desc.
@@ -89,11 +89,11 @@ def token_of(operator: Any, refs: Mapping[str, TensorRef], given: Mapping[str, A
 
 
 class _UncacheableError(Exception):
-    """Raised for a value of which nobody knows when it equals another one."""
+    """Raised for a value whose equality is unknown."""
 
 
 def _token(value: Any, depth: int = 0) -> Hashable:
-    """A value told apart from equal ones of other types: 1, 1.0 and True are not the same argument, nor are 0.0 and -0.0."""
+    """A value distinguished from equal ones of other types: 1, 1.0 and True are not the same argument, nor are 0.0 and -0.0."""
     kind = type(value)
     if kind in (int, str, bool, NoneType) or isinstance(value, DmlEnum | Struct):
         return kind, value

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from dmlpy.description.coercion import as_uint, brief
 from dmlpy.description.enums import DataType, TensorFlags
-from dmlpy.description.member_forms import as_uint, brief
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.graphs import views
 from dmlpy.messages.naming import listed
@@ -38,8 +38,8 @@ class Expression(TensorOperand):
     """The tensor that an input, a constant or an operator of a graph gives. The functions of `dmlpy.x` make and take expressions.
 
     `+ - * / % **`, comparisons, `@` and indexing make expressions as NumPy would make arrays: operands are broadcast by strides, and
-    numbers and arrays may stand on either side. A comparison is UINT8, 0 or 1; integers are divided as ELEMENT_WISE_DIVIDE does.
-    Two expressions are the same one if `is` says so.
+    numbers and arrays may be on either side. A comparison is UINT8, 0 or 1; integers are divided as ELEMENT_WISE_DIVIDE does.
+    Compare expressions with `is`.
     """
 
     __slots__ = ()
@@ -305,7 +305,7 @@ def operator(kind: type[OperatorDesc] | OperatorDesc, /, **members: Any) -> tupl
     """An operator by its class, also one that DirectML lacks: `operator(dml.RNNGradDesc, input_tensor=x, ...)`.
 
     Args:
-        kind: the operator's class, or a desc that is whole but for the members that follow.
+        kind: the operator's class, or a desc that is complete except for the members that follow.
         **members: its members by Python name; an expression or an array stands for a tensor.
 
     Returns:

@@ -36,9 +36,9 @@ _EXTRA = {
     "SPLIT": {"output_axis_sizes": ("Sequence[int]", "The sizes of the parts along the axis")},
     "ONE_HOT": {"output_length": ("int | integer[Any]", "The size of the result along the axis")},
 }
-"""Arguments that tell what an output's desc would, for operators of which the inputs do not determine it."""
+"""Arguments that describe the output of operators whose inputs do not determine it."""
 _HEAVY = {"FusableDesc": "dmlpy.description.descs", "ActivationDesc": "dmlpy.operators.activation"}
-"""Classes of which only type checkers need to know, by module."""
+"""Classes that only type checkers need, by module."""
 _TUPLE_METHODS = ("count", "index")
 """Fields of named tuples that hide a method of tuples."""
 

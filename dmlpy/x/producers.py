@@ -1,4 +1,4 @@
-"""What makes the tensors of expressions: inputs, constants and operators. The graph that they form is built when it is asked for."""
+"""What makes the tensors of expressions: inputs, constants and operators. Their graph is built on request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class OperatorProducer(Producer):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NumberProducer(Producer):
-    """A number among the operands of a call, until the others tell its type."""
+    """A number among the operands of a call, until the others determine its type."""
 
     value: float
 

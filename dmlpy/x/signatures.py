@@ -1,4 +1,4 @@
-"""What the functions of `dmlpy.x` are called and take, read from the operators' classes."""
+"""The names and parameters of the functions of `dmlpy.x`, from the operators' classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIZED_AT_WILL = {"CONVOLUTION", "DIAGONAL_MATRIX1", "ROI_ALIGN_GRAD"}
 
 
 def function_name(kind: type[OperatorDesc]) -> str:
-    """An operator's function: its short name in lower case, without ELEMENT_WISE_; `if_` since Python knows `if`."""
+    """An operator's function: its short name in lower case, without ELEMENT_WISE_; `if_` since `if` is a keyword."""
     name = kind.short_name().removeprefix("ELEMENT_WISE_").lower()
     return f"{name}_" if iskeyword(name) else name
 

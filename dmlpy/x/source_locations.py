@@ -30,7 +30,7 @@ def name_scope(name: str) -> Iterator[None]:
 
 @contextmanager
 def locate_at(origin: str) -> Iterator[None]:
-    """Says where the nodes that are made within the block come from, in place of the caller's line: `from ONNX node 'conv1'`."""
+    """Names where the nodes that are made within the block come from, in place of the caller's line: `from ONNX node 'conv1'`."""
     token = _ORIGIN.set(origin)
     try:
         yield

@@ -85,7 +85,7 @@ X: Mapping[str, tuple[str, ...]] = {
     "dmlpy.x.source_locations": ("name_scope",),
     "dmlpy.x.policies": ("TensorPolicy", "tensor_policy"),
 }
-"""The public names of `dmlpy.x` beside the operators' functions, by module."""
+"""The public names of `dmlpy.x` other than the operators' functions, by module."""
 
 ONNX: Mapping[str, tuple[str, ...]] = {
     "dmlpy.onnx.runtime.compiled": ("CompiledModel",),

@@ -1,4 +1,4 @@
-"""The parts of `dmlpy bench`: workers, what is told of libraries that fail, the machine's rates, and records."""
+"""The parts of `dmlpy bench`: workers, reports of libraries that fail, the machine's rates, and records."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_worker_answers_every_request(tmp_path: Path) -> None:
     assert packed == {"absent": "nothing is packed"}
 
 
-def test_a_worker_tells_why_it_cannot(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_worker_reports_why_it_cannot(capfd: pytest.CaptureFixture[str]) -> None:
     found = {}
     for kind in (bench_peers.Missing, bench_peers.Unable, bench_peers.Raising):
         start = ("start", {"target": f"tests.support.bench_peers:{kind.__name__}", "device": "numpy", "threads": 1})
@@ -82,7 +82,7 @@ def test_packing_is_repeated() -> None:
     assert all(value > 0 for value in session.pack("eager"))
 
 
-def test_every_request_after_the_limit_is_told(tmp_path: Path) -> None:
+def test_every_request_after_the_limit_is_reported(tmp_path: Path) -> None:
     with Worker("late", tmp_path, python=sys.executable, threads=1, limit_s=0.001) as worker:
         for _ in range(2):
             with pytest.raises(FailedError, match=r"no answer within 0\.001 s"):
@@ -102,7 +102,7 @@ class Impatient(Worker):
         super().send(request, **arguments)
 
 
-def test_a_benchmark_measures_what_is_right_and_tells_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_benchmark_measures_what_is_right_and_reports_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(measure, "Worker", Impatient)
     device = dml.device("numpy")
@@ -166,7 +166,7 @@ def test_what_a_library_s_model_predicts_is_in_its_runs(monkeypatch: pytest.Monk
 
 
 def test_when_its_time_is_over_a_benchmark_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is measured by then is in the record, a library that is slow is told, and no other case is begun."""
+    """What is measured by then is in the record, a library that is slow is reported, and no other case is begun."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     class Late(Worker):
@@ -258,7 +258,7 @@ def test_a_process_stays_for_the_next_case_and_runs_are_added_to_a_record(monkey
     assert not psutil.Process().children()
 
 
-def test_a_worker_that_cannot_be_started_is_told(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_be_started_is_reported(tmp_path: Path) -> None:
     options = Options(peers=(), pythons={"dmlpy": str(tmp_path / "python")})
     (run,) = Benchmark(dml.device("numpy"), options).run([Case(SMALL, "FLOAT32", "forward")]).runs
     assert (run.status, run.reason) == ("failed", f"{tmp_path / 'python'} cannot be started: No such file or directory")
@@ -309,7 +309,7 @@ def test_the_floor_on_the_processor_is_of_products_or_of_memory() -> None:
         (None, "cannot be read"),
     ],
 )
-def test_what_is_no_record_is_told(tmp_path: Path, text: str | None, message: str) -> None:
+def test_what_is_no_record_is_reported(tmp_path: Path, text: str | None, message: str) -> None:
     path = tmp_path / "record.json"
     if text is not None:
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""The command `dmlpy bench`: what it measures, writes and tells, and that it leaves no process behind."""
+"""The command `dmlpy bench`: what it measures, writes and reports, and that it leaves no process behind."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_command_fails_where_dmlpy_itself_does() -> None:
         (["--add"], 2, "give both"),
     ],
 )
-def test_what_cannot_be_measured_is_told(arguments: list[str], status: int, message: str) -> None:
+def test_what_cannot_be_measured_is_reported(arguments: list[str], status: int, message: str) -> None:
     found, _, err = bench("--device", "numpy", *arguments)
     assert found == status
     assert message in " ".join(err.replace("│", " ").split())
@@ -186,7 +186,7 @@ def test_busy_loops_end_with_the_process_that_started_them() -> None:
     assert not any(loop.is_running() for loop in found)
 
 
-def test_dmlpy_on_one_thread_is_measured_beside_busy_loops() -> None:
+def test_dmlpy_on_one_thread_is_measured_next_to_busy_loops() -> None:
     (alone,) = (peer for peer in PEERS if peer.name == "dmlpy-one-thread")
     assert alone.threads == 1
     device = dml.device("cpu")
@@ -194,7 +194,7 @@ def test_dmlpy_on_one_thread_is_measured_beside_busy_loops() -> None:
     assert not alone.stands_beside(device)
 
 
-def test_a_record_tells_the_busy_loops_and_takes_no_runs_of_another_load(tmp_path: Path) -> None:
+def test_a_record_has_the_busy_loops_and_takes_no_runs_of_another_load(tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     asked = ("--device", "numpy", "--no-peers", "--shape", SMALLEST, "--rounds", 1, "--save", file)
     status, _, err = bench(*asked, "--load", 1)

@@ -1,4 +1,4 @@
-"""`dmlpy bench --device cuda`: operators at sizes that fill a GPU, rehearsed over stand-ins for the GPU and for PyTorch's."""
+"""`dmlpy bench --device cuda`: operators at sizes that fill a GPU, rehearsed on an emulated GPU and a fake PyTorch."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_samples_have_both_ends() -> None:
     ids=["few of halves", "all"],
 )
 def test_rows_run_to_the_end(pairs: list[tuple[str, Any]], null: CudaDevice, tmp_path: Path) -> None:
-    """Of a GPU that computes nothing every result is wrong, and told; PyTorch's are right."""
+    """On a GPU that computes nothing, every result is wrong and reported; PyTorch's are right."""
     require("torch")
     lines: list[str] = []
     options = Options(own=gpu_suite.own(), peers=[gpu_suite.TORCH], rounds=1, threads=1)
@@ -294,7 +294,7 @@ def test_what_is_measured_obeys_cuda_s_rules(name: str, dtype: Any, small: None,
     assert freed == [True]
 
 
-def test_a_wrong_row_is_told(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
+def test_a_wrong_row_is_reported(monkeypatch: pytest.MonkeyPatch, small: None) -> None:
     """One row of 37 is off."""
     require("g++")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -309,7 +309,7 @@ def test_a_wrong_row_is_told(monkeypatch: pytest.MonkeyPatch, small: None) -> No
     assert right.median_us
 
 
-def test_a_row_that_fails_is_told_and_the_next_one_runs(null: CudaDevice) -> None:
+def test_a_row_that_fails_is_reported_and_the_next_one_runs(null: CudaDevice) -> None:
     options = Options(own=gpu_suite.own(gpu_suite.Failing), peers=(), rounds=1, threads=1)
     names = ("ACTIVATION_GELU:LARGE", "ACTIVATION_SOFTMAX1:ROWS", "ELEMENT_WISE_ADD:LARGE")
     runs = Benchmark(null, options).run(cases(*names)).runs
@@ -373,7 +373,7 @@ def test_after_a_kill_the_record_is_valid(tmp_path: Path) -> None:
 # order and choice
 
 
-def test_what_tells_most_comes_first() -> None:
+def test_the_most_informative_rows_come_first() -> None:
     found = worth.order_by_worth(command.cases(command.CommandOptions(), command.Place("cuda", "cuda:0")))
     names = [case.name for case in found]
     assert len(names) == len(set(names))

@@ -146,7 +146,7 @@ def test_cuda_runs_an_operator_with_its_model() -> None:
 # measuring
 
 
-def test_a_benchmark_tells_of_equivalents_and_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_reports_equivalents_and_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     peers = [peer(kind, works=("OperatorShape",)) for kind in (bench_peers.WrongOperators, bench_peers.NoOperators)]
     options = Options(own=OPERATORS_OWN, peers=peers, rounds=2, threads=1)
@@ -212,13 +212,13 @@ def test_the_command_lists_operators_with_their_equivalents() -> None:
         (["--operators", "--peer", "cupy"], 1, "'cupy' is none of onnxruntime, torch"),
     ],
 )
-def test_what_cannot_be_measured_is_told(arguments: list[str], status: int, message: str) -> None:
+def test_what_cannot_be_measured_is_reported(arguments: list[str], status: int, message: str) -> None:
     found, _, err = bench("--device", "numpy", *arguments)
     assert found == status
     assert message in " ".join(err.replace("│", " ").split())
 
 
-def test_threads_are_one_unless_told() -> None:
+def test_one_thread_is_the_default() -> None:
     options = command.CommandOptions(operators=())
     assert command.threads_of(options) == 1
     assert command.threads_of(command.CommandOptions()) == processors()
@@ -292,7 +292,7 @@ def test_modes_have_columns_of_their_own(record: Record) -> None:
     assert first.count("1.5×") == 2
 
 
-def test_a_gpu_s_times_stand_beside_its_model_s_floor(record: Record) -> None:
+def test_a_gpu_s_times_are_shown_with_its_model_s_floor(record: Record) -> None:
     record.runs[0].bytes, record.runs[3].flops = 90_000_000, 180_000_000_000
     head, _, first, second, *_ = report.markdown(record.model_copy(update={"device": {"kind": "cuda", "name": "H100"}})).splitlines()
     assert head.endswith("| dmlpy / floor | dmlpy's rate |")
@@ -343,7 +343,7 @@ def test_a_page_shows_a_gpu_s_layers_and_operators(record: Record, tmp_path: Pat
     assert [table for table, _ in command.format_tables(made)] == [tables.table(layers), report.format_table(operators)[0]]
 
 
-def test_what_a_library_is_told_to_use_stands_beside_the_same_mode(record: Record) -> None:
+def test_the_mode_that_a_library_uses_is_compared_with_the_same_mode(record: Record) -> None:
     runs = [
         run_of("MULTIHEAD_ATTENTION:D64", "dmlpy", 60.0, mode="graph"),
         run_of("MULTIHEAD_ATTENTION:D64", "dmlpy", 90.0, mode="eager"),

@@ -123,7 +123,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("data", "why"), BROKEN.values(), ids=list(BROKEN))
-def test_what_is_no_such_file_is_told(tmp_path: Path, data: bytes, why: str) -> None:
+def test_what_is_no_such_file_is_reported(tmp_path: Path, data: bytes, why: str) -> None:
     path = tmp_path / "broken"
     path.write_bytes(data)
     with pytest.raises(DmlError) as told:
@@ -136,7 +136,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         References.load(tmp_path)
 
 
-def test_a_file_that_is_cut_short_is_told(file: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_short_is_reported(file: Path, tmp_path: Path) -> None:
     path = tmp_path / "short"
     path.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(DmlError, match=r"short is not .*: \d+ bytes follow its first line, which tells of \d+"):
@@ -164,7 +164,7 @@ def test_a_benchmark_computes_what_a_file_lacks(file: Path, monkeypatch: pytest.
     assert (run.status, run.reference) == ("ok", "float64, computed here: 3 of 4")
 
 
-def test_a_stale_file_is_told_before_anything_is_measured(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_stale_file_is_reported_before_anything_is_measured(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     options = Options(own=peer(bench_peers.Exact), peers=(), rounds=1, threads=1, references=References.load(file))
     monkeypatch.setattr(work, "_SEED", 9)
     with pytest.raises(DmlError, match="another dmlpy"):
@@ -190,7 +190,7 @@ def test_the_commands_make_and_take_a_file(tmp_path: Path, capsys: pytest.Captur
     assert "missing is not a file of" in told
 
 
-def test_the_command_tells_what_is_no_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_unknown_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert references.main([str(tmp_path / "made"), "lstm-128-b1-t513 FLOAT32 forward"]) == 1
     told = capsys.readouterr().err
     assert "'lstm-128-b1-t513 FLOAT32 forward' is no case" in told

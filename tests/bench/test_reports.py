@@ -166,7 +166,7 @@ def test_markdown_shows_medians_spread_ratios_and_reasons(record: Record) -> Non
     ]
 
 
-def test_what_the_model_predicted_stands_beside_what_was_measured(record: Record) -> None:
+def test_predictions_of_the_model_are_shown_with_measured_times(record: Record) -> None:
     """The least of the ratios of dmlpy's modes; other libraries have no model."""
     own, peer = (record.runs[place].model_copy(update={"estimate_us": 1000.0}) for place in (0, 2))
     graph = own.model_copy(update={"mode": "graph", "median_us": 800.0})
@@ -178,7 +178,7 @@ def test_what_the_model_predicted_stands_beside_what_was_measured(record: Record
     assert "model" not in tables.markdown(record)
 
 
-def test_goals_are_beside_the_fastest_library(record: Record) -> None:
+def test_goals_are_compared_with_the_fastest_library(record: Record) -> None:
     """dmlpy's own other device is none; rows without another library do not count."""
     assert tables.goals_text(record) == (
         "In 2 of the 4 rows with another library dmlpy takes at most the time of the fastest of them; it takes more in "
@@ -191,7 +191,7 @@ def test_goals_are_beside_the_fastest_library(record: Record) -> None:
     assert tables.goals_text(record.model_copy(update={"runs": [faster, numpy]})) == ""
 
 
-def test_goals_beside_one_thread(record: Record) -> None:
+def test_goals_compared_with_one_thread(record: Record) -> None:
     own = record.runs[0].model_copy(update={"median_us": 100.0})
     for alone, met in ((91.0, 1), (90.0, 0)):
         one = own.model_copy(update={"subject": "dmlpy-one-thread", "median_us": alone})
@@ -291,7 +291,7 @@ def test_points_are_times_of_a_step(record: Record) -> None:
     assert (point.floor_us, point.measured_us) == (330_000 / 50, 1_440_000 / 50)
 
 
-def test_labels_are_moved_apart() -> None:
+def test_labels_do_not_overlap() -> None:
     assert picture._apart([0.1, 0.5], 0.2) == [0.1, 0.5]
     assert picture._apart([0.1, 0.2, 0.7, 0.95], 0.2) == pytest.approx([0.05, 0.25, 0.7, 0.95])
     assert picture._apart([0.3, 0.5, 0.6, 0.6], 0.2) == pytest.approx([0.2, 0.4, 0.6, 0.8])
@@ -350,7 +350,7 @@ def test_blocks_are_written_from_records(records: Path, record: Record) -> None:
 
 
 @pytest.mark.parametrize("text", ["# x\n", "<!-- bench: cpu -->\n", "<!-- bench: cpu -->\n<!-- bench: cuda -->\n<!-- end -->\n"])
-def test_blocks_that_do_not_end_are_told(text: str) -> None:
+def test_blocks_without_an_end_are_reported(text: str) -> None:
     with pytest.raises(ValueError, match="<!-- end -->"):
         readme.rewritten(text, DATA)
 
@@ -370,7 +370,7 @@ def test_the_command_writes_and_checks(records: Path, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(("text", "told"), [(None, "there is no file"), ("# x\n", "there are 0 lines")])
-def test_the_command_tells_what_is_wrong(tmp_path: Path, capsys: Any, text: str | None, told: str) -> None:
+def test_the_command_reports_what_is_wrong(tmp_path: Path, capsys: Any, text: str | None, told: str) -> None:
     path = tmp_path / "README.md"
     if text is not None:
         path.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""An epoch of the character model with dmlpy.keras on the device `cpu`, beside Keras 3 with TensorFlow on the CPU.
+"""An epoch of the character model with dmlpy.keras on the device `cpu`, compared with Keras 3 with TensorFlow on the CPU.
 
     pip install matplotlib, and keras and tensorflow here or in another environment
     python tests/benchmarks/keras_epoch.py [--keras-python PYTHON] [--batches 1432] [--rounds 3] [--json FILE]
@@ -41,7 +41,7 @@ PACKAGES = {"dmlpy": ("dmlpy", "numpy"), "keras": ("keras", "tensorflow", "numpy
 """The contenders and the packages whose versions are recorded."""
 
 TOLERANCE = 0.01
-"""How far the epoch's mean losses may lie apart, as a share: rounding differs, and a thousand updates spread it."""
+"""How far the epoch's mean losses may differ, as a share: rounding differs, and a thousand updates spread it."""
 
 
 def prepare(path: Path, batches: int) -> tuple[int, int]:

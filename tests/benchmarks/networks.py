@@ -1,4 +1,4 @@
-"""Whole convolutional networks and single convolutions with dmlpy on the NumPy device, beside ONNX Runtime on the CPU, on one thread.
+"""Whole convolutional networks and single convolutions with dmlpy on the NumPy device and ONNX Runtime on the CPU, on one thread.
 
     pip install onnx onnxruntime threadpoolctl
     python tests/benchmarks/networks.py [NAME ...] [--rounds 15] [--nodes] [--json FILE]

@@ -1,4 +1,4 @@
-"""Whole ONNX models with dmlpy on the CPU beside ONNX Runtime, in one run: the time of a run, of loading and compiling, and memory.
+"""Whole ONNX models with dmlpy and ONNX Runtime on the CPU, in one run: the time of a run, of loading and compiling, and memory.
 
     pip install -e '.[cpu,onnx]' onnxruntime
     python -m tests.benchmarks.onnx_models [NAME ...] [--threads 2] [--rounds 25] [--save]

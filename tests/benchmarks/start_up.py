@@ -2,7 +2,7 @@
 
 Each row begins with an empty folder of kernels: its first process compiles, the later ones find the kernels there. Seconds begin after
 `import dmlpy` and end with the first result, so a description and its check, the plan and a launch are part of them. Python's byte code is
-kept from a process that is not counted, as an installed package has it.
+cached by a process that is not counted, as in an installed package.
 """
 
 from __future__ import annotations

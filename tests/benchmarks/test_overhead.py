@@ -89,7 +89,7 @@ def test_dispatch(benchmark: BenchmarkFixture, name: str, data_type: str) -> Non
 @pytest.mark.parametrize("memory", ["in turns", "new"])
 @pytest.mark.parametrize("nodes", [1, 100])
 def test_rebind_and_dispatch(benchmark: BenchmarkFixture, nodes: int, memory: str) -> None:
-    """A graph over launches that do nothing gets another input before each dispatch: one of two, or one of more than are kept."""
+    """A graph over launches that do nothing gets another input before each dispatch: one of two, or one of more than are cached."""
     device = CudaDevice(DryRunSeam())
     desc = dml.TensorDesc(data_type="FLOAT32", sizes=[1, 1, 16, 16])
     g = dml.GraphBuilder()

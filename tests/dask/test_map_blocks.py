@@ -1,4 +1,4 @@
-"""`map_blocks`: chunks give what one operator over the whole arrays gives, and everything wrong is told before anything runs."""
+"""`map_blocks`: chunks give what one operator over the whole arrays gives, and everything wrong is reported before anything runs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_element_wise_operators_are_cut_along_any_axis_and_lists_are_taken() -> 
     np.testing.assert_array_equal(np.stack(computed([one, other])), np.stack([a, a]))
 
 
-def test_layouts_of_the_desc_are_kept() -> None:
+def test_layouts_of_the_desc_are_preserved() -> None:
     """Utterances lie one after the other, [B, T, I]: the desc reads them so, and chunks are views."""
     desc = lstm("FORWARD", "output_single_tensor")
     given = values(desc)
@@ -192,7 +192,7 @@ def test_chunks_of_numpy_are_copied_to_a_gpu_and_back(gpu: CudaDevice) -> None:
 
 
 def test_chunks_on_a_gpu_stay_there(gpu: CudaDevice) -> None:
-    """What a task gets and gives are the device's arrays. Dask's part needs CuPy's, which have no stand-in."""
+    """A task's inputs and outputs are the device's arrays. Dask's part needs CuPy's, which cannot be emulated."""
     desc = lstm()
     given = values(desc)
     whole = at_once(desc, given)
@@ -311,13 +311,13 @@ WRONG: dict[str, tuple[dict[str, Any], type[dml.DmlError], str]] = {
 
 
 @pytest.mark.parametrize(("changed", "kind", "message"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told_before_anything_runs(changed: dict[str, Any], kind: type[dml.DmlError], message: str) -> None:
+def test_what_is_wrong_is_reported_before_anything_runs(changed: dict[str, Any], kind: type[dml.DmlError], message: str) -> None:
     with pytest.raises(kind, match=message):
         wrong(**changed)
 
 
 @pytest.mark.parametrize("made", [None, "text", [[1.0]]], ids=["None", "text", "list"])
-def test_a_chunk_that_is_no_array_is_told_with_its_place(made: object) -> None:
+def test_a_chunk_that_is_no_array_is_reported_with_its_place(made: object) -> None:
     first = da.from_array(np.ones((1, 1, 2, 3), np.float32), chunks=(1, 1, 2, 3))
     second = da.from_delayed(dask.delayed(lambda: made)(), shape=(1, 1, 4, 3), dtype=np.float32)
     whole = da.concatenate([first, second], axis=2)

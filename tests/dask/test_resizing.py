@@ -1,4 +1,4 @@
-"""Descs and graphs with other sizes: what shares an axis follows, layouts keep their order, and what cannot follow is refused."""
+"""Descs and graphs with other sizes: what shares an axis follows, layouts retain their order, and what cannot follow is refused."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def test_the_table_has_what_the_record_says() -> None:
     assert "| bytes between workers for a chunk | 0 | 500 |  |" in text
 
 
-def test_constants_are_sent_beside_the_tasks() -> None:
+def test_constants_are_sent_separately_from_the_tasks() -> None:
     sent, weights = scaling.sent_bytes(), scaling.constants()
     assert sent["constants"] > sum(array.nbytes for array in weights.values())
     assert sent["task"] < 2000

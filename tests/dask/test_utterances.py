@@ -21,7 +21,7 @@ COMMAND = ("python", "examples/utterances.py", "--device", "numpy", "--dashboard
 
 
 @pytest.mark.slow  # test_cluster.py has a small array, of which a worker is killed
-def test_an_ended_run_goes_on_and_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
+def test_an_ended_run_continues_and_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
     folder = str(tmp_path / "store")
     first = run(*COMMAND, "--folder", folder, "--at-most", "2")
     assert "0 of 8 chunks were written before" in first

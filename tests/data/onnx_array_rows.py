@@ -33,7 +33,7 @@ def movement() -> None:
         sizes = [1 + (window - 1) // stride for window, stride in zip(windows, strides, strict=True)]
         case("SLICE", "Slice", {"input_tensor": x}, {"offsets": offsets, "slice_sizes": sizes, "strides": strides}, given=given)
         case("SLICE1", "Slice", {"input_tensor": x}, members, given=given)
-    # Walking back from the end of the windows, which are those of the whole tensor.
+    # Backward from the end of the windows, which are those of the whole tensor.
     members = {"input_window_offsets": (0, 0, 0, 0), "input_window_sizes": (2, 3, 5, 7), "input_window_strides": (-1, 1, -2, -3)}
     given = [x, longs(1, 0, 4, 6), longs(-3, 3, -6, -8), longs(0, 1, 2, 3), longs(-1, 1, -2, -3)]
     case("SLICE1", "Slice", {"input_tensor": x}, members, given=given)

@@ -1,4 +1,4 @@
-"""Nodes of which ONNX's text, its reference implementation and ONNX Runtime say different things, or which are easily guessed wrong."""
+"""Nodes of which ONNX's text, its reference implementation and ONNX Runtime disagree, or which are easily guessed wrong."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def elementwise() -> None:
         operator = f"ELEMENT_WISE_{names.get(peer, peer.upper())}"
         x = UNIT if peer in ("Acos", "Asin", "Atanh") else SPECIAL
         if peer in ("Sin", "Cos", "Tan", "Sign"):
-            x = x[np.isfinite(x)]  # of an infinity it is NaN, of NaN's sign the systems say different things
+            x = x[np.isfinite(x)]  # of an infinity it is NaN, on NaN's sign the systems disagree
         wide = normal(peer, 3, 5, scale=3.0)
         case(operator, peer, {"input_tensor": np.concatenate([x, x[::-1] * F32(0.9)]).reshape(2, -1)})
         if peer == "Acosh":

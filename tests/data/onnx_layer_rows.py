@@ -151,7 +151,7 @@ def pooling() -> None:
         own = {"spatial_scale": scale, "pooled_size": {"height": size[0], "width": size[1]}}
         inputs = {"input_tensor": x, "roi_tensor": rois[None, None]}
         case("ROI_POOLING", "MaxRoiPool", inputs, own, given=[x, rois], pooled_shape=size, spatial_scale=scale)
-    # Regions of a pixel and more: ONNX Runtime takes smaller ones for a pixel if pixels are not halves apart.
+    # Regions of a pixel and more: ONNX Runtime takes smaller ones for a pixel if the distance is not half a pixel.
     rois = np.array([[0, 0, 6, 5], [1.5, 0.5, 4.25, 3.75], [-2, -1.5, 3, 9], [5.5, 4, 1.25, 0.5], [9, 9, 12, 12]], F32)
     batches = np.array([0, 1, 1, 0, 1], I64)
     upright = [0, 1, 2, 4]  # of the inverted one ONNX Runtime takes no sample, or one pixel
@@ -341,7 +341,7 @@ def attention() -> None:
 
 
 def masks() -> None:
-    """Masks of key lengths, beside past keys and values too; after the lengths, starts and ends that ONNX Runtime does not read."""
+    """Masks of key lengths, also with past keys and values; after the lengths, starts and ends that ONNX Runtime does not read."""
     q, k, v = normal("masked Q", 2, 3, 6), normal("masked K", 2, 5, 6), normal("masked V", 2, 5, 6)
     past = {f"past_{name}_tensor": normal(f"masked past {name}", 2, 2, 4, 3) for name in ("key", "value")}
     own: dict[str, Any] = {"scale": 0.3, "mask_filter_value": -1.5, "head_count": 2}

@@ -80,7 +80,7 @@ def case(
     Args:
         operator: short name of DirectML's operator.
         peer: name of ONNX's.
-        inputs: arrays by field name; a list for a field of several tensors, where `given` says how ONNX takes them.
+        inputs: arrays by field name; a list for a field of several tensors, where `given` has the form that ONNX takes.
         attributes: of the desc.
         given: ONNX's inputs, where they are others.
         outputs: ONNX's outputs by field name, each with the sizes that DirectML gives it, or None for the same ones.

@@ -83,7 +83,7 @@ class Transformer(nn.Module):
 
 
 class Joint(nn.Module):
-    """The joint network of an RNN transducer: what the encoder heard and what the predictor said, for each pair of steps."""
+    """The joint network of an RNN transducer: the encoder's and the predictor's outputs, for each pair of steps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +132,7 @@ def main(folder: Path = EXPORTED_MODELS) -> None:
 
 
 def _strip(proto: onnx.ModelProto) -> None:
-    """Leaves out what tells of the machine: stack traces and paths."""
+    """Removes what identifies the machine: stack traces and paths."""
     del proto.metadata_props[:]
     proto.doc_string = ""
     for graph in [proto.graph]:

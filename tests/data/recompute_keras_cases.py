@@ -17,7 +17,7 @@ import tensorflow as tf
 
 WEIGHTS = ("kernel", "recurrent_kernel", "bias")
 STATES = ("state_h", "state_c")
-# Keras drops only where a rate says so; the multipliers themselves are the case's.
+# Keras applies dropout only where there is a rate; the multipliers themselves are the case's.
 RATES = {"input_dropout": "dropout", "state_dropout": "recurrent_dropout"}
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -80,5 +80,5 @@ def test_types_of_the_same_name_but_another_size() -> None:
         dml.DataType.of(ml_dtypes.int4)  # a byte each, where DirectML's two share one
 
 
-def test_directions_count_their_walks() -> None:
+def test_directions_count_their_passes() -> None:
     assert [direction.count for direction in dml.RecurrentDirection] == [1, 1, 2]

@@ -1,4 +1,4 @@
-"""Gate orders: the blocks land where each library's documentation says, and round trips change nothing."""
+"""Gate orders: the blocks are where each library's documentation puts them, and round trips change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descs to JSON and back: nothing is lost, every form that DxDispatch models use is read, and what cannot be read is told."""
+"""Descs to JSON and back: nothing is lost, every form that DxDispatch models use is read, and what cannot be read is reported."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ UNREADABLE: list[tuple[str, Any, str, str, str | None]] = [
 
 
 @pytest.mark.parametrize(("data", "code", "path", "remedy"), [row[1:] for row in UNREADABLE], ids=[row[0] for row in UNREADABLE])
-def test_what_cannot_be_read_is_told(data: Any, code: str, path: str, remedy: str | None) -> None:
+def test_what_cannot_be_read_is_reported(data: Any, code: str, path: str, remedy: str | None) -> None:
     with pytest.raises(dml.DescError) as caught:
         dml.OperatorDesc.from_dict(data)
     (problem,) = [problem for problem in caught.value.problems if problem.path == path]
@@ -246,7 +246,7 @@ def test_what_cannot_be_read_is_told(data: Any, code: str, path: str, remedy: st
     assert len(caught.value.problems) == 1
 
 
-def test_all_that_cannot_be_read_is_told_at_once() -> None:
+def test_all_that_cannot_be_read_is_reported_at_once() -> None:
     data = lstm_json(Direction="SIDEWAYS", ClipThreshold=None, Weights=TENSOR, ActivationDescCount=1, BiasTensor={"Sizes": "x"})
     with pytest.raises(dml.DescError) as caught:
         dml.OperatorDesc.from_dict(data)

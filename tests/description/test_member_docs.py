@@ -25,7 +25,7 @@ MODULE = '''
 from typing import Annotated
 
 from dmlpy.description.markers import In
-from dmlpy.description.member_forms import After, Bool, Uint, default
+from dmlpy.description.coercion import After, Bool, Uint, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -55,7 +55,7 @@ class Both(Base, extension="MEMBERS_OF_A_TEST"):
 '''
 
 
-def test_members_are_told_once_and_stand_in_the_order_of_the_struct(tmp_path: Path) -> None:
+def test_members_are_listed_once_in_the_order_of_the_struct(tmp_path: Path) -> None:
     (tmp_path / "made_up.py").write_text(MODULE, encoding="utf-8")
     # In a separate process: the class would stay among the operators.
     program = "import inspect, made_up\nprint(made_up.Both.__doc__)\nprint(inspect.signature(made_up.Both))"
@@ -151,7 +151,7 @@ def declared() -> dict[type[Struct], dict[str, str]]:
 
 
 def faults_of(text: str, member: MemberInfo) -> Iterator[str]:
-    """Where a text is no sentence, or repeats what the marker tells."""
+    """Where a text is no sentence, or repeats the marker."""
     if not re.match(r"[A-Z]", text) or not text.endswith("."):
         yield "is no sentence"
     if re.search(r"(?<!\w)\[", text):

@@ -21,7 +21,7 @@ quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCh
 Members = dict[str, Any]
 Symbols = dict[str, int]
 
-# What the descs are to find, written down once more and apart from them.
+# What the descs must find, written down independently.
 OF_STATE = re.compile(r"(recurrence|hidden_init|state_dropout|output_sequence|output_single)(_gradient)?_tensor")
 TRANSPOSED = re.compile(r"(input|output)(_[hc])?(_backprop)?")
 ORDERS = {
@@ -226,7 +226,7 @@ numbers = st.one_of(st.integers(0, 5), st.sampled_from([-1, 2**31, 2**32 - 1, 2*
 @quick
 @given(valid(), st.data())
 def test_check_never_raises(case: tuple[Any, Any], data: st.DataObject) -> None:
-    """Whatever the tensors and numbers are, and whichever are missing: all that is wrong is told."""
+    """Whatever the tensors and numbers are, and whichever are missing: all that is wrong is reported."""
     desc, axes = case
     changes: Members = {}
     for name in data.draw(st.lists(st.sampled_from(sorted(axes)), max_size=4, unique=True)):

@@ -46,7 +46,7 @@ def test_valid_descs_are_valid_at_every_level_and_survive_json(name: str) -> Non
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
 def test_a_wrong_size_is_blamed(name: str, field: str) -> None:
-    """One axis longer by one: a problem lies there, or tells that this tensor says otherwise."""
+    """One axis longer by one: a problem is there, or names this tensor as the reason."""
     desc = own_desc(name)
     given = getattr(desc, field)
     for axis in range(len(given.sizes)):
@@ -146,7 +146,7 @@ def test_upstream_gradients_are_packed_whatever_the_output_is() -> None:
     assert desc.replace(output_sequence_tensor=strided).gradient().output_sequence_gradient_tensor == desc.output_sequence_tensor
 
 
-def test_a_network_tells_its_layout() -> None:
+def test_a_network_describes_its_layout() -> None:
     desc = network()
     layout = desc.params_layout()
     assert (layout.num_layers, layout.num_units, layout.input_size, layout.num_proj, layout.bidirectional) == (2, 5, 11, 2, True)
@@ -267,7 +267,7 @@ def test_own_operators_say_that_they_are() -> None:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_explanations_tell_sizes_and_no_levels(name: str) -> None:
+def test_explanations_show_sizes_and_no_levels(name: str) -> None:
     found = explain(name, "1_0")
     assert found.sizes == OPERATORS[name].derived_sizes()
     assert found.levels().headings == ("dimensions", "types")
@@ -286,7 +286,7 @@ UNUSED = [
 
 
 @pytest.mark.parametrize(("desc", "name", "remedy"), UNUSED, ids=lambda item: item if isinstance(item, str) else "")
-def test_what_a_gradient_does_not_need_is_told_so(desc: Any, name: str, remedy: str) -> None:
+def test_what_a_gradient_does_not_need_is_reported(desc: Any, name: str, remedy: str) -> None:
     """The nearest name would be an output, which would be overwritten."""
     with pytest.raises(dml.DescError) as refused:
         desc.replace(**{name: tensor(1)})
@@ -306,7 +306,7 @@ def test_an_upstream_gradient_that_is_not_given_may_be_left_out_of_the_desc() ->
     assert remedies["weight_tensor"] is None
 
 
-def test_boolean_masks_are_told_how_to_be_described() -> None:
+def test_messages_explain_how_to_describe_boolean_masks() -> None:
     mask = np.ones((1, 1, STEPS, BATCH), bool)
     with pytest.raises(dml.DescError, match=r"remedy: describe and pass array\.view\(numpy\.uint8\)"):
         dml.TensorDesc.of(mask)

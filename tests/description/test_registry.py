@@ -108,7 +108,7 @@ def test_other_names_of_the_header() -> None:
             assert operator_class(spelling) is OPERATORS[f"DML_OPERATOR_{name}"]
 
 
-def test_an_unknown_operator_is_told_with_the_nearest_name() -> None:
+def test_an_unknown_operator_is_reported_with_the_nearest_name() -> None:
     with pytest.raises(dml.DescError) as caught:
         operator_class("DML_OPERATOR_CONVOLUTON")
     (problem,) = caught.value.problems

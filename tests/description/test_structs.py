@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.description.registry import OPERATORS
 from dmlpy.inspection.samples import sample
 from dmlpy.messages.naming import c_member, c_path, nearest
@@ -409,7 +409,7 @@ def test_the_largest_float_as_it_is_printed_is_a_float() -> None:
         assert np.isinf(np.float32(3.4028236e38))
 
 
-# Members that are kept as they are
+# Members that are stored unchanged
 
 
 def built_by_validator(kind: type[Any], members: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -428,7 +428,7 @@ def assert_built_alike(first: Any, second: Any) -> None:
 
 
 @pytest.mark.parametrize("operator", STRUCTS)
-def test_members_that_are_kept_as_they_are_make_the_same_struct(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_that_are_stored_unchanged_make_the_same_struct(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Descs made of what descs hold skip the validator; they are what it makes."""
     desc = OPERATORS[operator](**valid(operator))
     members = desc._members()

@@ -112,7 +112,7 @@ class Row:
                     yield descs.with_types(self.operator, members, with_group | wanted)
 
     def signature(self, members: Members) -> tuple[Any, ...]:
-        """What tells descs apart where only types matter: which members are given, and the attributes."""
+        """What distinguishes descs where only types matter: which members are given, and the attributes."""
         slots = facts.tensors(facts.operators()[self.operator])
         return tuple((name, "" if name in slots else repr(value)) for name, value in members.items())
 

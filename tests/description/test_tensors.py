@@ -108,7 +108,7 @@ def test_arrays_without_a_desc(given: Any, code: str, path: str) -> None:
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [(code, path)]
 
 
-def test_all_that_is_wrong_with_an_array_is_told_at_once() -> None:
+def test_all_that_is_wrong_with_an_array_is_reported_at_once() -> None:
     with pytest.raises(dml.DescError) as caught:
         dml.TensorDesc.of(array(2, 2, dtype=complex)[::-1], dimension_count=1)
     assert [problem.code for problem in caught.value.problems] == ["array.type", "array.strides", "array.dims"]

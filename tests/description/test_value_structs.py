@@ -37,7 +37,7 @@ def test_scale_and_bias_in_every_form(given: Any) -> None:
         ([2, 0], "scale_bias", "an object with Scale and Bias"),
     ],
 )
-def test_wrong_scales_are_told_where_they_are(given: Any, path: str, expected: str) -> None:
+def test_wrong_scales_are_reported_where_they_are(given: Any, path: str, expected: str) -> None:
     with pytest.raises(dml.DescError) as caught:
         identity(given)
     (problem,) = caught.value.problems

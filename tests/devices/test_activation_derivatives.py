@@ -70,7 +70,7 @@ def test_functors_are_accurate(cuda_device: Any, kind: type[ActivationDesc]) -> 
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_gelu_keeps_its_digits(dtype: Any) -> None:
+def test_gelu_stays_accurate(dtype: Any) -> None:
     x = gelu_points(dtype)
     expected = np.array([exact_gelu(float(value))[1] for value in x])
     np.testing.assert_allclose(differentiate(descs.ActivationGeluDesc(), x), expected, rtol=3e-15 if dtype == np.float64 else 1.5e-6)

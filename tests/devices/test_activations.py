@@ -290,7 +290,7 @@ def test_every_operator_reads_and_writes_strides(desc: dml.ActivationDesc, dtype
 
 
 class RecordingSeam(CpuSeam):
-    """Keeps the name of each kernel that is loaded."""
+    """Records the name of each kernel that is loaded."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -317,7 +317,7 @@ def test_addresses_that_are_multiples_of_the_element_only(dtype: Any, start: int
 @pytest.mark.parametrize("block", [1, 2, 5, 16])
 @pytest.mark.parametrize("seed", range(8))
 def test_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch, seed: int, block: int) -> None:
-    """The host's walk in blocks, over random layouts of random sizes, in place too."""
+    """The host's loop over blocks, over random layouts of random sizes, in place too."""
     monkeypatch.setattr(elements, "BLOCK", block)
     rng, numpy = np.random.default_rng(seed), dml.device("numpy")
     for desc, dtype in SAMPLE:

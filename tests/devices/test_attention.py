@@ -91,7 +91,7 @@ def joined(kept: Array | None, new: Array | None, valid: list[int], total: int) 
 
 
 def last_key(desc: Any, valid: int, query: int) -> int:
-    """How many keys a query may see: beside lengths of the past no new one after its own."""
+    """How many keys a query may see: with lengths of the past, no new one after its own."""
     causal = getattr(desc, "past_sequence_lengths_tensor", None) is not None
     new = desc.key_lengths[1]
     return valid + (min(new, query + 1) if causal else new)
@@ -247,7 +247,7 @@ def test_past_keys_that_are_all(any_device: dml.Device) -> None:
     compare(desc, arrays(desc, rng), "the past alone", any_device)
 
 
-def test_kept_values_of_another_size_than_the_keys(any_device: dml.Device) -> None:
+def test_cached_values_of_another_size_than_the_keys(any_device: dml.Device) -> None:
     sizes = {"query_tensor": (2, 3, 8), "key_tensor": (2, 3, 8), "value_tensor": (2, 3, 10)}
     sizes |= {"past_key_tensor": (2, 2, 4, 4), "past_value_tensor": (2, 2, 4, 5)}
     desc = dml.MultiheadAttentionDesc(
@@ -352,7 +352,7 @@ def test_the_sanitizers_find_nothing(sanitizers: str, data_type: str, sizes: dic
     seam.check_guards()
 
 
-def test_what_cuda_tells_of_its_work(cuda_device: dml.Device) -> None:
+def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:
     operator = dml.compile(attention_of(100, 3000, 64, 128, "FLOAT16"), cuda_device)
     assert "2 heads, 1 of keys and values, 100 queries and 3000 keys\n" in operator.plan
     assert operator.plan.endswith("kernels: attend_halves<128, 32>")

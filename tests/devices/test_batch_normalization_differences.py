@@ -28,7 +28,7 @@ STEP = 1e-5
 
 
 def draw(mode: str, rng: np.random.Generator) -> tuple[Any, dict[str, Array], Any, dict[str, Array]]:
-    """A gradient with its inputs, and its forward operator with its own; all inputs are float64, whatever the descs say.
+    """A gradient with its inputs, and its forward operator with its own; all inputs are float64, whatever the descs' types.
 
     A variance near 0 would make the third derivative too large for a difference quotient, so epsilon is not small.
     """

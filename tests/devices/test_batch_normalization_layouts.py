@@ -112,7 +112,7 @@ def test_dimensions_in_another_order(any_device: dml.Device, mode: str, layout: 
 @pytest.mark.each_value
 @DATA_TYPES
 @MODE
-def test_rows_that_lie_apart(any_device: dml.Device, mode: str, dtype: Any) -> None:
+def test_rows_with_gaps(any_device: dml.Device, mode: str, dtype: Any) -> None:
     """A slice whose images are whole sums in the order of the packed tensor."""
     desc, arrays = case(mode, np.random.default_rng(4), (3, 5, 4, 8), (1,), dtype)
     assert_same(results(any_device, desc, arrays, "padded images"), results(any_device, desc, arrays))

@@ -1,4 +1,4 @@
-"""Batch normalization of difficult numbers: far from zero, far apart, very many; and what is no number or leads to none."""
+"""Batch normalization of difficult numbers: far from zero, of large variance, very many; and NaN and infinities."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def errors(found: Arrays, expected: Arrays) -> dict[str, float]:
 @LAYOUTS
 @pytest.mark.parametrize("mean", [1e2, 1e4, -1e4, 1e6])
 def test_a_mean_far_from_zero(every_device: dml.Device, mean: float, channels: int) -> None:
-    """Of variance 1. FLOAT32 rounds a mean of 1e4 by up to 4.9e-4; the variance, and y, which does not wait for that, keep their digits."""
+    """Of variance 1. FLOAT32 rounds a mean of 1e4 by up to 4.9e-4; the variance, and y, which does not wait for that, stay accurate."""
     x = np.random.default_rng(1).normal(mean, 1, images(channels, 8, 3, 17, 16)).astype(np.float32)
     desc, arrays = training(x, channels, epsilon=1e-5)
     found = errors(run(every_device, desc, arrays), exact(desc, arrays))
@@ -76,7 +76,7 @@ def test_gradients_where_the_mean_is_far_from_zero(every_device: dml.Device, mod
 
 @LAYOUTS
 def test_a_gradient_along_the_input_where_the_mean_is_far_from_zero(every_device: dml.Device, channels: int) -> None:
-    """Then dx is next to nothing beside dy: what FLOAT32 rounds off a mean of 1e4, up to 4.9e-4 deviations, would stand out in it."""
+    """Then dx is tiny compared with dy: what FLOAT32 rounds off a mean of 1e4, up to 4.9e-4 deviations, would stand out in it."""
     rng, sizes = np.random.default_rng(2), images(channels, 8, 3, 17, 16)
     desc, arrays = case("BATCH_NORMALIZATION_TRAINING_GRAD", rng, sizes, (channels,))
     x = rng.normal(1e4, 1, sizes).astype(np.float32)

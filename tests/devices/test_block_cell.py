@@ -110,7 +110,7 @@ def page(arrays: Arrays) -> dict[str, Array]:
 
 @pytest.mark.parametrize("case", GRADIENTS)
 def test_the_published_page_is_wrong(case: str) -> None:
-    """Each slip alone moves the result by 15% at least: what the operators' docstring says."""
+    """Each slip alone moves the result by 15% at least, as the operators' docstring states."""
     arrays, stored = load(case)
     units = arrays["h_prev"].shape[1]
     meant = {
@@ -188,7 +188,7 @@ def run_placed(device: dml.Device, kind: type[GRUBlockDesc], inputs: dict[str, P
 @KINDS
 @pytest.mark.parametrize("seed", range(12))
 def test_random_layouts(every_device: dml.Device, kind: type[GRUBlockDesc], dtype: Any, seed: int) -> None:
-    """Any strides, broadcast inputs, some of the outputs, sizes of 1 and odd ones; no byte beside an element is touched."""
+    """Any strides, broadcast inputs, some of the outputs, sizes of 1 and odd ones; no byte outside the elements is touched."""
     rng = np.random.default_rng(seed)
     b, i, h = (int(size) for size in rng.choice([1, 2, 3, 5, 9, 17], 3))
     arrays = random_inputs(rng, b, i, h, kind, dtype)

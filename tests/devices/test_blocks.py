@@ -77,7 +77,7 @@ def test_columns_of_an_image_and_back(any_device: dml.Device) -> None:
 
 
 def columns_of(spatial: int, data_type: str, *, fold: bool) -> dml.OperatorDesc:
-    """Blocks of two elements in each dimension, some padded, some dilated, some apart."""
+    """Blocks of two elements in each dimension, some padded, some dilated, some with gaps."""
     members = {
         "window_sizes": (2,) * spatial,
         "strides": tuple(1 + axis % 2 for axis in range(spatial)),
@@ -111,7 +111,7 @@ def test_every_valid_desc_computes_in_every_layout(cuda_device: dml.Device) -> N
     assert not found, "\n".join(found)
 
 
-def test_unfold_moves_nan_as_it_is_and_the_plan_tells_its_kernel(cuda_device: dml.Device) -> None:
+def test_unfold_moves_nan_unchanged_and_the_plan_names_its_kernel(cuda_device: dml.Device) -> None:
     image = np.full((1, 1, 2), 0x7FC12345, np.uint32).view(np.float32)
     desc = dml.UnfoldDesc(
         input_tensor=tensor(image), window_sizes=(2,), strides=(1,), dilations=(1,), start_padding=(1,), end_padding=(0,)

@@ -30,7 +30,7 @@ FORWARD: list[tuple[Any, ...]] = [
     ((1, 2, 3, 4, 5), (9, 2, 2, 1, 3), (1, 2, 2), (1, 1, 0), (1, 0, 0), (0, 1, 1), 1),
 ]
 
-# the same, and what the output has more than 0 padding to its end would give, and whether output_padding says so
+# the same, and what the output has more than 0 padding to its end would give, and whether output_padding gives it
 BACKWARD: list[tuple[Any, ...]] = [
     ((1, 1, 4), (1, 1, 3), (1,), (1,), (0,), (0,), 1, (0,), False),
     ((2, 3, 4), (3, 2, 3), (3,), (2,), (1,), (2,), 1, (2,), True),

@@ -426,7 +426,7 @@ def test_all_layers_steps_count_for_the_graph(steps: int, captured: bool) -> Non
         assert NetworkPlan(desc, library, strategy="persistent_block").capturable
 
 
-def test_plans_tell_their_layers(any_device: dml.Device) -> None:
+def test_plans_describe_their_layers(any_device: dml.Device) -> None:
     net = network(np.random.default_rng(25), "lstm", layers=3, inputs=6, input_mode="skip_input", dropout=0.5)
     plan = dml.compile(net.desc, any_device).plan.splitlines()
     assert [line for line in plan if line.startswith("layer")] == ["layer 0:", "layer 1:", "layer 2:"]

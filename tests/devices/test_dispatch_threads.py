@@ -97,7 +97,7 @@ def test_a_second_call_is_refused_and_the_first_one_is_not_disturbed(
     work()
 
 
-def test_many_threads_get_right_results_or_are_told() -> None:
+def test_many_threads_get_right_results_or_an_error() -> None:
     desc, arrays = layer()
     op = dml.compile(desc, "numpy")
     expected = op(**arrays).output_single_tensor

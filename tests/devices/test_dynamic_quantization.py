@@ -73,7 +73,7 @@ def test_the_sanitizers_find_nothing(sizes: tuple[int, ...], sanitizers: str) ->
     seam.check_guards()
 
 
-def test_what_cuda_tells_of_its_work(cuda_device: dml.Device) -> None:
+def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:
     operator = dml.compile(described("FLOAT16", "INT8", 1 << 20), cuda_device)
     assert "kernels: find<machine::half, signed char, 8>, quantize<machine::half, signed char, 8>" in operator.plan
     assert 0 < operator.binding_properties.temporary_resource_size <= 1 << 16

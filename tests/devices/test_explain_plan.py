@@ -55,7 +55,7 @@ def test_persistent_block() -> None:
         "input product": 2 * 4 * 10 * 4 * 4 * 8,
     }
     assert found.residency == {"shared memory": 4 * 4 * 8 * 8}
-    # A sample in each of four blocks: what there is in any step, and a product in float32.
+    # A sample in each of four blocks: the parts of any step, and a product in float32.
     step_us = (300 + 2 * 4 * 8 * 8 / FMA) / CLOCK
     product_us = 4 * (3 * (40 + 32) + 40 * 32) / MEMORY
     assert found.floor_step_us == pytest.approx(step_us)
@@ -209,7 +209,7 @@ def test_batch_normalization(
 # the rest
 
 
-def test_any_operator_tells_its_bytes() -> None:
+def test_any_operator_reports_its_bytes() -> None:
     tensor = dml.TensorDesc(data_type="FLOAT16", sizes=(3, 5), strides=(0, 1))
     desc = dml.ActivationReluDesc(input_tensor=tensor, output_tensor=tensor.replace(strides=(7, 1)))
     for device in (dml.device("numpy"), on()):
@@ -233,7 +233,7 @@ def test_a_graph_is_the_sum_of_its_nodes() -> None:
     assert found.flops == sum(part.flops or 0 for part in found.parts) > 0
 
 
-def test_prepared_and_owned_operators_tell_the_same() -> None:
+def test_prepared_and_owned_operators_report_the_same() -> None:
     desc = layer("RNN")
     op = dml.compile(desc, "numpy")
     constants = {name: np.zeros(desc.tensors()[name].sizes, np.float32) for name in ("weight_tensor", "recurrence_tensor")}

@@ -167,7 +167,7 @@ HALVES = tensor(1, 1, SQUARE, SQUARE, data_type="FLOAT16")
 
 
 def test_floors_are_the_rates_of_the_gpu() -> None:
-    """An H200 copies 4.3 TB/s and multiplies 788 TFLOP/s: large work of one kind takes what that says, and no less."""
+    """An H200 copies 4.3 TB/s and multiplies 788 TFLOP/s: large work of one kind takes that long, and no less."""
     big = tensor(1, 64, 4096, 4096)
     copied = 2 * 64 * 4096 * 4096 * 4
     for desc in (

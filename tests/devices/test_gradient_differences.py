@@ -2,7 +2,7 @@
 
 A difference along a random direction is compared with the gradient's product with that direction: along all inputs at once and along each
 one alone. At a kink a difference is no derivative, so a draw is dropped if an argument comes within `MARGIN` of one; of the draws about
-one in five is. What the gradients are at the kinks themselves a table says.
+one in five is. A table has the gradients at the kinks themselves.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def kinks(desc: ActivationDesc) -> tuple[float, ...]:
     return ()
 
 
-def distance(desc: Any, walked: Trace) -> float:
+def distance(desc: Any, trace: Trace) -> float:
     """The least distance of an argument from a kink of its activation, or from the clip's bounds."""
     nearest = math.inf
-    for d in range(len(walked.arguments)):
+    for d in range(len(trace.arguments)):
         f, *others = desc.activations_of(d)
         bounds = () if desc.cell.clip is None else (desc.cell.clip, -desc.cell.clip)
         for gate in range(len(desc.gate_names)):
             function = others[0] if others and gate == len(desc.gate_names) - 1 else f
             for kink in (*kinks(function), *bounds):
-                nearest = min(nearest, float(np.nanmin(np.abs(walked.arguments[d, :, gate] - kink), initial=math.inf)))
+                nearest = min(nearest, float(np.nanmin(np.abs(trace.arguments[d, :, gate] - kink), initial=math.inf)))
         if desc.cell.has_memory:
             for kink in kinks(others[1]):
-                nearest = min(nearest, float(np.min(np.abs(walked.memory[d] - kink))))
+                nearest = min(nearest, float(np.min(np.abs(trace.memory[d] - kink))))
     return nearest
 
 

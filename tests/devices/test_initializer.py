@@ -71,7 +71,7 @@ def test_without_targets_it_does_nothing() -> None:
     assert repr(prepared) == "<graph of 1 nodes prepared for numpy>"
 
 
-def test_all_problems_of_all_targets_are_told_and_nothing_is_written() -> None:
+def test_all_problems_of_all_targets_are_reported_and_nothing_is_written() -> None:
     op, graph, stack = dml.compile(rnn(), "numpy"), dml.compile(owning(), "numpy"), dml.compile(lstm_stack(), "numpy")
     block = np.full(1 << 16, 7, np.uint8)
     initializer = dml.OperatorInitializer([op, graph, stack])

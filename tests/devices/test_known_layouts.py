@@ -77,7 +77,7 @@ def test_each_layout_is_looked_at_once_by_a_graph(looked_at: list[str], any_devi
     assert sorted(looked_at) == ["x", "y"]
 
 
-def test_what_is_wrong_after_a_good_call_of_a_graph_is_still_told() -> None:
+def test_what_is_wrong_after_a_good_call_of_a_graph_is_still_reported() -> None:
     graph = compiled_graph("numpy")
     for _ in range(2):
         graph(x=values(), y=values())
@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[str, Callable[[], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_after_a_good_call_is_still_told(name: str) -> None:
+def test_what_is_wrong_after_a_good_call_is_still_reported(name: str) -> None:
     op = compiled()
     good = {"a_tensor": values(), "b_tensor": values(1), "output_tensor": values()}
     for _ in range(2):

@@ -60,8 +60,8 @@ VARIANTS = [(operator, own) for operator in (*MEAN_VARIANCE, "LP_NORMALIZATION")
 def on_devices(count: int, every: int) -> list[Any]:
     """Each device with each of so many cases. On CUDA each case has kernels to compile: all but some are slow."""
     numpy = [("numpy", number) for number in range(count)]
-    stand_in = [pytest.param("cuda-emulated", number, marks=[pytest.mark.slow] * bool(number % every)) for number in range(count)]
-    return [*numpy, *stand_in, *(pytest.param("cuda", number, marks=pytest.mark.gpu) for number in range(count))]
+    emulated = [pytest.param("cuda-emulated", number, marks=[pytest.mark.slow] * bool(number % every)) for number in range(count)]
+    return [*numpy, *emulated, *(pytest.param("cuda", number, marks=pytest.mark.gpu) for number in range(count))]
 
 
 @pytest.mark.parametrize(("any_device", "number"), on_devices(len(VARIANTS), 10), indirect=["any_device"])

@@ -226,7 +226,7 @@ def test_dlpack_and_buffer_protocol_arrays() -> None:
 
 
 def test_an_output_of_a_producer_older_than_dlpack_1_is_written() -> None:
-    """Its capsules cannot say that memory is read-only; those of newer producers do."""
+    """Its capsules cannot mark memory as read-only; those of newer producers do."""
 
     class Older:
         def __init__(self, array: Array) -> None:
@@ -294,8 +294,8 @@ PARTS = [None, "the semantics of its negative half are undocumented"]
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("in_a_graph", [False, True])
 def test_the_reason_why_a_device_does_not_run_an_operator(monkeypatch: pytest.MonkeyPatch, part: str | None, in_a_graph: bool) -> None:
-    """NumPy names the part of a desc that nothing defines; of what runs on NumPy another device says so, and not that nothing runs it."""
-    place = tensor(1, 1, 1, 1023 + 2 * in_a_graph + (part is None))  # sizes of no other test: what is compiled is kept
+    """NumPy names the part of a desc that nothing defines; for what runs on NumPy, another device's error names NumPy."""
+    place = tensor(1, 1, 1, 1023 + 2 * in_a_graph + (part is None))  # sizes of no other test: compiled operators are cached
     desc: Any = dml.ElementWiseErfDesc(input_tensor=place, output_tensor=place)
     builder = dml.GraphBuilder()
     builder.output("y", builder.add(dml.ElementWiseErfDesc, "erf", input_tensor=builder.input("x", place)))
@@ -382,7 +382,7 @@ def test_threads_share_an_operator() -> None:
     assert not failures
 
 
-def test_a_missing_gpu_is_told_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported_with_its_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DEVICE_KINDS, "cuda", lambda index: "the driver is too old")
     with pytest.raises(dml.DeviceError, match=r"device 'cuda:1' does not exist on this machine: the driver is too old"):
         dml.device("cuda:1")

@@ -1,4 +1,4 @@
-"""Memory that is not there: DeviceError with the sizes, outputs as they were, and a device that goes on."""
+"""Memory that is not there: DeviceError with the sizes, outputs as they were, and a device that continues."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_cloudpickle_carries_them_in_functions() -> None:
 
 
 def test_packed_constants_need_no_copy() -> None:
-    """They are arrays in the pickle, so that protocol 5 can hand them over beside it."""
+    """They are arrays in the pickle, so that protocol 5 can transfer them out of band."""
     prepared, _ = everything("numpy")[1]
     buffers: list[pickle.PickleBuffer] = []
     pickled = pickle.dumps(prepared, 5, buffer_callback=buffers.append)
@@ -118,7 +118,7 @@ def test_another_version_is_refused_by_name(index: int, monkeypatch: pytest.Monk
         pickle.loads(pickled)
 
 
-def test_another_version_is_told_before_its_descs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_is_reported_before_its_descs_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be of classes that are not there."""
     monkeypatch.setattr(pickling, "__version__", "0.0.7")
     pickled = pickle.dumps(dml.compile(gru(), "numpy")).replace(b"GRUDesc", b"GRXDesc")
@@ -216,12 +216,12 @@ def test_portable_constants_are_packed_anew_where_they_arrive(packs_otherwise: C
     prepared = op.prepare(portable=True, **constants)
     expected = prepared(**given).output_sequence_tensor
     for constant in constants.values():
-        constant[:] = np.nan  # what is kept is a copy
+        constant[:] = np.nan  # what is stored is a copy
     pickled = pickle.dumps(prepared)
     packs_otherwise()
     made = pickle.loads(pickled)
     np.testing.assert_array_equal(made(**given).output_sequence_tensor, expected)
-    again = pickle.loads(pickle.dumps(made))  # and it goes on from there
+    again = pickle.loads(pickle.dumps(made))  # and it continues from there
     np.testing.assert_array_equal(again(**given).output_sequence_tensor, expected)
 
 
@@ -261,7 +261,7 @@ def test_a_plan_that_packs_other_inputs_refuses_portable_constants() -> None:
 
 @pytest.mark.parametrize("index", range(4), ids=["operator", "prepared operator", "graph", "prepared graph"])
 def test_a_message_of_dask_is_read_and_its_use_refused(index: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that failed to read it would lose its connection and tell nobody why."""
+    """A worker that failed to read it would lose its connection without a reason."""
     messages = pytest.importorskip("distributed.protocol.pickle")
     with monkeypatch.context() as patch:
         patch.setattr(pickling, "__version__", "0.0.7")

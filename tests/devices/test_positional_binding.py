@@ -76,7 +76,7 @@ def test_arrays_of_tensors_are_bound_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize(("count", "words"), [(1, "a list of 1"), (0, "a list of 0"), (3, "a list of 3")])
-def test_too_few_and_too_many_are_told_with_the_order(count: int, words: str) -> None:
+def test_too_few_and_too_many_are_reported_with_the_order(count: int, words: str) -> None:
     part = tensor(1, 1, 1, 2)
     op = dml.compile(dml.ElementWiseAddDesc(a_tensor=part, b_tensor=part, output_tensor=part), "numpy")
     array, output = np.ones((1, 1, 1, 2), np.float32), np.zeros((1, 1, 1, 2), np.float32)
@@ -90,7 +90,7 @@ def test_too_few_and_too_many_are_told_with_the_order(count: int, words: str) ->
         op.bind([array, array], [output, output])
 
 
-def test_what_a_list_may_not_hold_is_told_by_name() -> None:
+def test_what_a_list_may_not_hold_is_reported_by_name() -> None:
     desc = lstm()
     op = dml.compile(desc, "numpy")
     given = arrays() | {"peephole_tensor": np.zeros(3), "input_tensor": None}

@@ -54,7 +54,7 @@ def test_the_quota_of_groups(groups: tuple[Path, Path], expected: int | None) ->
     assert quota(*groups) == expected
 
 
-def test_where_no_groups_are_told(tmp_path: Path) -> None:
+def test_where_no_groups_are_reported(tmp_path: Path) -> None:
     assert quota(tmp_path / "own", tmp_path) is None
     (tmp_path / "own").write_bytes(b"\xff\xfe")
     assert quota(tmp_path / "own", tmp_path) is None

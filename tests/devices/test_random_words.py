@@ -40,7 +40,7 @@ def test_diagonals(any_device: dml.Device) -> None:
             what = f"{np.dtype(dtype)} {sizes} in {begin} to {end}"
             members = {"value_data_type": np.dtype(dtype).name.upper(), "value": value}
             band = {"diagonal_fill_begin": begin, "diagonal_fill_end": end}
-            # np.tri tells what lies left of a diagonal.
+            # np.tri marks what is left of a diagonal.
             left = [np.tri(height, width, max(min(own, width), -height) - 1, np.bool_) for own in (begin, end)]
             inside = left[1] & ~left[0] if begin <= end else left[1] | ~left[0]
             filled = dml.DiagonalMatrix1Desc(input_tensor=tensor(values), **members, **band).with_outputs()

@@ -530,7 +530,7 @@ def test_the_sanitizers_find_nothing_in_a_sort(sizes: tuple[int, ...], k: int, s
     seam.check_guards()
 
 
-def test_what_cuda_tells_of_its_work(cuda_device: dml.Device) -> None:
+def test_what_cuda_reports_about_its_work(cuda_device: dml.Device) -> None:
     x = dml.TensorDesc(data_type="FLOAT32", sizes=(1 << 20,))
     operator = dml.compile(dml.ReduceDesc(function="SUM", input_tensor=x, axes=[0]).with_outputs(), cuda_device)
     assert "kernels: gather<float, Sum<float>, 4, false>, combine<float, Sum<float>>" in operator.plan

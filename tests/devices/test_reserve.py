@@ -70,7 +70,7 @@ CHANGES: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_foreign_reserve_is_refused(change: str) -> None:
-    """Whatever differs is told, by call and by bind, and nothing is written."""
+    """Whatever differs is reported, by call and by bind, and nothing is written."""
     other, told = CHANGES[change]
     _, outputs = forward(other)
     gradient = training("GRU").gradient()

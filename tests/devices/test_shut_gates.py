@@ -1,4 +1,4 @@
-"""Gates of recurrent cells that are shut or open, beside states of any size: what is shut out leaves no trace, on every device."""
+"""Gates of recurrent cells that are shut or open, with states of any size: what is shut out leaves no trace, on every device."""
 
 from __future__ import annotations
 

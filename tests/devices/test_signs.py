@@ -1,4 +1,4 @@
-"""Tensors of PyTorch whose signs are turned when they are read: DLPack and addresses tell nothing of it."""
+"""Tensors of PyTorch whose signs are flipped when they are read: DLPack and addresses do not show it."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def test_published_examples(any_device: dml.Device, number: int) -> None:
 @FUNCTIONS
 @pytest.mark.parametrize("seed", range(16))
 def test_random_layouts(any_device: dml.Device, function: str, dtype: Any, seed: int) -> None:
-    """1 to 8 dimensions, any axes, any strides, entries that repeat; no byte beside an element is touched."""
+    """1 to 8 dimensions, any axes, any strides, entries that repeat; no byte outside the elements is touched."""
     rng = np.random.default_rng(seed)
     rank = 1 + seed % 8
     sizes = tuple(int(size) for size in rng.choice([1, 2, 3, 4] if rank > 3 else [1, 2, 3, 8, 17, 24], rank))
@@ -389,7 +389,7 @@ def test_sanitizers_find_nothing(function: str, dtype: Any, sizes: tuple[int, ..
     seam.check_guards()
 
 
-def test_plans_tell_their_work(any_device: dml.Device) -> None:
+def test_plans_describe_their_work(any_device: dml.Device) -> None:
     x = np.zeros((100_000, 8), np.float32)
     plans = [dml.compile(described(function, x, (1,)), device=any_device).plan for function in OVER_AXES]
     plans.append(dml.compile(described("softmax", x, (0,)), device=any_device).plan)

@@ -77,7 +77,7 @@ def test_a_dispatch_binds_them_too() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_told_by_its_place(given: dict[str, Any], problems: list[tuple[str, str]]) -> None:
+def test_what_does_not_fit_is_reported_by_its_place(given: dict[str, Any], problems: list[tuple[str, str]]) -> None:
     output = np.full_like(WHOLE, np.nan)
     with pytest.raises(dml.BindError) as caught:
         join()(**given, output_tensor=output)

@@ -118,7 +118,7 @@ def test_an_interrupt_waits_for_all_threads_and_begins_no_work() -> None:
 
 
 def test_no_item_begins_after_an_interrupt() -> None:
-    """The threads beside the interrupted one stop with the items that they have."""
+    """The other threads than the interrupted one stop with the items that they have."""
     both = threading.Barrier(2)
     begun: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What a caller binds and must not: each mistake is told, and nothing is written."""
+"""What a caller binds and must not: each mistake is reported, and nothing is written."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_read_only_output_is_refused() -> None:
     assert codes(error) == {"output_sequence_tensor": "array.read_only"}
 
 
-def test_all_wrong_arrays_are_told_at_once() -> None:
+def test_all_wrong_arrays_are_reported_at_once() -> None:
     desc = rnn()
     arrays = inputs(desc)
     with pytest.raises(dml.BindError) as error:
@@ -195,7 +195,7 @@ def test_wrong_scratch(value: Any, code: str) -> None:
     assert codes(error) == {"temporary": code}
 
 
-def test_what_is_given_in_the_wrong_place_is_told_where_it_belongs() -> None:
+def test_what_is_given_in_the_wrong_place_is_reported_where_it_belongs() -> None:
     desc = rnn()
     op, arrays = dml.compile(desc, "numpy"), inputs(desc)
     outputs = {field.name: np.zeros(getattr(desc, field.name).sizes, np.float32) for field in desc.outputs()}

@@ -1,4 +1,4 @@
-"""The page of error codes has every code that dmlpy can tell, each with an example that gives it."""
+"""The page of error codes has every code that dmlpy can report, each with an example that gives it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def page_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_a_page_tells_all_that_the_class_knows(name: str) -> None:
+def test_a_page_has_everything_in_the_class(name: str) -> None:
     kind, text = ENTRIES[name].kind, page_of(name)
     for member in kind.members():
         assert not member.name or f"{{dml-member}}`{kind.__name__}.{member.name}`" in text
@@ -121,7 +121,7 @@ def test_relatives_are_versions_training_forms_and_gradients() -> None:
 # Markdown and links
 
 
-def test_text_keeps_no_meaning_in_markdown() -> None:
+def test_text_has_no_meaning_in_markdown() -> None:
     assert markdown.escape("a*b [x](y) <z> | _t_") == r"a\*b \[x\](y) \<z\> \| \_t\_"
     assert markdown.prose("see `RNN` and 2*x\n\nnext") == "see `RNN` and 2\\*x\n\nnext"
     assert markdown.prose("see `RNN`", links_from("operators/lstm")) == "see [`RNN`](rnn.md)"

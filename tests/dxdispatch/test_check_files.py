@@ -281,7 +281,7 @@ def test_dumps_are_checked_leniently_and_graphs_on_demand(tmp_path: Path) -> Non
     assert check_file(path, lenient=True).findings == ()
 
 
-def test_all_missing_constants_are_told(tmp_path: Path) -> None:
+def test_all_missing_constants_are_reported(tmp_path: Path) -> None:
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[2, 3])
     relu = dml.ActivationReluDesc(input_tensor=tensor.replace(flags="OWNED_BY_DML"), output_tensor=tensor)
     nodes = [Constant(name, f"{name}-out", file=name) for name in "cd"]
@@ -291,7 +291,7 @@ def test_all_missing_constants_are_told(tmp_path: Path) -> None:
     assert [(item["code"], item["found"]) for item in found] == [("file.missing", f"'{name}.bin', no file") for name in "cd"]
 
 
-def test_constants_lie_beside_their_graph(tmp_path: Path) -> None:
+def test_constants_lie_next_to_their_graph(tmp_path: Path) -> None:
     (tmp_path / "graph.bin").write_bytes(dump(constant="weights"))
     assert [problem.code for problem in check_file(tmp_path / "graph.bin").findings[0].problems] == ["file.missing"]
     np.ones(6, np.float32).tofile(tmp_path / "weights.bin")

@@ -107,7 +107,7 @@ def test_wrong_models(tmp_path: Path, place: str, value: Any, wanted: str, words
     assert words in str(problems[wanted])
 
 
-def test_all_problems_are_told_together(tmp_path: Path) -> None:
+def test_all_problems_are_reported_together(tmp_path: Path) -> None:
     data = rnn_model()
     put(data, "resources/x/sizeInBytes", 3)
     put(data, "dispatchables/rnn/desc/WeightTensor/Sizes", [1, 2, 1, 1])
@@ -188,7 +188,7 @@ def test_owned_tensors_are_bound_at_initialisation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("spelling", ["type", "Type"])
-def test_desc_beside_the_type_or_nested(tmp_path: Path, any_device: dml.Device, inline: bool, spelling: str) -> None:
+def test_desc_next_to_the_type_or_nested(tmp_path: Path, any_device: dml.Device, inline: bool, spelling: str) -> None:
     data = rnn_model()
     entry = data["dispatchables"]["rnn"]
     members: Data = entry["desc"] if inline else {"Desc": entry["desc"]}
@@ -471,7 +471,7 @@ def lstm_data() -> Data:
             [("InputTensor.DataType", "field.form"), ("WeightTensor.Sizes[2]", "size.equal")],
         ),
         ({"InputTensor": None, "BiasTensor": 5}, [("InputTensor", "field.missing"), ("BiasTensor", "field.form")]),
-        # ... and its stand-ins add nothing.
+        # ... and its fakes add nothing.
         ({"Direction": None}, [("Direction", "field.missing")]),
         ({"ClipThreshold": "big"}, [("ClipThreshold", "field.form")]),
         ({"ClipThreshold": None}, [("ClipThreshold", "field.missing")]),

@@ -50,7 +50,7 @@ def test_text_is_json_with_comments_and_trailing_commas(tmp_path: Path, text: st
         ('{"a": ' + "9" * 5000 + "}", "json.number", r"model\.json:1:7: file is a number of 5000 digits, expected at most 4300"),
     ],
 )
-def test_syntax_errors_tell_the_place(tmp_path: Path, text: str, code: str, message: str) -> None:
+def test_syntax_errors_name_the_place(tmp_path: Path, text: str, code: str, message: str) -> None:
     with pytest.raises(ModelError, match=message) as caught:
         model_text.read(write(tmp_path, text))
     assert [problem.code for problem in caught.value.problems] == [code]

@@ -1,4 +1,4 @@
-"""Models and descs that were changed at random: every one is told what is wrong with it, or runs. Nothing else is ever raised."""
+"""Models and descs that were changed at random: every one runs or raises an error of dmlpy's own."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def error_of_run(path: Path) -> dml.DmlError | None:
 
 
 @pytest.mark.parametrize("seed", first_few(range(12), 4))
-def test_changed_files_are_told_what_is_wrong_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_changed_files_get_an_error_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=MEMORY))
     np.save(tmp_path / "a.npy", np.arange(6, dtype=np.float32))
     (tmp_path / "a.dat").write_bytes(b"12345678")
@@ -172,7 +172,7 @@ def test_changed_files_are_told_what_is_wrong_or_run(tmp_path: Path, monkeypatch
             raise AssertionError(f"{type(error).__name__} of {content}") from error
 
 
-def test_changed_descs_and_graphs_are_told_what_is_wrong(tmp_path: Path) -> None:
+def test_changed_descs_and_graphs_get_an_error(tmp_path: Path) -> None:
     valid, chance = descs_and_graphs(), random.Random(7)
     assert len(valid) > 300
     broken = 0
@@ -190,7 +190,7 @@ def test_changed_descs_and_graphs_are_told_what_is_wrong(tmp_path: Path) -> None
     assert 100 < broken < 300
 
 
-def test_changed_serialized_graphs_are_told_what_is_wrong(tmp_path: Path) -> None:
+def test_changed_serialized_graphs_get_an_error(tmp_path: Path) -> None:
     chance = random.Random(8)
     valid = [flatbuffer_writer.write(flatbuffer_writer.dump_of(graph_cases.random_network(seed))) for seed in range(10)]
     path = tmp_path / "graph.bin"

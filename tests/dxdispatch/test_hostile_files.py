@@ -21,7 +21,7 @@ from tests.support.models import Data, put, resource_model, rnn_model, write
 
 
 def npy(header: str | bytes, data: bytes = bytes(64), version: tuple[int, int] = (1, 0), length: int | None = None) -> bytes:
-    """A .npy file with this header, whatever it says."""
+    """A .npy file with this header, whatever its content."""
     text = header if isinstance(header, bytes) else header.encode("latin-1")
     count = (len(text) if length is None else length).to_bytes(2 if version == (1, 0) else 4, "little")
     return b"\x93NUMPY" + bytes(version) + count + text + data

@@ -151,7 +151,7 @@ def test_deferred_outputs_are_written_to_files(tmp_path: Path) -> None:
         lines_of(write(tmp_path, data), folders=Folders((tmp_path,), tmp_path))
 
 
-def test_sizes_that_only_a_run_tells_are_compared(tmp_path: Path) -> None:
+def test_sizes_that_only_a_run_determines_are_compared(tmp_path: Path) -> None:
     nodes = [make_node("NonZero", ["x"], ["u"])]
     integers = {"initialValuesDataType": "INT64", "initialValues": [0, 0, 0]}
     resources = {"x": floats(1, 0, 3), "out": integers}
@@ -205,7 +205,7 @@ def test_wrong_models(tmp_path: Path, place: str, value: Any, wanted: str, words
     assert words in str(problems[wanted])
 
 
-def test_what_no_resource_can_be_is_told(tmp_path: Path) -> None:
+def test_what_no_resource_can_be_is_reported(tmp_path: Path) -> None:
     sequence = [make_node("SequenceConstruct", ["x"], ["s"]), make_node("SequenceLength", ["s"], ["y"])]
     words = [make_node("Cast", ["x"], ["words"], to=TensorProto.STRING)]
     floats4 = {"x": floats(1, 2, 3, 4), "out": floats(1, 2, 3, 4)}
@@ -249,7 +249,7 @@ def test_a_model_runs_in_few_sizes_and_is_read_once(limit: str, tmp_path: Path, 
     assert "more than 1 sizes" in str(problems["command at index 2: dispatchable 'join' [file.parts]"])
 
 
-def test_members_for_onnx_runtime_and_names_that_nothing_has_are_told(tmp_path: Path) -> None:
+def test_members_for_onnx_runtime_and_names_that_nothing_has_are_reported(tmp_path: Path) -> None:
     data = join(tmp_path)
     data["dispatchables"]["join"] |= {
         "loggingLevel": 1,
@@ -271,7 +271,7 @@ def test_models_are_checked_at_their_level(tmp_path: Path) -> None:
     assert (report.findings, str(report.lowest_feature_level)) == ((), "1_0")
 
 
-def test_the_time_of_a_model_is_told_for_each_size(tmp_path: Path) -> None:
+def test_the_time_of_a_model_is_reported_for_each_size(tmp_path: Path) -> None:
     lines = lines_of(write(tmp_path, join(tmp_path)), verbosity=1, iterations=2, repeat=2)
     assert [line.partition(":")[0] for line in lines if line.startswith(("Initialize", "Dispatch"))] == [
         "Initialize 'join'",

@@ -170,7 +170,7 @@ def refused(fuzz: FuzzRun, device: dml.Device) -> str:
         else:
             work.op.bind(inputs, outputs, temporary=scratch)
     changed = np.flatnonzero(arena.bytes() != before)
-    if found[0] == "accepted" and by_call:  # an overlap that is allowed, say
+    if found[0] == "accepted" and by_call:  # an allowed overlap, for example
         changed = changed[~work.writable()[changed]] if kind != "overlap" else changed[:0]
     fuzz.promise(not changed.size, f"{kind}: {changed.size} bytes written though {found[0]}")
     return f"{kind} {found[0]}"

@@ -1,4 +1,4 @@
-"""Fuzzes the kernels that are kept on disk: damaged files, other users' folders, links, swapped folders, racing processes.
+"""Fuzzes the kernels that are stored on disk: damaged files, other users' folders, links, swapped folders, racing processes.
 
     python -m tests.fuzzing.cache --seconds 60 --seed 1
 

@@ -50,7 +50,7 @@ class BrokenPromiseError(AssertionError):
 
 
 class Tries:
-    """How long a fuzzer goes on: for some seconds, or some tries where no seconds are given."""
+    """How long a fuzzer runs: for some seconds, or some tries where no seconds are given."""
 
     def __init__(self, seconds: float | None, tries: int) -> None:
         self._deadline = None if seconds is None else time.monotonic() + seconds
@@ -73,7 +73,7 @@ def devices() -> dict[str, dml.Device]:
 
 
 @cache
-def stand_ins() -> dict[str, Any]:
+def emulated_devices() -> dict[str, Any]:
     """The cases of CUDA's plans by name, each with a device that has the strategy of kernels."""
     from dmlpy.devices.cuda.device import CudaDevice
     from dmlpy.devices.cuda.emulation.seam import CpuSeam
@@ -87,8 +87,8 @@ def stand_ins() -> dict[str, Any]:
 def random_desc(rng: np.random.Generator) -> tuple[dml.Device, OperatorDesc, str]:
     """An operator on a device: each that dmlpy runs may come."""
     if rng.random() < 0.1:
-        name = str(rng.choice(sorted(stand_ins())))
-        device, describe = stand_ins()[name]
+        name = str(rng.choice(sorted(emulated_devices())))
+        device, describe = emulated_devices()[name]
         return device, describe(str(rng.choice(["FLOAT32", "FLOAT16"]))), f"cuda: {name}"
     where = "cpu" if rng.random() < 0.2 else "numpy"  # compiling takes seconds
     device = devices()[where]
@@ -263,7 +263,7 @@ def outputs_of(operator: Any, given: Arrays) -> dict[str, bytes]:
 
 
 def as_promised(where: str, operator: Any, found: dict[str, bytes], expected: dict[str, bytes]) -> bool:
-    """Whether results beside other threads are those of one thread alone: the same bits, and of BLAS the same sums.
+    """Whether results with concurrent threads are those of one thread alone: the same bits, and of BLAS the same sums.
 
     Some of OpenBLAS's kernels, those for AVX2 among them, sum in another order with another number of threads, and launches beside each
     other lower that number.
@@ -401,7 +401,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="tell the seed of each try before it: the last one told is what killed this")
     options = parser.parse_args(argv)
     faulthandler.enable()
-    warnings.simplefilter("error")  # a launch tells of nothing by warnings
+    warnings.simplefilter("error")  # a launch reports nothing by warnings
     warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     broken = 0

@@ -2,7 +2,7 @@
 
     python -m tests.fuzzing.expressions --seconds 60 --seed 1
 
-Promises: each call gives an expression or an error of dmlpy's own. What holds of its graph `tests.fuzzing.graphs` says.
+Promises: each call gives an expression or an error of dmlpy's own. `tests.fuzzing.graphs` checks its graph.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.fuzzing.tally import FuzzRun, run
 from tests.support.expression_calls import call_of
 
 OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument")
-"""What Python says of calls that do not fit a function's signature."""
+"""Python's message for calls that do not fit a function's signature."""
 MAX_ELEMENTS = 2**40
 """Of an expression that another one is made of."""
 BINARY: list[Callable[[Any, Any], Any]] = [

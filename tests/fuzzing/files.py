@@ -4,7 +4,7 @@
     python -m tests.fuzzing.files --megabytes 10 --tries 0
 
 Promises: a file of up to 10 MB is answered within 5 seconds of the processor's time and 500 MB of memory, with a result or with an error of
-dmlpy's own, whose text is bounded. Files that broke one are kept in the folder that `--keep` names.
+dmlpy's own, whose text is bounded. Files that broke one are stored in the folder that `--keep` names.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def _join(fuzz: FuzzRun, nodes: Sequence[Any], ends: dict[str, Any]) -> None:
 
 
 def used(fuzz: FuzzRun, graph: dml.Graph) -> str:
-    """All that can be asked of a graph, valid or not; what it is told when it is compiled."""
+    """All that can be asked of a graph, valid or not; and the error when it is compiled."""
     chance = fuzz.chance
     fuzz.promise(dml.Graph.from_dict(json.loads(graph.to_json())) == graph, "a graph that is read as another")
     fuzz.promise(pickle.loads(pickle.dumps(graph)) == graph, "a copy that differs")

@@ -1,4 +1,4 @@
-"""Tries in a child process with limits on time and memory; the child may crash, hang or be killed, and the fuzzing goes on."""
+"""Tries in a child process with limits on time and memory; the child may crash, hang or be killed, and the fuzzing continues."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def serve(tries: Mapping[str, Callable[[Path], str]], own: type[Exception], mega
     """The child: answers each line of the standard input with a line of the standard output.
 
     Args:
-        tries: what is done with a file, by kind; it returns what is told of it.
+        tries: what is done with a file, by kind; it returns the outcome.
         own: the only errors that a try may raise.
         megabytes: of address space beyond what is used when the first try begins, with room for what is measured more exactly.
     """
@@ -120,7 +120,7 @@ def serve(tries: Mapping[str, Callable[[Path], str]], own: type[Exception], mega
 
 
 def _resident(which: str = "") -> float:
-    """Resident memory in MB: `VmHWM` is the most since the call without it. (What getrusage tells includes the parent's, before exec.)"""
+    """Resident memory in MB: `VmHWM` is the most since the call without it. (The value of getrusage includes the parent's, before exec.)"""
     if not which:
         Path("/proc/self/clear_refs").write_text("5")
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -154,7 +154,7 @@ def _png(chance: random.Random) -> bytes:
 
 
 def _with_checksums(data: bytes) -> bytes:
-    """A damaged PNG whose chunks' checksums are right again, so that its reader goes on."""
+    """A damaged PNG whose chunks' checksums are right again, so that its reader continues."""
     parts, place = [data[:8]], 8
     while place + 12 <= len(data):
         length = min(struct.unpack(">I", data[place : place + 4])[0], len(data) - place - 12)
@@ -210,7 +210,7 @@ def _models() -> list[bytes]:
 
 
 def with_header(header: Any, tensors: bytes) -> bytes:
-    """A file of safetensors with this header, whatever it says."""
+    """A file of safetensors with this header, whatever its content."""
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + tensors
 

@@ -26,7 +26,7 @@ class Guarded:
     Attributes:
         pointer: its address.
         size: in bytes.
-        bytes: the block and what its alignment leaves beside it, up to the pages.
+        bytes: the block and the rest that its alignment leaves, up to the pages.
 
     Args:
         size: in bytes.

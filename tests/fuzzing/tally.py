@@ -1,4 +1,4 @@
-"""How fuzzing goes: tries of several kinds in turn, what they were told, and which promises broke."""
+"""How fuzzing goes: tries of several kinds in turn, their outcomes, and broken promises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_TOLD = 20
 
 
 class BrokenError(Exception):
-    """A promise was broken; the text says which."""
+    """A promise was broken; the message names it."""
 
 
 class FuzzRun:
@@ -28,7 +28,7 @@ class FuzzRun:
     Attributes:
         chance: the source of everything random; seeded.
         tries: how many there were.
-        told: what was answered, each with how often.
+        told: the outcomes, each with its count.
         finds: the broken promises.
     """
 
@@ -62,7 +62,7 @@ class FuzzRun:
 
     @contextmanager
     def answers(self, found: list[str]) -> Iterator[None]:
-        """A call whose errors may be dmlpy's only: what is told is added to a list, in one word."""
+        """A call whose errors may be dmlpy's only: the outcome is added to a list, in one word."""
         try:
             yield
         except dml.DmlError as error:
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str] | None, description: str | None, kinds: Mapping
     Args:
         arguments: of the command line: `--seconds` or `--tries` of each kind, `--seed`, `--kinds`.
         description: of the program.
-        kinds: a try of each kind; it gives what it was told, in a word or two.
+        kinds: a try of each kind; it returns the outcome, in a word or two.
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=0.0, help="for all kinds together")

@@ -63,7 +63,7 @@ def test_pages_kill_who_touches_them(where: str) -> None:
     assert program("-c", TOUCHES, where).returncode == (0 if where == "own" else -signal.SIGSEGV)
 
 
-def test_a_result_that_depends_on_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_that_depends_on_memory_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an operator leaves of its outputs as it was."""
     monkeypatch.setattr(WholePlan, "bind_arrays", lambda self, arrays: lambda stream: None)
 

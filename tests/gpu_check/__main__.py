@@ -61,7 +61,7 @@ def add_options(call: argparse.ArgumentParser, name: str) -> None:
 
 
 def prepared(wheels: Path, site: Path, tell: Callable[[str], None]) -> bool:
-    """Whether all packages are there that a call needs, after those of a folder were unpacked; told where they are not."""
+    """Whether all packages are there that a call needs, after those of a folder were unpacked; prints those that are missing."""
     if wheels.exists():
         if problem := packages.install(wheels, site):
             tell(f"the wheels cannot be installed: {problem}")

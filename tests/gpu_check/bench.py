@@ -1,4 +1,4 @@
-"""Layers and operators, measured by `dmlpy.bench` beside PyTorch: `python -m tests.gpu_check.bench RECORD SECONDS [CASE ...]`."""
+"""Layers and operators, measured by `dmlpy.bench` against PyTorch: `python -m tests.gpu_check.bench RECORD SECONDS [CASE ...]`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def operator_cases(names: Sequence[str] = ()) -> list[Case]:
 
 
 def usable(file: Path | None, cases: Sequence[Case]) -> References | None:
-    """The references of a file. What cannot be used is told and made anew: a GPU that is borrowed shall not be given back for it."""
+    """The references of a file. What cannot be used is reported and recomputed: a borrowed GPU must not be given back for it."""
     if file is None:
         return None
     try:
@@ -54,7 +54,7 @@ def left_of(seconds: float) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures; the exit status tells whether all that was begun is right. An interruption leaves the record as it is."""
+    """Measures; the exit status shows whether all that was begun is right. An interruption leaves the record as it is."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu_check.bench")
     parser.add_argument("record", type=Path)
     parser.add_argument("seconds", type=float, help="since its start")

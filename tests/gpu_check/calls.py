@@ -224,7 +224,7 @@ class Call:
         return python("-m", "pytest", *told, *chosen, *more, *tests)
 
     def _tests(self, name: str, tests: Sequence[str], *more: str, environment: Mapping[str, str] | None = None) -> Program:
-        """Tests in processes beside pytest's, so that one which dies is replaced, however often."""
+        """Tests in processes separate from pytest's, so that one which dies is replaced, however often."""
         processes = ("-n", str(1 if name == "soak" else self._asked.workers), "--dist", "load", "--maxschedchunk", "4")
         limit = self._asked.seconds if name == "soak" else self._asked.test_seconds
         ends = ("--max-worker-restart", "10000", "-o", f"faulthandler_timeout={limit:g}", "-o", "faulthandler_exit_on_timeout=true")

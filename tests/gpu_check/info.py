@@ -1,4 +1,4 @@
-"""What the machine is, in a dozen lines: `python -m tests.gpu_check.info FOLDER`. The exit status tells whether a GPU answers.
+"""What the machine is, in a dozen lines: `python -m tests.gpu_check.info FOLDER`. The exit status shows whether a GPU answers.
 
 FOLDER has the compiled kernels that were brought along.
 """
@@ -19,7 +19,7 @@ from tests.support.cuda import emulated_gpu
 
 QUERIED = "name,driver_version,temperature.gpu,power.limit,clocks.sm,clocks.max.sm,clocks.mem,compute_mode"
 LIBRARIES = ("cupy", "numpy", "nvidia-cublas", "nvidia-cuda-nvrtc", "nvidia-cudnn", "pytest", "torch", "triton")
-"""How the names of the packages begin that are told."""
+"""The prefixes of the names of reported packages."""
 TOOLS = ("nvidia-smi", "ncu", "compute-sanitizer")
 
 

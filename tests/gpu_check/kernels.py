@@ -86,7 +86,7 @@ def named_by_tests(target: str, scratch: Path) -> set[Named]:
 
 
 def named_by_cases(limits: Limits) -> set[Named]:
-    """The kernels of `bench` and `steps` in each strategy, of `operators`, and the one by which `info` tells whether they fit."""
+    """The kernels of `bench` and `steps` in each strategy, of `operators`, and the one by which `info` checks whether they fit."""
     cases = [*bench.layer_cases(worth.FIRST_LAYERS), *bench.operator_cases(), *steps.cases()]
     planned = []
     for case in cases:
@@ -123,7 +123,7 @@ def compile_all(seam: AheadSeam, named: Iterable[Named]) -> list[str]:
 
 
 def main(target: str, nvrtc: str | None, output: Path, folder: Path) -> int:
-    """Compiles for a GPU or an architecture as `seam_of` does, and packs. What was interrupted goes on where it was, by the folder."""
+    """Compiles for a GPU or an architecture as `seam_of` does, and packs. An interrupted run continues from its folder."""
     try:
         seam = seam_of(target, nvrtc)
     except DeviceError as error:
@@ -132,7 +132,7 @@ def main(target: str, nvrtc: str | None, output: Path, folder: Path) -> int:
     limits, start = seam.limits(0), time.monotonic()
     print(f"for a {limits.name} (sm_{limits.compute_capability}) by {seam.compiler_version()}")
     with tempfile.TemporaryDirectory(prefix="dmlpy-kernels-") as name:
-        os.environ["DMLPY_CACHE_DIR"] = name  # of the plans' stand-in, which compiles nothing
+        os.environ["DMLPY_CACHE_DIR"] = name  # of the emulated device, which compiles nothing
         named = named_by_cases(limits) | named_by_tests(limits.name, Path(name))
     print(f"the calls name {len(named)} kernels; to find them took {time.monotonic() - start:.0f} s")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ PYDANTIC = ("pydantic", "pydantic_core", "annotated_types", "typing_extensions",
 DMLPY = ("numpy", *PYDANTIC, "lazy_loader", "platformdirs", "threadpoolctl")
 TESTS = ("pytest", "pytest_benchmark", "pytest_reportlog", "xdist", "hypothesis")
 NEEDED = (*DMLPY, *TESTS, "psutil", "matplotlib", "rich", "typer")
-"""The modules that a call imports, beside CuPy: those of dmlpy, pytest's plugins, the benchmark's, and what the tests marked `gpu` use."""
+"""The modules that a call imports, except CuPy: dmlpy's, pytest's plugins, the benchmark's, and those of tests marked `gpu`."""
 LEAST = {"pytest": 9}
 """The oldest major versions that have what is used: that a test which takes too long ends its process."""
 DISTRIBUTIONS = {
@@ -29,7 +29,7 @@ DISTRIBUTIONS = {
 }
 """What brings a module, where that has another name."""
 GLIBC = (17, 24, 27, 28, 31, 34)
-"""Of version 2, as wheels' names have it: pip takes only the platforms that it is told, word for word."""
+"""Of version 2, as wheels' names have it: pip takes only the platforms that it is given, verbatim."""
 
 
 def missing(modules: Iterable[str]) -> list[str]:
@@ -44,7 +44,7 @@ def major(name: str) -> int:
 
 
 def help_with(modules: Iterable[str], folder: str = ".gpu/wheels") -> list[str]:
-    """Lines that say how to get modules here, with a network and without one."""
+    """Lines that explain how to get modules here, with a network and without one."""
     least = {name: f"'{name}>={number}'" for name, number in LEAST.items()}
     names = " ".join(dict.fromkeys(least.get(name, DISTRIBUTIONS.get(name, name)) for name in modules))
     platforms = " ".join(f"--platform manylinux_2_{minor}_{platform.machine()}" for minor in GLIBC)

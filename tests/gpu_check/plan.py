@@ -13,7 +13,7 @@ from tests.support.cuda import emulated_gpu
 from tests.support.folders import ROOT
 
 INFO_S = 6.0
-"""Of the program that says what the machine is."""
+"""Of the program that describes the machine."""
 FORECASTS: Mapping[str, tuple[float, float, str]] = {
     "core": (12, 0.4, "tests"),
     "bench": (15, 6, "cases"),
@@ -58,7 +58,7 @@ def things_of(part: str, call: str) -> list[str]:
 
 
 def main(of: str, seconds: float | None, workers: int) -> int:
-    """Tells it of a call and its seconds, None for its own, and so many processes of tests."""
+    """Adds a call and its seconds, None for its own, and so many processes of tests."""
     seconds = SECONDS[of] if seconds is None else seconds
     left = seconds - RESERVED_S - INFO_S
     print(f"{of}, {seconds:g} s: {INFO_S:g} to begin with, {RESERVED_S:g} in reserve at the end")

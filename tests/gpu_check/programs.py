@@ -1,4 +1,4 @@
-"""Programs that run for so long at most and are then asked to end: pytest and the measurements tell what they have when interrupted."""
+"""Programs that run for so long at most and are then asked to end: pytest and the measurements print what they have when interrupted."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PATIENCE_S = {signal.SIGINT: 13.0, signal.SIGTERM: 2.0, signal.SIGKILL: 5.0}
 HURRIED_S = 6.0
 """The same where this process is itself asked to end: whoever asks may kill it 10 s later."""
 TAIL = 25
-"""Lines of a log that are told of a program: pytest's last ones name the tests that failed and count all."""
+"""Lines of a program's log that are shown: pytest's last ones name the tests that failed and count all."""
 WIDTH, TEE_S = 300, 5.0
 
 
 @dataclass(frozen=True)
 class Program:
-    """Something to run, with variables beside those of this process, in a folder or here.
+    """Something to run, with variables in addition to those of this process, in a folder or here.
 
     Attributes:
-        quiet: whether the end alone of what it prints is told; else its lines are told as they come.
+        quiet: whether only the end of its output is shown; else its lines are shown as they come.
         right: the exit statuses of a program that has passed.
     """
 
@@ -64,7 +64,7 @@ class Runner:
         stopped: the signal by which this process was asked to end; None as long as it was not.
 
     Args:
-        log: the file to which all is added that is told, and all that programs print.
+        log: the file to which all messages and all output of programs are added.
     """
 
     def __init__(self, log: Path) -> None:
@@ -77,7 +77,7 @@ class Runner:
         self.stopped = signal.Signals(number)
 
     def tell(self, line: str) -> None:
-        """Tells people."""
+        """Prints a message for people."""
         print(line, flush=True)
         with self._log.open("a") as log:
             print(line, file=log)
@@ -120,7 +120,7 @@ class Runner:
             process.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(patience if self.stopped is None else min(patience, HURRIED_S))
-        with suppress(ProcessLookupError, PermissionError):  # what some systems say of a group whose only process has ended
+        with suppress(ProcessLookupError, PermissionError):  # what some systems raise for a group whose only process has ended
             os.killpg(process.pid, signal.SIGKILL)
         return asked
 
@@ -135,5 +135,5 @@ def _end_with_parent() -> None:
 
 
 def python(*arguments: str) -> list[str]:
-    """A command of this Python, which tells where it was if it dies."""
+    """A command of this Python, which prints its stack if it dies."""
     return [sys.executable, "-X", "faulthandler", *arguments]

@@ -1,4 +1,4 @@
-"""Times of a step with each strategy of recurrent kernels beside the model's: `python -m tests.gpu_check.steps FILE SECONDS`.
+"""Times of a step with each strategy of recurrent kernels and by the model: `python -m tests.gpu_check.steps FILE SECONDS`.
 
 The model chooses a strategy by its estimates; here each strategy runs, so that its choice can be judged as well as its constants. The time
 of a step is the difference between sequences of twice as many steps and of so many; in batches of 1 it is mostly the exchange between
@@ -50,7 +50,7 @@ ROUNDS = 5
 class Row:
     """What was measured of a strategy, or the reason why nothing was.
 
-    Times are microseconds: of a step more, of `STEPS` steps with their input product, and what the model says of both.
+    Times are microseconds: of a step more, of `STEPS` steps with their input product, and the model's times of both.
     """
 
     work: str

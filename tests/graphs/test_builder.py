@@ -1,4 +1,4 @@
-"""What `GraphBuilder` offers beside joining values: views, copies of outputs that need one, pruning, constants of every type."""
+"""What `GraphBuilder` offers in addition to joining values: views, copies of outputs that need one, pruning, constants of every type."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_an_array_of_outputs_is_always_a_tuple() -> None:
     assert len(g.add(dml.SplitDesc, input_tensor=x, output_tensors=[tensor(2, 1), tensor(2, 2)], axis=1)) == 2
 
 
-def test_types_of_outputs_can_be_told() -> None:
+def test_types_of_outputs_can_be_given() -> None:
     g, x = GraphBuilder(), values(2, 7)
     largest = g.add(dml.ArgmaxDesc, input_tensor=g.input("x", tensor(2, 7)), axes=[1], outputs={"output_tensor": "INT64"})
     g.output("y", largest)
@@ -251,7 +251,7 @@ def test_what_no_output_needs_is_pruned() -> None:
     np.testing.assert_array_equal(y, expected)
 
 
-def test_messages_tell_the_origin_of_nodes_that_are_left() -> None:
+def test_messages_name_the_origin_of_nodes_that_are_left() -> None:
     g = GraphBuilder()
     x = g.input("x", tensor(1, 3))
     g.origin = "from ONNX node 'unused'"

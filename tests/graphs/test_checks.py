@@ -1,4 +1,4 @@
-"""What is wrong with a graph: one row for each rule, with the problem that tells it."""
+"""What is wrong with a graph: one row for each rule, with the problem that reports it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_network_is_valid() -> None:
 
 
 @pytest.mark.parametrize("about", RULES)
-def test_each_rule_is_told(about: str) -> None:
+def test_each_rule_is_reported(about: str) -> None:
     change, code, path, texts = RULES[about]
     problems = change(network()).check()
     told = [problem for problem in problems if (problem.code, problem.path) == (code, path)]
@@ -28,7 +28,7 @@ def test_each_rule_is_told(about: str) -> None:
     assert [text for text in texts if text not in str(told[0])] == [], str(told[0])
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_the_struct() -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_the_struct() -> None:
     changes = [change for about, (change, *_) in RULES.items() if about in ("no nodes", "one name twice", "a count that no UINT holds")]
     problems = all_of(*changes)(network()).check()
     assert [problem.field for problem in problems] == ["output_count", "nodes", *["input_edges"] * 3, *["output_edges"] * 11, "input_names"]
@@ -44,7 +44,7 @@ def test_a_cycle_names_its_nodes() -> None:
     assert [problem.found for problem in alone if problem.code == "graph.cycle"] == ["an input of itself"]
 
 
-def test_a_long_cycle_is_told_in_a_few_lines() -> None:
+def test_a_long_cycle_is_reported_in_a_few_lines() -> None:
     g = GraphBuilder()
     value = g.input("x", IMAGE)
     for _ in range(1000):
@@ -71,7 +71,7 @@ def test_sizes_may_differ_where_the_bytes_are_as_many() -> None:
     assert graph.check() == []
 
 
-def test_a_tensor_that_has_no_size_is_told_by_its_own_problem() -> None:
+def test_a_tensor_that_has_no_size_is_reported_by_its_own_problem() -> None:
     changes: list[dict[str, Any]] = [{"strides": [1]}, {"sizes": []}, {"sizes": [0, 1]}, {"data_type": "UNKNOWN"}]
     broken = [IMAGE.replace(**changed) for changed in changes]
     for tensor in broken:
@@ -122,7 +122,7 @@ def test_every_operator_beyond_the_level_is_listed() -> None:
 
 
 def test_a_tensor_that_was_described_and_not_connected() -> None:
-    """https://github.com/microsoft/onnxruntime/issues/20575: the graph was refused, and the debug layer had nothing to say."""
+    """https://github.com/microsoft/onnxruntime/issues/20575: the graph was refused, without a message of the debug layer."""
     g = GraphBuilder()
     value = g.input("x", IMAGE)
     for _ in range(7):
@@ -180,7 +180,7 @@ def test_hostile_counts_cost_no_time() -> None:
 
 
 def test_slots_that_the_desc_leaves_null_count_and_have_no_edge() -> None:
-    """https://github.com/microsoft/DirectML/issues/81: without the null slots, inputs moved up by one, and nothing said which."""
+    """https://github.com/microsoft/DirectML/issues/81: without the null slots, inputs moved up by one, and no message said which."""
     sizes = {
         "input_tensor": [1, 3, 2, 4],
         "weight_tensor": [1, 1, 5, 4],

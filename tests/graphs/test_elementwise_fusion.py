@@ -236,7 +236,7 @@ def outputs_of(op: dml.CompiledGraph, host: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_chains(graph: Graph, device: dml.Device, seed: int) -> None:
-    """Fails unless a graph gives the same bits whether its chains run as one or apart, but for what a NaN holds."""
+    """Fails unless a graph gives the same bits whether its chains are fused or not, except a NaN's payload."""
     one, apart = (dml.compile(graph, device, fuse=fuse) for fuse in (True, False))
     rng = np.random.default_rng(seed)
     host = {}

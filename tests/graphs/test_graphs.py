@@ -29,7 +29,7 @@ def problems_of(data: Any) -> list[tuple[str, str]]:
 
 
 OWN_MEMBERS = ("InputNames", "OutputNames", "InputTensors", "OutputTensors")
-"""Members of a graph that DirectML's struct lacks, beside its name."""
+"""Members of a graph that DirectML's struct lacks, other than its name."""
 
 
 def test_structs_mirror_the_header() -> None:
@@ -81,7 +81,7 @@ def test_json_that_a_person_writes() -> None:
 
 
 @pytest.mark.parametrize("about", UNREADABLE)
-def test_what_cannot_be_read_is_told_with_its_place(about: str) -> None:
+def test_what_cannot_be_read_is_reported_with_its_place(about: str) -> None:
     data, expected = UNREADABLE[about]
     assert problems_of(data) == expected
 
@@ -133,7 +133,7 @@ def test_the_builder_joins_values() -> None:
     )
 
 
-def test_the_builder_infers_outputs_unless_they_are_told() -> None:
+def test_the_builder_infers_outputs_unless_they_are_given() -> None:
     g = GraphBuilder()
     x = g.input("x", IMAGE)
     nhwc = IMAGE.replace(strides=[48, 1, 12, 3])
@@ -194,7 +194,7 @@ def test_the_builder_infers_the_outputs_that_are_named() -> None:
 
 
 def test_long_files_are_read_in_time_that_grows_with_their_length() -> None:
-    """Names in edges are looked up, not searched for; of many that are wrong the first ones are told."""
+    """Names in edges are looked up, not searched for; of many that are wrong the first ones are reported."""
     count = 4000
     nodes = [{"Type": "ACTIVATION_RELU", "Name": f"n{index}", "Desc": RELU} for index in range(count)]
     edges = [{"GraphInputIndex": "x", "ToNodeIndex": f"n{index}", "ToNodeInputIndex": "InputTensor"} for index in range(count)]
@@ -206,7 +206,7 @@ def test_long_files_are_read_in_time_that_grows_with_their_length() -> None:
     assert time.perf_counter() - began < 10
 
 
-def test_the_picture_tells_nodes_sizes_and_slots() -> None:
+def test_the_picture_shows_nodes_sizes_and_slots() -> None:
     dot = network().to_dot()
     for text in (
         'input0 [label=x fillcolor="#e3f2fd" shape=ellipse',
@@ -246,7 +246,7 @@ def test_text_from_files_means_nothing_in_the_picture() -> None:
 
 
 def strings_removed(dot: str) -> str:
-    """DOT text without what stands in quotation marks."""
+    """DOT text without what is in quotation marks."""
     rest, inside, escaped = [], False, False
     for char in dot:
         if inside and escaped:

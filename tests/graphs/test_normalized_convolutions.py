@@ -23,7 +23,7 @@ CONVOLUTIONS: dict[str, dict[str, Any]] = {
     "flipped halves": {"mode": "CONVOLUTION", "dtype": "FLOAT16", "biased": True},
 }
 
-# what keeps them apart
+# what prevents the fusion
 APART = ("statistics that are bound", "statistics of images", "another reader", "an output of the graph", "an activation between")
 
 
@@ -76,7 +76,7 @@ def test_normalizations_run_with_the_convolutions_before_them(name: str) -> None
     assert_close(results(whole, given), results(plain, given).astype(np.float64), dtype, terms=54)
 
 
-def test_statistics_that_make_infinities_give_what_the_operators_give_apart() -> None:
+def test_statistics_that_make_infinities_give_what_separate_operators_give() -> None:
     graph = network(biased=True)
     whole, plain = (dml.compile(graph, "numpy", fuse=fuse) for fuse in (True, False))
     given = arrays(whole)
@@ -90,7 +90,7 @@ def test_statistics_that_make_infinities_give_what_the_operators_give_apart() ->
 
 
 @pytest.mark.parametrize("apart", APART)
-def test_what_keeps_them_apart(apart: str) -> None:
+def test_what_prevents_the_fusion(apart: str) -> None:
     compiled = dml.compile(network(apart=apart), "numpy")
     assert "norm" not in compiled.explain_plan().fused.get("convolution", ())
     given = arrays(compiled)
@@ -98,7 +98,7 @@ def test_what_keeps_them_apart(apart: str) -> None:
     assert_close(results(compiled, given), results(plain, given).astype(np.float64), np.float32, terms=54)
 
 
-def test_a_device_without_such_a_plan_runs_them_apart(cuda_device: dml.Device) -> None:
+def test_a_device_without_such_a_plan_runs_them_separately(cuda_device: dml.Device) -> None:
     compiled = dml.compile(network(), cuda_device)
     assert compiled.explain_plan().fused == {"norm": ("relu",)}
 

@@ -401,7 +401,7 @@ def test_a_graph_on_cuda_is_one_launch(cuda_device: dml.Device) -> None:
     assert len(seam.end_capture(stream)) >= 2, "a graph that is being captured takes the launches one by one"
 
 
-def test_a_call_copies_arrays_of_the_host_where_it_is_told(cuda_device: dml.Device) -> None:
+def test_a_call_copies_arrays_of_the_host_on_request(cuda_device: dml.Device) -> None:
     op = dml.compile(owning(), cuda_device)
     host, given = arrays(cuda_device)
     prepared = op.prepare(w=given["w"], shift=given["shift"])
@@ -418,7 +418,7 @@ def test_a_call_copies_arrays_of_the_host_where_it_is_told(cuda_device: dml.Devi
 
 
 def test_memory_that_comes_again_is_captured_once(cuda_device: dml.Device) -> None:
-    """Of a GPU's launches the first ones with new memory are issued one by one, and those of the last sets of memory are kept."""
+    """Of a GPU's launches the first ones with new memory are issued one by one, and those of the last sets of memory are cached."""
     op = dml.compile(owning(), cuda_device)
     host, given = arrays(cuda_device)
     prepared = op.prepare(w=given["w"], shift=given["shift"])

@@ -108,7 +108,7 @@ def test_large_values_are_used_up_before_others_are_made(any_device: dml.Device)
 
 
 def test_a_node_behind_a_view_waits_for_what_the_view_is_of() -> None:
-    """The last node reads a part of a value by strides: the slice does not run, and tells nothing of the order."""
+    """The last node reads a part of a value by strides: the slice does not run, and does not constrain the order."""
     g = dml.GraphBuilder("behind a view")
     x = g.input("x", tensor(1, 1, 64, 64))
     large = g.add(dml.ActivationSoftmax1Desc, "large", input_tensor=x, axes=[3])
@@ -122,7 +122,7 @@ def test_a_node_behind_a_view_waits_for_what_the_view_is_of() -> None:
 
 
 def test_most_graphs_with_branches_need_less_than_in_the_given_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The networks here stand in an order that cannot be bettered."""
+    """The networks here are in an order that cannot be improved."""
     graphs = [*(build() for build in NETWORKS.values()), *(random_graph(1000 + seed, nodes=16) for seed in range(12))]
     found = [dml.compile(graph, "numpy").explain_plan().memory.size for graph in graphs]
     monkeypatch.setattr(TaskGraph, "order", lambda work, given: tuple(given))

@@ -25,7 +25,7 @@ def read(dump: Dump) -> Graph:
 
 
 def stored(value: Any) -> Any:
-    """JSON data of a desc as a dump keeps it: floats of 32 bits, and every tensor's size."""
+    """JSON data of a desc as a dump stores it: floats of 32 bits, and every tensor's size."""
     if isinstance(value, dict):
         members = {name: stored(item) for name, item in value.items() if name != "GuaranteedBaseOffsetAlignment"}
         if "Sizes" in members and "DataType" in members:
@@ -134,7 +134,7 @@ def test_outputs_of_the_graph_may_be_read_by_nodes_too() -> None:
     assert len(graph.intermediate_edges) == 1
 
 
-def test_scalars_are_read_by_the_type_beside_them() -> None:
+def test_scalars_are_read_by_the_type_next_to_them() -> None:
     values = {"FLOAT32": -1.5, "FLOAT16": 0.5, "UINT32": 2**32 - 1, "UINT16": 65535, "UINT8": 255, "INT32": -(2**31), "INT16": -2}
     values |= {"INT8": -128, "FLOAT64": 1e300, "UINT64": 2**64 - 1, "INT64": -(2**63)}
     for data_type, value in values.items():
@@ -152,7 +152,7 @@ def test_floats_that_are_no_numbers() -> None:
 
 
 @pytest.mark.parametrize("about", WRONG)
-def test_what_breaks_the_format_s_rules_is_told(about: str) -> None:
+def test_what_breaks_the_format_s_rules_is_reported(about: str) -> None:
     dump, code, path, text = WRONG[about]
     with pytest.raises(dml.DescError) as caught:
         read(dump)
@@ -189,7 +189,7 @@ def test_activations_do_not_nest_without_end() -> None:
         read(Dump([gemm], ["a", "b"], ["y"]))
 
 
-def test_problems_of_all_nodes_are_told_at_once_and_name_the_node() -> None:
+def test_problems_of_all_nodes_are_reported_at_once_and_name_the_node() -> None:
     dump = Dump([relu(0, "a"), relu(1, "b", "z")], ["x"], ["y"])
     with pytest.raises(dml.DescError) as caught:
         read(dump)
@@ -205,7 +205,7 @@ def bytes_of_relu() -> bytes:
 
 
 @pytest.mark.parametrize("about", DAMAGED)
-def test_damage_is_told_with_the_byte_where_it_lies(about: str) -> None:
+def test_damage_is_reported_with_the_byte_where_it_lies(about: str) -> None:
     change, code, text = DAMAGED[about]
     damaged = change(bytes_of_relu())
     assert damaged != bytes_of_relu()
@@ -254,7 +254,7 @@ def test_a_buffer_that_is_too_large_is_refused() -> None:
 
 
 def folder_of(tmp_path: Path, name: str) -> tuple[bytes, Path]:
-    """A dump whose constant lies in a file of this name, and a folder with two files beside it."""
+    """A dump whose constant lies in a file of this name, and a folder with two files next to it."""
     folder = tmp_path / "constants"
     folder.mkdir()
     (tmp_path / "secret.bin").write_bytes(bytes(24))

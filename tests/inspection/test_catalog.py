@@ -1,4 +1,4 @@
-"""`dmlpy ops` and `dmlpy levels`: what they say of operators and levels is what the classes, the facts and the tests themselves say."""
+"""`dmlpy ops` and `dmlpy levels`: what they show of operators and levels agrees with the classes, the facts and the tests."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_levels_are_those_of_the_facts() -> None:
     assert sum(len(item.operators) for item in found.values()) == len(described)
 
 
-def test_what_grew_is_told() -> None:
+def test_what_grew_is_reported() -> None:
     found = {str(item.level): item.grown for item in catalog.levels()}
     assert found["4_0"]["GEMM"] == ("2 to 4 dimensions",)
     assert found["3_0"]["CAST"] == (

@@ -141,7 +141,7 @@ def test_repeated_keys_are_found_in_the_order_of_the_text() -> None:
     assert finding.positions == (Position(2, 2), Position(2, 16), Position(3, 17), Position(3, 25), Position(4, 2))
 
 
-def test_repeated_keys_are_told_from_strings_and_other_objects_keys() -> None:
+def test_repeated_keys_are_distinguished_from_strings_and_other_objects_keys() -> None:
     text = r"""{"a": "{\"a\": 1, \"a\":", "b": {"a": [{"a": 1}, {"a": "a"}, "a", "a"]}, "\u0061": {}, "c\"}": 1, "c\"}": 2} "c": 3"""
     (finding,) = model_text.parse(text).findings()
     assert [problem.path for problem in finding.problems] == ["'a'", "'c\"}'"]
@@ -156,7 +156,7 @@ def test_a_valid_file_costs_no_positions(tmp_path: Any, monkeypatch: pytest.Monk
     assert load(write(tmp_path, rnn_model())).warnings == ()
 
 
-def test_a_long_text_is_walked_along_the_path_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_text_is_scanned_along_the_path_only(monkeypatch: pytest.MonkeyPatch) -> None:
     text = json.dumps({"first": [0.5] * 100_000, "second": {"deep": {"Sizes": list(range(1000))}}, "third": [1] * 100_000})
     positions = Positions(text)
     walked = []

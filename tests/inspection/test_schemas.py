@@ -1,4 +1,4 @@
-"""`schemas/` is what the classes say now, and the schemas judge the JSON form as `from_dict` does."""
+"""`schemas/` matches the classes, and the schemas judge the JSON form as `from_dict` does."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_writing_is_repeatable_and_staleness_is_seen(tmp_path: Path) -> None:
     assert (folder / "notes.txt").exists()
 
 
-def test_the_page_tells_how_to_validate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_how_to_validate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     code = re.search(r"```python\n(.*?)```", (FOLDER / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     assert code
@@ -126,8 +126,8 @@ def test_definitions_refer_to_each_other_alone() -> None:
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_nothing_beside_a_reference_hides_what_it_refers_to(operator: str) -> None:
-    """Editors merge both and keep the keyword that stands beside the reference."""
+def test_nothing_next_to_a_reference_hides_what_it_refers_to(operator: str) -> None:
+    """Editors merge both and keep the keyword next to the reference."""
     whole = schemas.schema(OPERATORS[operator])
     for reference in references(whole):
         target = whole["$defs"][reference["$ref"].rpartition("/")[2]]
@@ -183,7 +183,7 @@ def test_wrong_forms_are_refused(operator: str) -> None:
     ]
     optional = {field["name"] for field in facts.operators().get(operator, {"fields": []})["fields"] if field["optional"]}
     if operator == "DML_OPERATOR_RANDOM_GENERATOR":
-        del wrong[4]  # beside its Type the flat form has no place for the operator's
+        del wrong[4]  # next to its Type the flat form has no place for the operator's
     for attribute in map(c_member, kind.attribute_names()):
         if attribute not in optional:
             wrong.append({"Type": operator, "Desc": {key: value for key, value in given["Desc"].items() if key != attribute}})
@@ -194,7 +194,7 @@ def test_wrong_forms_are_refused(operator: str) -> None:
 
 @pytest.mark.parametrize("operator", first_few(STRUCTS, 2))
 def test_schemas_and_from_dict_agree_on_wrong_descs(operator: str) -> None:
-    """Whatever `from_dict` refuses for its form the schema refuses too, but for what a schema cannot say: lengths told twice."""
+    """Whatever `from_dict` refuses for its form the schema refuses too, except what a schema cannot express: lengths given twice."""
     check = validator(operator)
     refused = []
     for mutant in mutants(operator):
@@ -219,7 +219,7 @@ def test_floats(value: Any) -> None:
     check.validate(dml.OperatorDesc.from_dict(given).to_dict())
 
 
-def test_annotations_tell_what_the_classes_tell() -> None:
+def test_annotations_match_the_classes() -> None:
     # The classes are held to the facts elsewhere.
     support = stored("support.json")
     for operator, kind in OPERATORS.items():
@@ -249,6 +249,6 @@ def test_annotations_tell_what_the_classes_tell() -> None:
 def test_every_member_is_described() -> None:
     for operator in OPERATORS:
         if OPERATORS[operator].family() == "activation":
-            continue  # a formula tells all about them
+            continue  # a formula describes them completely
         members = validator(operator).schema["$defs"][OPERATORS[operator].c_name]["properties"]
         assert [name for name, form in members.items() if not form.get("description")] == []

@@ -221,7 +221,7 @@ def test_errors(case: str) -> None:
         call()
 
 
-def test_batches_of_the_validation_data_are_told() -> None:
+def test_batches_of_the_validation_data_reach_callbacks() -> None:
     seen: list[tuple[str, int, dict[str, float]]] = []
     told = LambdaCallback(
         on_test_batch_begin=lambda batch: seen.append(("begin", batch, {})),

@@ -58,7 +58,7 @@ def test_an_error_leaves_states_and_weights_as_they_were(activation: str, call: 
         np.testing.assert_array_equal(own, array)
 
 
-def test_states_can_be_kept_and_given_back() -> None:
+def test_states_can_be_saved_and_restored() -> None:
     m = model(stateful(GRU), Dense(1))
     m.predict(X)
     states = m.layers[0].states
@@ -90,7 +90,7 @@ def batch(seed: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("duplicate", COPIES)
-def test_a_copy_goes_on_like_the_original(duplicate: Callable[[Any], Any]) -> None:
+def test_a_copy_continues_like_the_original(duplicate: Callable[[Any], Any]) -> None:
     first = trained()
     second = duplicate(first)
     losses = [[m.train_on_batch(*batch(seed)) for seed in (1, 2, 3)] for m in (first, second)]

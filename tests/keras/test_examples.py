@@ -127,7 +127,7 @@ def test_characters(tmp_path: Path) -> None:
 
 
 def shares_of(printed: str) -> dict[str, float]:
-    """The share told right, by model."""
+    """The share classified correctly, by model."""
     return {name: float(share) for name, share in re.findall(r"^(most|naive|LSTM) .*? (\d+\.\d)% of \d+ names$", printed, re.MULTILINE)}
 
 
@@ -178,7 +178,7 @@ def test_naive_bayes_is_as_its_formula_stands() -> None:
 
 @pytest.mark.slow
 def test_languages_are_learnt() -> None:
-    """A small network tells far more than the most frequent language does; the same seed gives the same output."""
+    """A small network classifies far more than the most frequent language does; the same seed gives the same output."""
     command = ("python", "examples/keras_classifier.py", "--device", "numpy", "--epochs", "3", "--hidden", "24", "--target", "0.55")
     first, second = (run(*command) for _ in range(2))
     shares = shares_of(first)

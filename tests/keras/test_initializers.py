@@ -79,7 +79,7 @@ def test_a_seed_repeats_and_the_type_is_float32(name: str) -> None:
     assert constant == (first == other).all()
 
 
-def test_layers_begin_as_told() -> None:
+def test_layers_use_the_given_initializers() -> None:
     lists = {gate: built(LSTM(6), None, None, 4).get_weights()[index : index + 3] for index, gate in zip((0, 3, 6, 9), "icfo", strict=True)}
     for gate, (W, U, b) in lists.items():  # noqa: N806
         assert (np.abs(W) <= math.sqrt(6 / 10)).all()

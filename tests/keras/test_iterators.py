@@ -78,7 +78,7 @@ def test_batches_train_as_arrays_do(name: str) -> None:
         assert given.ends == 2
 
 
-def test_an_epoch_goes_on_where_the_last_one_has_ended() -> None:
+def test_an_epoch_continues_where_the_last_one_has_ended() -> None:
     seen: list[float] = []
 
     class Seen(Dense):

@@ -174,7 +174,7 @@ def test_one_array_that_does_not_fit_leaves_all_weights_as_they_are(place: int, 
         np.testing.assert_array_equal(own, array)
 
 
-def test_all_arrays_that_do_not_fit_are_told() -> None:
+def test_all_arrays_that_do_not_fit_are_reported() -> None:
     m = tagger()
     with pytest.raises(dml.DescError, match=f"{len(m.get_weights())} problems"):
         m.set_weights([np.ones(1)] * len(m.get_weights()))
@@ -315,7 +315,7 @@ def test_other_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("begin", "kind"), [(b"\x89HDF\r\n\x1a\n\0\0", "HDF5"), (b"PK\x03\x04\x14\0\0\0", "ZIP")])
-def test_files_of_keras_are_told_by_their_first_bytes(begin: bytes, kind: str, tmp_path: Path) -> None:
+def test_files_of_keras_are_recognized_by_their_first_bytes(begin: bytes, kind: str, tmp_path: Path) -> None:
     path = tmp_path / "m.keras"
     path.write_bytes(begin + bytes(100))
     for call in (load_model, model(Dense(1, input_dim=1)).load_weights):

@@ -1,4 +1,4 @@
-"""`from_onnx`: layers like ONNX's nodes, beside ONNX Runtime's stored results."""
+"""`from_onnx`: layers like ONNX's nodes, compared with ONNX Runtime's stored results."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ ROWS = [
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 @pytest.mark.parametrize(("name", "killed", "save_freq"), ROWS)
-def test_a_killed_run_goes_on_bit_for_bit(name: str, killed: int, save_freq: str | int, tmp_path: Path) -> None:
+def test_a_killed_run_continues_bit_for_bit(name: str, killed: int, save_freq: str | int, tmp_path: Path) -> None:
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir()
     resumed.mkdir()
@@ -65,7 +65,7 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, killed: int, save_freq: str
         assert len(log.splitlines()) == 1 + EPOCHS
 
 
-def test_the_history_goes_on(tmp_path: Path) -> None:
+def test_the_history_continues(tmp_path: Path) -> None:
     x, y = samples()
     twin = model()
     expected = twin.fit(x, y, epochs=3, verbose=0)

@@ -104,7 +104,7 @@ def test_dense_shows_the_operator_that_ran() -> None:
     assert linear.descs == ()
 
 
-def test_dense_predicts_with_any_activation_but_trains_with_those_whose_value_tells_the_derivative() -> None:
+def test_dense_predicts_with_any_activation_but_trains_with_those_whose_value_gives_the_derivative() -> None:
     layer = built(Dense(3, activation="softplus"), 4)
     x = draw(5, 4)
     z = x.astype(np.float64) @ layer.get_weights()[0]

@@ -79,7 +79,7 @@ def test_a_call_begins_with_its_states_and_returns_the_last(kind: str, sequences
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_sequence_goes_on_where_its_first_part_ended(kind: str, backwards: bool) -> None:
+def test_a_sequence_continues_where_its_first_part_ended(kind: str, backwards: bool) -> None:
     made = layer(kind, return_sequences=True, return_state=True, go_backwards=backwards)
     whole = made(X)
     parts = [X[:, 2:], X[:, :2]] if backwards else [X[:, :4], X[:, 4:]]
@@ -129,7 +129,7 @@ def test_states_that_are_handed_on_give_what_stateful_layers_of_keras_gave(name:
     assert len(stored.batches) > 1
 
 
-def test_a_stateful_layer_takes_given_states_and_goes_on_from_there() -> None:
+def test_a_stateful_layer_takes_given_states_and_continues_from_there() -> None:
     made = built(LSTM(UNITS, stateful=True, return_state=True, batch_input_shape=(BATCH, None, SIZE)), BATCH, None, SIZE)
     fresh = made(X)
     given = made(X, initial_state=[np.zeros((BATCH, UNITS), np.float32)] * 2)

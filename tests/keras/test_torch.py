@@ -1,4 +1,4 @@
-"""`from_torch`: layers like PyTorch's modules, beside the modules themselves."""
+"""`from_torch`: layers like PyTorch's modules, compared with the modules themselves."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_modules(name: str, bidirectional: bool, batch_first: bool) -> None:
         expected, slope = expected.swapaxes(0, 1), slope.swapaxes(0, 1)
     assert_close(found.output, expected, np.float32, terms=HIDDEN)
     assert_close(found.input_gradient, slope, np.float32, terms=STEPS * HIDDEN)
-    # A state dict does not tell what an RNN's activation is.
+    # A state dict does not have an RNN's activation.
     entries = {f"encoder.{key}": value for key, value in theirs.state_dict().items()}
     state = from_torch(entries, prefix="encoder.", nonlinearity="relu" if "relu" in name else "tanh")
     np.testing.assert_array_equal(trained(built(state), x, None).output, found.output)

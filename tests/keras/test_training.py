@@ -166,7 +166,7 @@ def test_a_straight_line_is_found() -> None:
 @pytest.mark.parametrize(
     "layer", [lambda: GRU(12), lambda: LSTM(12), lambda: Bidirectional(SimpleRNN(8))], ids=["GRU", "LSTM", "both ways"]
 )
-def test_sequences_are_told_apart(layer: Callable[[], Layer]) -> None:
+def test_sequences_are_distinguished(layer: Callable[[], Layer]) -> None:
     """Whether a 1 comes before the first 2, in sequences padded with 0."""
     random = np.random.default_rng(3)
     x = random.integers(1, 5, (512, 8))
@@ -226,7 +226,7 @@ def test_history_is_what_the_batches_gave() -> None:
         np.testing.assert_allclose(history.history[name], values, rtol=1e-12)
 
 
-def test_a_split_keeps_the_last_samples_back() -> None:
+def test_a_split_holds_the_last_samples_out() -> None:
     x, y = draw(10, 4), draw(10, 1, seed=1)
     split, given = line(seed=3), line(seed=3)
     first = split.fit(x, y, nb_epoch=2, validation_split=0.25, verbose=0)
@@ -272,7 +272,7 @@ def test_a_stateful_model_in_order() -> None:
     np.testing.assert_allclose(history.history["loss"], losses, rtol=1e-12)
 
 
-def test_epochs_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_epochs_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     x, y = draw(10, 4), draw(10, 1, seed=1)
     for verbose, lines in ((0, 0), (1, 2), (2, 2)):
         line(metrics=["accuracy"]).fit(x, y, nb_epoch=2, verbose=verbose, validation_split=0.5)

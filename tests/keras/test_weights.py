@@ -69,7 +69,7 @@ def test_orders(name: str, first: str, later: str) -> None:
 
 
 def test_gates_do_what_their_names_say() -> None:
-    """An LSTM of one unit with one step: each gate is told apart by its part in the result."""
+    """An LSTM of one unit with one step: each gate is recognized by its part in the result."""
     lists = {gate: [np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)] for gate in "icfo"}
     lists["i"][2][:], lists["c"][2][:], lists["o"][2][:] = 0.3, 0.4, -0.2
     made = LSTM(1, inner_activation="sigmoid", weights=[array for gate in "icfo" for array in lists[gate]])
@@ -204,7 +204,7 @@ def test_biases_of_layers_of_cudnn_are_known_by_their_sizes(name: str, change: A
     assert problem.remedy is None if remedy is None else remedy.format(width=bias.shape[-1]) in (problem.remedy or "")
 
 
-def test_from_keras_keeps_options() -> None:
+def test_from_keras_preserves_options() -> None:
     mine = from_keras(keras_layer(case("keras_import_lstm_zero_output")))
     assert isinstance(mine, LSTM)
     assert (mine.dropout_W, mine.dropout_U, mine.consume_less, mine.zero_output_for_mask) == (0.2, 0.1, "cpu", True)

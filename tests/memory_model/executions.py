@@ -15,7 +15,7 @@ from typing import Literal
 from tests.memory_model.programs import Closure, Fence, Graph, Program, bits
 
 AXIOMS = ("Coherence", "Atomicity", "No-Thin-Air", "SC-per-Location", "Causality")
-"""All but Fence-SC, without which no program would show more: it says which orders of fences there are, and the search tries no others."""
+"""All but Fence-SC, without which no program would show more: it defines the possible orders of fences, and the search tries no others."""
 
 
 Fault = Literal["value", "race"]

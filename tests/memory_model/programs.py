@@ -38,7 +38,7 @@ class Load:
     """A read.
 
     Attributes:
-        name: by which an execution tells the value; no other load of the program has it.
+        name: by which an execution names the value; no other load of the program has it.
         place: as in `Store`.
         until: makes it a poll, which ends with a value for which this is true. The load stands for the one that ends the poll. Earlier
             ones can be left out: an execution stays consistent without them.
@@ -82,7 +82,7 @@ class Thread:
 
 @dataclass(frozen=True)
 class Program:
-    """Threads on one GPU, and what memory holds before they start: 0 where `initial` says nothing."""
+    """Threads on one GPU, and what memory holds before they start: 0 where `initial` has no value."""
 
     threads: Sequence[Thread]
     initial: Mapping[str, int] = field(default_factory=dict)
@@ -222,7 +222,7 @@ class Graph:
         return [(mask & self.all_writes, mask) for _, mask in groups]
 
     def needs(self) -> Closure:
-        """What depends on what, as the stores say."""
+        """What depends on what, by the stores."""
         order = Closure([0] * len(self.events), [0] * len(self.events))
         number_of = {self.events[read].name: read for read in self.reads}
         for write in self.writes:

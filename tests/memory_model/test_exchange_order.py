@@ -4,7 +4,7 @@ and each mutation that matters has one that is not.
 What holds is shown with every freedom that the model gives, as if nothing depended on anything. Faults are shown without the strangest of
 these, reads of values from the future, so that a machine need not be odd to have them.
 
-That the programs are what the kernels do is a comparison of texts. What the model cannot show is that compiler and GPU keep to it.
+That the programs are what the kernels do is a comparison of texts. The model cannot show that compiler and GPU obey it.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def test_mutations_are_found_in_every_kernel(mutation: str, kernel: str, shape: 
 @pytest.mark.parametrize("shape", ["a warp", "a warp for each block", "passes"])
 def test_one_buffer_needs_a_second_exchange_in_each_step(kernel: str, shape: str) -> None:
     """Who has waited for the second exchange knows that all are done with the first one's values. `persistent_grid` of
-    recurrent/persistent_grid.cu keeps two buffers of H[t] nevertheless.
+    recurrent/persistent_grid.cu has two buffers of H[t] nevertheless.
     """
     found = faults(program(KERNELS[kernel], SHAPES[shape], Rules(turns=1)), in_order=False)
     assert found == (set() if "resetting" in kernel else {"value"})
@@ -169,7 +169,7 @@ def test_two_buffers_need_waits_for_all_blocks(kernel: str) -> None:
     assert faults(program(KERNELS[kernel], Shape(producers=((0, 0),)))) == {"value"}
 
 
-def test_halves_that_threads_put_apart_must_not_race() -> None:
+def test_halves_that_threads_store_separately_must_not_race() -> None:
     """The model promises nothing for accesses that overlap in part and race. With flags these would not; with data they do, so that
     neighbouring threads' halves are put as one word.
     """
@@ -314,7 +314,7 @@ PARTS = [
 
 @pytest.mark.parametrize(("file", "holder", "start", "does"), PARTS, ids=[f"{part[1]}: {part[2]}" for part in PARTS])
 def test_an_exchange_does_what_is_modelled(file: str, holder: str, start: str, does: str) -> None:
-    """`Member` in tests/memory_model/exchange_programs.py says the same."""
+    """`Member` in tests/memory_model/exchange_programs.py has the same."""
     assert " ".join(body(body(text_of(file), holder), start).split()) == does
 
 
@@ -325,7 +325,7 @@ ORDER = re.compile(
     r"(?:sums|reset)\.store|Operand<T> const next = [^;]*|operand = [^;\[]*;|\w*(?:turns|sums|reset)\.(?:now|advance)\(\)|"
     r"Turns<protocol, T> \w*turns\([^;]*|int const since = [^;]*|multiplies = [^;]*|taking_turns = [^;]*"
 )
-"""What says in which order a kernel accesses what it exchanges."""
+"""What defines the order in which a kernel accesses exchanged values."""
 
 FORWARD = """
 Turns<protocol, T> turns(own ? own_hidden : parameters.hidden, group, 2, seq_length, of_passes * pass_size)
@@ -388,13 +388,13 @@ else; product_.multiply(exchange, operand, {})
     ],
 )
 def test_a_kernel_does_what_is_modelled(file: str, function: str, does: str) -> None:
-    """`forward` and `gradient` in tests/memory_model/exchange_programs.py say the same."""
+    """`forward` and `gradient` in tests/memory_model/exchange_programs.py have the same."""
     found = [" ".join(part.split()).rstrip(";") for part in ORDER.findall(body(text_of(file), function))]
     assert found == [part.strip() for part in re.split(r"[;\n]", does) if part.strip()]
 
 
 def test_turns_are_the_buffers_that_are_modelled() -> None:
-    """`Member.turns` says how many: of one all steps have the same, two alternate, and with data each step has its own."""
+    """`Member.turns` is their number: of one all steps have the same, two alternate, and with data each step has its own."""
     turns = body(text_of("common/block_exchange.cuh"), "class Turns")
     does = {
         "count(int": "return protocol == Protocol::data ? steps : protocol == Protocol::alone ? 1 : taking_turns;",

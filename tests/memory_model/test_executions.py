@@ -17,7 +17,7 @@ from tests.memory_model.programs import Barrier, Fence, Graph, Instruction, Load
 
 
 def parse(text: str) -> Program:
-    """A program of threads like `block: instruction; instruction`, apart by bars. Places joined by + are accessed at once.
+    """A program of threads like `block: instruction; instruction`, separated by bars. Places joined by + are accessed at once.
 
     Instructions: `st.order.scope place value`, followed by the loads on which it depends; `ld.order.scope name place`, or a poll that ends
     with `until value`; `fence.acq_rel.scope`, `fence.sc.scope`, `bar`, `bar.warp`. Without order an access is weak.

@@ -1,4 +1,4 @@
-"""Nodes of which ONNX's text, its reference implementation and ONNX Runtime say different things: dmlpy gives what ONNX Runtime gives.
+"""Nodes of which ONNX's text, its reference implementation and ONNX Runtime disagree: dmlpy gives what ONNX Runtime gives.
 
 It does so whether their sizes are known, come late, or all is known before the model runs.
 """
@@ -79,7 +79,7 @@ def test_a_window_that_begins_in_the_padding_counts_nowhere(operator: str, opset
 
 
 def test_a_resized_tensor_has_the_sizes_that_others_read() -> None:
-    """ONNX's inference takes 10 by 0.7 as 6 elements; PyTorch's exporter writes 7 beside it, and ONNX Runtime makes 7."""
+    """ONNX's inference takes 10 by 0.7 as 6 elements; PyTorch's exporter writes 7 next to it, and ONNX Runtime makes 7."""
     nodes = [
         make_node("Resize", ["x", "", "scales"], ["a"], name="resize", mode="linear"),
         make_node("Shape", ["a"], ["s"], name="shape"),

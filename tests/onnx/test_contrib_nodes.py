@@ -120,7 +120,7 @@ def test_gathered_blocks_of_4_bits(dtype: type, gather_axis: int, indices: list[
 
 @pytest.mark.parametrize("bits", [2, 4])
 def test_products_of_blocks_whose_columns_lie_in_groups(bits: int) -> None:
-    """With zero points, which ONNX Runtime 1.32 takes no notice of beside `g_idx`."""
+    """With zero points, which ONNX Runtime 1.32 ignores if there is a `g_idx`."""
     rows, columns, block = 3, 40, 16
     numbers = RNG.integers(0, 1 << bits, (rows, 48))
     zeros = RNG.integers(0, 1 << bits, (rows, 4))

@@ -287,12 +287,12 @@ def test_the_host_runs_nothing_whose_values_were_not_compared(operator: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["E4M3FN", "E5M2"])
-def test_a_cast_like_a_known_tensor_keeps_its_attributes(kind: str) -> None:
+def test_a_cast_like_a_known_tensor_preserves_its_attributes(kind: str) -> None:
     """Without saturation, what is out of range is NaN or infinite."""
     assert hidden(node_cases(quick=True)[f"test_castlike_no_saturate_FLOAT_to_FLOAT8{kind}"], "initializers") == ""
 
 
-def test_what_the_host_refuses_is_told_with_its_inputs() -> None:
+def test_what_the_host_refuses_is_reported_with_its_inputs() -> None:
     nodes = [make_node("StringConcat", ["a", "b"], ["y"], name="join")]
     kinds = dict.fromkeys("aby", TensorProto.STRING)
     built = model(nodes, {"a": ["n"], "b": ["m"]}, ["y"], types=kinds)
@@ -321,7 +321,7 @@ def test_a_condition_longer_than_the_data_keeps_no_more(dtype: Any) -> None:
 @pytest.mark.parametrize("way", ["known", "given"])
 @pytest.mark.parametrize(("saturate", "small", "large"), [(1, 2.0**-127, 2.0**127), (0, np.nan, np.nan)])
 def test_exponents_saturate_as_onnx_runtime_has_it(way: str, saturate: int, small: float, large: float) -> None:
-    """ONNX's reference implementation makes NaN of infinity and 2**-126 of 1e-40; ONNX Runtime 1.32.0 gives what ONNX's table says."""
+    """ONNX's reference implementation makes NaN of infinity and 2**-126 of 1e-40; ONNX Runtime 1.32.0 gives the values of ONNX's table."""
     nodes = [
         make_node("Cast", ["x"], ["z"], to=TensorProto.FLOAT8E8M0, saturate=saturate),
         make_node("Cast", ["z"], ["y"], to=TensorProto.FLOAT),

@@ -76,7 +76,7 @@ def agree_on(desc: dml.OperatorDesc, what: str, *, reference: bool = True) -> No
 
 
 def refusals(graph: Graph) -> list[dml.Problem]:
-    """Why a graph is not said; none if it is."""
+    """Why a graph is not exported; none if it is."""
     try:
         onnx.export(graph)
     except dml.CompileError as refused:
@@ -278,7 +278,7 @@ VIEWS: dict[str, tuple[tuple[int, ...], dml.TensorDesc, set[str]]] = {
     "windows": ((6,), dml.TensorDesc(data_type="FLOAT32", sizes=[4, 3], strides=[1, 1]), {"Gather", "Reshape"}),
     "diagonal": ((4, 4), dml.TensorDesc(data_type="FLOAT32", sizes=[4], strides=[5]), {"Gather", "Reshape"}),
 }
-"""Sizes that are written, how they are read, and the nodes that say it."""
+"""Sizes that are written, how they are read, and the nodes that express it."""
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -368,7 +368,7 @@ def test_what_onnx_does_not_say_is_named(name: str) -> None:
     assert [problem.code for problem in caught.value.problems] == ["onnx.export"]
 
 
-def test_all_refused_nodes_are_told_and_those_behind_them_are_not() -> None:
+def test_all_refused_nodes_are_reported_and_those_behind_them_are_not() -> None:
     state, numbers = (dml.TensorDesc(data_type="UINT32", sizes=[1, 1, 1, count]) for count in (6, 8))
     g = GraphBuilder()
     for name in "ab":
@@ -415,7 +415,7 @@ def test_inputs_are_stored_in_the_model(as_bytes: bool) -> None:
     assert_same(by_reference(model, {"x": data}), {"y": data @ weights + bias}, "stored")
 
 
-def test_constants_that_do_not_fit_are_all_told() -> None:
+def test_constants_that_do_not_fit_are_all_reported() -> None:
     given = {"weight": np.zeros(3), "weights": np.zeros((3, 4)), "bias": bytes(8)}
     with pytest.raises(dml.CompileError) as caught:
         onnx.export(weighed(), given)

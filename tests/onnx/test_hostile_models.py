@@ -155,7 +155,7 @@ REFUSED: list[tuple[str, Callable[[ModelProto], object], str, str]] = [
 
 
 @pytest.mark.parametrize(("change", "code", "text"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-def test_what_is_wrong_is_told(change: Callable[[ModelProto], object], code: str, text: str) -> None:
+def test_what_is_wrong_is_reported(change: Callable[[ModelProto], object], code: str, text: str) -> None:
     with pytest.raises(dml.DescError) as caught:
         onnx.load(changed(change))
     assert code in {problem.code for problem in caught.value.problems}
@@ -259,7 +259,7 @@ def test_functions_of_the_model_are_inlined() -> None:
 
 
 def _survives(seed: int) -> str | None:
-    """What a damaged model raises beside dmlpy's errors."""
+    """What a damaged model raises other than dmlpy's errors."""
     try:
         loaded = onnx.load(mutant(Random(seed)))
         loaded.report()

@@ -1,4 +1,4 @@
-"""Nodes whose attributes and known inputs contradict each other: each is told by name, and ONNX's C++ code does not see it."""
+"""Nodes whose attributes and known inputs contradict each other: each is reported by name, and ONNX's C++ code does not see it."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Row:
     Attributes:
         operator: its operator.
         inputs: its inputs in order: sizes of FLOAT inputs of the model, or known arrays; None for one that is left out.
-        told: what the message says.
+        told: the text of the message.
         attributes: its attributes.
         opset: the version of ONNX.
         outputs: the number of its outputs.
@@ -226,7 +226,7 @@ def reasons(proto: ModelProto) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_a_node_that_contradicts_itself_is_told_and_not_shown_to_onnx(row: Row, seen: list[str]) -> None:
+def test_a_node_that_contradicts_itself_is_reported_and_not_shown_to_onnx(row: Row, seen: list[str]) -> None:
     told = reasons(row.model())
     assert "the node" in told
     assert row.told in told

@@ -1,4 +1,4 @@
-"""Sizes that ONNX's inference does not tell are those of ONNX, not of the four dimensions of a tensor of DirectML."""
+"""Sizes that ONNX's inference does not find are those of ONNX, not of the four dimensions of a tensor of DirectML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dmlpy.onnx.Limits`: what a model takes before it runs is refused or left to its runs, and told by the limit's name."""
+"""`dmlpy.onnx.Limits`: what a model takes before it runs is refused or left to its runs, and reported by the limit's name."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_constants_without_room_are_computed_by_the_run(limits: dict[str, int]) 
     np.testing.assert_array_equal(tight.compile("numpy")(given)["y"], usual.compile("numpy")(given)["y"])
 
 
-def test_small_constants_fit_beside_large_ones() -> None:
+def test_small_constants_fit_next_to_large_ones() -> None:
     nodes = [make_node("Neg", ["w"], ["a"]), make_node("Shape", ["w"], ["s"]), make_node("Expand", ["x", "s"], ["y"])]
     records = (
         onnx.load(model(nodes, {"x": [1, 1]}, ["a", "y"], constants={"w": ONES}), limits=onnx.Limits(bytes=500)).interpretation().records
@@ -163,7 +163,7 @@ def test_holes_are_no_stored_bytes(tmp_path: Path) -> None:
     with (tmp_path / "weights.bin").open("wb") as file:
         file.write(bytes(1 << 16))
         file.truncate(1 << 24)
-    assert tensors.stored_bytes(tmp_path / "weights.bin") in (1 << 16, 1 << 24)  # the latter where the system does not tell
+    assert tensors.stored_bytes(tmp_path / "weights.bin") in (1 << 16, 1 << 24)  # the latter where the system does not report it
     assert tensors.stored_bytes(tmp_path / "missing.bin") == 0
 
 
@@ -263,7 +263,7 @@ COSTS: list[tuple[NodeProto, dict[str, Any], float, float]] = [
 
 
 @pytest.mark.parametrize(("proto", "arrays", "elements", "held"), COSTS, ids=[row[0].op_type for row in COSTS])
-def test_costs_are_told_before_anything_is_computed(
+def test_costs_are_reported_before_anything_is_computed(
     proto: NodeProto, arrays: dict[str, Any], elements: float, held: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[float, float]] = []

@@ -28,7 +28,7 @@ def mixed_model() -> onnx.Model:
     return onnx.load(model(nodes, {"x": ["n", 3]}, ["y", "u"], constants={"w": WEIGHTS}), sizes={})
 
 
-def test_open_sizes_are_told_and_bound_by_a_call() -> None:
+def test_open_sizes_are_listed_and_bound_by_a_call() -> None:
     found = mixed_model()
     (problem,) = found.interpretation().records[0].problems
     assert (problem.code, problem.remedy) == ("onnx.dynamic", "give sizes for 'n'")

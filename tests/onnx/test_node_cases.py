@@ -1,4 +1,4 @@
-"""ONNX's node tests: what becomes of each is what the table says, and at least one of each lowered operator passes in the usual run."""
+"""ONNX's node tests: the outcome of each is the table's, and at least one of each lowered operator passes in the usual run."""
 
 from __future__ import annotations
 

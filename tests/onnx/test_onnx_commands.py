@@ -155,7 +155,7 @@ def test_export_stores_the_constants_of_a_serialized_graph(tmp_path: Path) -> No
     np.testing.assert_array_equal(numpy_helper.to_array(stored).reshape(-1), np.arange(4))
 
 
-def test_export_tells_what_onnx_does_not_say(tmp_path: Path) -> None:
+def test_export_reports_what_onnx_cannot_express(tmp_path: Path) -> None:
     g = dml.GraphBuilder()
     state, numbers = (dml.TensorDesc(data_type="UINT32", sizes=[1, 1, 1, count]) for count in (6, 8))
     g.output("y", g.add(dml.RandomGeneratorDesc, input_state_tensor=g.input("s", state), output_tensor=numbers, type="PHILOX_4X32_10"))

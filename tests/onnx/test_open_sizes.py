@@ -1,4 +1,4 @@
-"""Models whose inputs have other sizes in each run: results, what is compiled for a new size, and what is kept."""
+"""Models whose inputs have other sizes in each run: results, what is compiled for a new size, and what is cached."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ON_CPU = ("decoder", "shape arithmetic", "branches", "LSTM")
     ],
 )
 def test_each_size_gives_what_a_model_of_this_size_gives(name: str, device: str) -> None:
-    """In any order, each of them twice: with what was compiled for it before, and beside others."""
+    """In any order, each of them twice: with what was compiled for it before, and after others."""
     case = MODELS[name]()
     compiled = onnx.load(case.proto).compile(device)
     runs = [(given, fresh(case, given, device)) for given in map(case.given, case.numbers)]
@@ -256,7 +256,7 @@ def test_outputs_stay_when_the_same_sizes_come_again() -> None:
 
 
 @pytest.mark.parametrize("keep_bytes", [1 << 28, 1 << 19])
-def test_runs_bound_together_hold_a_small_part_of_what_is_kept(keep_bytes: int) -> None:
+def test_runs_bound_together_hold_a_small_part_of_what_is_cached(keep_bytes: int) -> None:
     case = decoder()
     compiled = onnx.load(case.proto).compile("numpy", keep_bytes=keep_bytes)
     for given in [case.given(3)] * 4:
@@ -296,11 +296,11 @@ def test_runs_that_cannot_use_what_is_bound_run_as_before(monkeypatch: pytest.Mo
     check(compiled(given), fresh(case, given))
 
 
-# What is kept
+# The cache
 
 
 @pytest.mark.parametrize("case", [decoder, images])
-def test_what_is_kept_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch, case: Any) -> None:
+def test_the_cache_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch, case: Any) -> None:
     own = case()
     runs = [own.given(number) for number in own.numbers]
     all_kept = onnx.load(own.proto).compile("numpy")
@@ -317,7 +317,7 @@ def test_what_is_kept_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch, c
     assert sum(work.of(compiled, runs[-1])[0].values()) > 0, "what was used longest ago is not"
 
 
-def test_kept_items_go_in_the_order_of_their_last_use() -> None:
+def test_cached_items_are_evicted_in_the_order_of_their_last_use() -> None:
     cache = LRUCache(10)
     for key, size in (("a", 4), ("b", 3), ("c", 3)):
         cache.put(key, key.upper(), size)
@@ -333,7 +333,7 @@ def test_kept_items_go_in_the_order_of_their_last_use() -> None:
 
 
 @pytest.mark.parametrize(("steps", "copied"), [(4, 4 * 2 * (3 + 5) * 4 + 40), (1000, 1000 * 2 * 3 * 4 + 40)])
-def test_memory_of_copied_tensors_counts_among_the_bytes_kept(steps: int, copied: int) -> None:
+def test_memory_of_copied_tensors_counts_among_the_cached_bytes(steps: int, copied: int) -> None:
     """x and y of each step and h; of a thousand steps y is too large to be copied."""
     compiled = onnx.load(recurrent("LSTM", 4).proto).compile("numpy")
     (run,) = compiled._compile_for_sizes({"x": (steps, 2, 3)})._runs
@@ -405,8 +405,8 @@ def test_nodes_that_are_wrong_for_some_sizes_only() -> None:
             assert refusal(compiled, given) == refusal(lambda given: fresh(case, given), given)
 
 
-def test_what_a_device_does_not_run_is_told_when_sizes_have_come() -> None:
-    """All of it, as by a model of these sizes: that part of it could be compiled before says nothing."""
+def test_what_a_device_does_not_run_is_reported_when_sizes_are_known() -> None:
+    """All of it, as by a model of these sizes: that part of it could be compiled before makes no difference."""
     case = decoder()
     compiled = onnx.load(case.proto).compile(DeviceOfNothing())
     given = case.given(3)

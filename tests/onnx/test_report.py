@@ -296,7 +296,7 @@ def waiting(sizes: list[int | str]) -> onnx.Model:
 
 
 @pytest.mark.parametrize("sizes", [[2, 3], ["n", 3]])
-def test_what_holds_for_many_nodes_is_told_once(sizes: list[int | str]) -> None:
+def test_what_holds_for_many_nodes_is_reported_once(sizes: list[int | str]) -> None:
     produced, late, host = waiting(sizes).report().reasons()
     assert produced.startswith("node 'where' (NonZero) is compiled when")
     assert late.splitlines()[0].endswith(": 'real' (Cast), 'relu0' (Relu), 'relu1' (Relu), 'relu2' (Relu) and 3 more")
@@ -306,7 +306,7 @@ def test_what_holds_for_many_nodes_is_told_once(sizes: list[int | str]) -> None:
     assert "Unique of opset 21" in host
 
 
-def test_open_sizes_that_many_nodes_need_are_told_once() -> None:
+def test_open_sizes_that_many_nodes_need_are_reported_once() -> None:
     nodes = [make_node("Relu", ["x"], ["a"], name="act"), *(make_node("Neg", ["a"], [f"y{i}"], name=f"neg{i}") for i in range(5))]
     built = model(nodes, {"x": ["n", 3, "k"]}, [f"y{i}" for i in range(5)])
     (reason,) = onnx.load(built).report(like="onnxruntime").reasons()
@@ -314,7 +314,7 @@ def test_open_sizes_that_many_nodes_need_are_told_once() -> None:
     assert reason.splitlines()[1:] == ["    they need a size for 'n'", "    they need a size for 'k'"]
 
 
-def test_the_memory_between_nodes_is_told() -> None:
+def test_the_memory_between_nodes_is_reported() -> None:
     nodes = [make_node("MatMul", ["x", "w"], ["a"]), make_node("MatMul", ["a", "w"], ["b"]), make_node("MatMul", ["b", "w"], ["y"])]
     report = onnx.load(model(nodes, {"x": [10, 30]}, ["y"], constants={"w": ones(30, 30)})).report()
     assert (report.weight_bytes, report.memory_bytes) == (3600, 2 * 1280)
@@ -329,7 +329,7 @@ def test_the_picture_marks_what_does_not_run_on_directml() -> None:
     assert source.count("subgraph cluster") == 2
 
 
-def test_a_level_that_is_too_low_is_told() -> None:
+def test_a_level_that_is_too_low_is_reported() -> None:
     built = model([make_node("BitwiseAnd", ["x", "x"], ["y"], name="both")], {"x": [2]}, ["y"], types={"x": TensorProto.INT32})
     report = onnx.load(built).report("2_0")
     assert report.missing_level == ("both",)

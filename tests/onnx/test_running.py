@@ -188,7 +188,7 @@ def test_optionals_hold_a_tensor_or_nothing() -> None:
         ("OptionalHasElement", "o", np.ones(2, np.int32), "o is of type int32, expected of type float32"),
     ],
 )
-def test_sequences_and_optionals_that_do_not_fit_are_told(operator: str, name: str, wrong: Any, text: str) -> None:
+def test_sequences_and_optionals_that_do_not_fit_are_reported(operator: str, name: str, wrong: Any, text: str) -> None:
     compiled = listed(make_node(operator, [name], ["h" if name == "o" else "i2"]), outputs=["h" if name == "o" else "i2"])
     with pytest.raises(dml.BindError, match=re.escape(text)):
         compiled({name: wrong})
@@ -211,7 +211,7 @@ def test_an_initializer_that_is_an_input_is_a_default() -> None:
     assert_close(doubled["y"], 4 * expected(given(0))["y"], np.float32)
 
 
-def test_the_plan_tells_the_memory() -> None:
+def test_the_plan_reports_the_memory() -> None:
     compiled = chain("n").compile("numpy")
     plan = compiled.explain_plan({"x": [4, 3]})
     assert plan.weight_bytes >= WEIGHTS.nbytes
@@ -233,7 +233,7 @@ def test_devices_are_compared_node_by_node() -> None:
     assert first.node.startswith("product/")
 
 
-def test_what_no_device_runs_is_told() -> None:
+def test_what_no_device_runs_is_reported() -> None:
     with pytest.raises(dml.CompileError):
         chain().compile(DeviceOfNothing())
 

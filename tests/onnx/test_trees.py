@@ -56,7 +56,7 @@ def run(attributes: dict[str, Any], x: Array) -> Array:
     return np.asarray(found.compile("numpy")({"x": x})["y"])
 
 
-def walked(attributes: dict[str, Any], row: Array) -> list[tuple[int, float]]:
+def reached_leaves(attributes: dict[str, Any], row: Array) -> list[tuple[int, float]]:
     """Target and weight of the leaf that a row comes to in each tree."""
     found = []
     for root in attributes["tree_roots"]:
@@ -79,7 +79,7 @@ def test_each_row_goes_its_way_through_each_tree(aggregate: int, dtype: Any) -> 
     x[0, 0] = x[3] = np.nan
     expected = np.zeros((9, TARGETS))
     for row, target in np.ndindex(9, TARGETS):
-        weights = [weight for place, weight in walked(attributes, x[row]) if place == target]
+        weights = [weight for place, weight in reached_leaves(attributes, x[row]) if place == target]
         put = (lambda own: sum(own) / TREES, sum, lambda own: min(own, default=0), lambda own: max(own, default=0))[aggregate]
         expected[row, target] = put(weights)
     result = run(attributes, x)

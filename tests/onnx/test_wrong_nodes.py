@@ -33,7 +33,7 @@ class Row:
     Attributes:
         operator: its operator.
         given: its inputs in order; None for one that is left out.
-        told: what the refusal says: the input or attribute, and sizes.
+        told: texts of the refusal: the input or attribute, and sizes.
         attributes: its attributes.
         opset: the version of ONNX.
         outputs: the number of its outputs.

@@ -53,7 +53,7 @@ def text(desc: dml.OperatorDesc, level: str = "6_4") -> str:
 
 
 def unlike(table: list[tuple[dml.OperatorDesc, Found]]) -> str:
-    """The rows whose problems are others than the row says."""
+    """The rows whose problems differ from the row's."""
     wrong = [(desc, found) for desc, found in table if sorted(codes(desc)) != sorted(found)]
     return "\n".join(f"expected {found}, found {text(desc)}" for desc, found in wrong)
 

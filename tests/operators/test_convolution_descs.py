@@ -93,7 +93,7 @@ def test_valid_descs_have_no_problems() -> None:
     assert {code for code, _ in codes(line(), "3_1")} == {"dims.support"}
 
 
-def test_a_described_output_tells_the_padding_that_output_padding_does_not() -> None:
+def test_a_described_output_determines_the_padding_that_output_padding_does_not() -> None:
     """ONNX Runtime and WebNN give zeros for output_padding, and the sizes that it makes."""
     for height, width in ((27, 29), (28, 29), (27, 30), (28, 30)):
         assert codes(backward(output_tensor=tensor(2, 64, height, width))) == []

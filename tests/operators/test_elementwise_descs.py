@@ -112,7 +112,7 @@ def prelu(*slopes: int) -> dml.ActivationParameterizedReluDesc:
     return dml.ActivationParameterizedReluDesc(input_tensor=tensor(2, 3, 4, 5), slope_tensor=tensor(*slopes)).with_outputs()
 
 
-# Two inputs and an output, with the inputs' and the output's wrong sizes as they are told; the last is what the remedy speaks of.
+# Two inputs and an output, with the inputs' and the output's wrong sizes as reported; the last is the remedy's.
 SIZES: list[tuple[dml.OperatorDesc, list[tuple[str, str]], str]] = [
     (adding((3,), (2, 3)), [("dims.equal", "a_tensor.sizes")], "sizes [2, 3] and strides [0, 1]"),
     (adding((2, 3), ()), [("dims.range", "b_tensor.sizes")], "sizes [2, 3] and strides [0, 0]"),
@@ -175,7 +175,7 @@ SIZES: list[tuple[dml.OperatorDesc, list[tuple[str, str]], str]] = [
 ]
 
 
-def test_wrong_sizes_are_located_and_the_remedy_tells_strides() -> None:
+def test_wrong_sizes_are_located_and_the_remedy_names_strides() -> None:
     failed = []
     for desc, expected, remedy in SIZES:
         found = dml.check(desc)
@@ -339,7 +339,7 @@ def test_a_function_of_another_kind_is_no_fused_activation() -> None:
 
 
 @pytest.mark.parametrize("kind", [dml.ActivationSoftmaxDesc, dml.ActivationLogSoftmaxDesc, dml.ActivationHardmaxDesc])
-def test_rows_of_more_dimensions_are_told_as_a_matrix(kind: Any) -> None:
+def test_rows_of_more_dimensions_are_reported_as_a_matrix(kind: Any) -> None:
     wrong = kind(input_tensor=tensor(2, 3, 4, 5)).with_outputs()
     (problem,) = dml.check(wrong)
     remedy = re.fullmatch(r"along the last dimension, sizes (\[.*\]) of input and output are the same; (.*)", problem.remedy or "")
@@ -372,7 +372,7 @@ def test_a_scale_and_bias_in_json() -> None:
     assert dml.OperatorDesc.from_json(json.dumps(data)) == desc
 
 
-def test_a_scalar_of_half_precision_may_be_told_by_its_bits() -> None:
+def test_a_scalar_of_half_precision_may_be_given_by_its_bits() -> None:
     data = clip1("FLOAT16", -1, 1).to_dict(flat=True) | {"Min": {"UInt16": 0xC000}, "Max": {"UInt16": 0x4000}}
     desc = dml.OperatorDesc.from_dict(data)
     assert (desc.min, desc.max) == (-2.0, 2.0)  # type: ignore[attr-defined]

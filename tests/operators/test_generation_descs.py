@@ -80,7 +80,7 @@ CASES: list[tuple[Callable[[], OperatorDesc], Found]] = [
 ]
 
 
-def test_problems_are_told_by_code_and_place() -> None:
+def test_problems_are_reported_by_code_and_place() -> None:
     wrong = []
     for make, expected in CASES:
         desc = make()
@@ -96,7 +96,7 @@ def test_messages_name_the_type_that_a_number_has_to_fit() -> None:
     assert found.why == ("input_state_tensor is [*ones, 6]", "ones[0] = 1: leading dimensions are 1")
 
 
-def test_outputs_that_inputs_tell_are_inferred() -> None:
+def test_outputs_that_inputs_determine_are_inferred() -> None:
     desc = diagonal(input_tensor=tensor(5, 3, 4), output_tensor=None).with_outputs()
     assert desc.output_tensor == desc.input_tensor
     state = random_bits((1, 1, 6)).with_outputs()
@@ -107,7 +107,7 @@ def test_outputs_that_inputs_tell_are_inferred() -> None:
     assert updated.output_second_moment_tensor == updated.output_parameters_tensor == tensor(2, 3, 4, 5)
 
 
-def test_a_descending_sequence_of_an_unsigned_type_is_kept_as_what_it_wraps_to() -> None:
+def test_a_descending_sequence_of_an_unsigned_type_is_stored_as_what_it_wraps_to() -> None:
     for bits in (8, 16, 32, 64):
         desc = sequence(f"UINT{bits}", 10, -2)
         assert desc.value_delta == 2**bits - 2
@@ -117,7 +117,7 @@ def test_a_descending_sequence_of_an_unsigned_type_is_kept_as_what_it_wraps_to()
     assert sequence("INT8", 10, -2).value_delta == sequence("FLOAT16", 10, -2).value_delta == -2
 
 
-def test_the_member_type_of_the_random_generator_stays_apart_from_the_operators() -> None:
+def test_the_member_type_of_the_random_generator_is_not_the_operators_type() -> None:
     desc = random_bits((1, 6), (1, 6))
     for data in (desc.to_dict(), desc.to_dict(flat=True)):
         assert (data["Type"], data["Desc"]["Type"]) == ("DML_OPERATOR_RANDOM_GENERATOR", "DML_RANDOM_GENERATOR_TYPE_PHILOX_4X32_10")

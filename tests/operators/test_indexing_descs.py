@@ -1,4 +1,4 @@
-"""The operators that read and write by index: every rule, every size that follows from others, and what the messages say."""
+"""The operators that read and write by index: every rule, every size that follows from others, and the messages."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ CASES: list[tuple[Callable[[], OperatorDesc], Found]] = [
 ]
 
 
-def test_problems_are_told_by_code_and_place() -> None:
+def test_problems_are_reported_by_code_and_place() -> None:
     wrong = []
     for make, expected in CASES:
         desc = make()

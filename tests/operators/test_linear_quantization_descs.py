@@ -78,7 +78,7 @@ TABLE: list[tuple[dml.OperatorDesc, str, Expected]] = [
         [("type.equal", "output_tensor.data_type")],
     ),
     (
-        # One scale and a zero point for each channel, as NumPy's and ONNX's users write them: the input tells the sizes.
+        # One scale and a zero point for each channel, as NumPy's and ONNX's users write them: the input determines the sizes.
         dequantize_linear(scale_tensor=tensor(1), zero_point_tensor=tensor(3, data_type="INT8")),
         "6_4",
         [("dims.equal", "scale_tensor.sizes"), ("dims.equal", "zero_point_tensor.sizes")],
@@ -177,12 +177,12 @@ def test_messages() -> None:
     assert text(add(a_scale_tensor=tensor(1, 3), b_scale_tensor=tensor(1))) == BAD_ADD
 
 
-def test_the_order_of_scale_and_zero_point_is_told() -> None:
+def test_the_order_of_scale_and_zero_point_is_reported() -> None:
     found = [problem.remedy for desc in (dequantize(NIBBLE, tensor(4, 1)), quantize(NIBBLE, tensor(4, 1))) for problem in dml.check(desc)]
     assert found == ["the scale comes first, then the zero point"] * 4
 
 
-def test_scales_of_too_few_dimensions_are_told_their_sizes() -> None:
+def test_messages_name_the_sizes_of_scales_of_too_few_dimensions() -> None:
     failed = []
     for sizes, told in (((1,), [1, 1]), ((4,), [4, 1]), ((6,), [1, 6]), ((2,), None)):
         wrong = dequantize(tensor(*sizes), kind="SCALE")
@@ -192,7 +192,7 @@ def test_scales_of_too_few_dimensions_are_told_their_sizes() -> None:
         if told is not None and dml.check(wrong.replace(quantization_tensors=[tensor(*told)])):
             failed.append(f"{told} is wrong too")
     assert not failed
-    # Two that need two remedies get none, and a length that two dimensions have tells no place.
+    # Two that need two remedies get none, and a length that two dimensions have does not identify one.
     both = dml.check(dequantize(tensor(4), tensor(6, data_type="INT4")))
     assert [problem.remedy for problem in both] == [None, None]
     x = tensor(4, 4, data_type="INT8")
@@ -200,7 +200,7 @@ def test_scales_of_too_few_dimensions_are_told_their_sizes() -> None:
     assert [problem.remedy for problem in dml.check(square)] == [None]
 
 
-def test_one_element_that_repeats_is_told_its_sizes() -> None:
+def test_messages_name_the_sizes_of_one_element_that_repeats() -> None:
     # ELEMENT_WISE_QUANTIZE_LINEAR takes a scale for the whole tensor like this.
     wrong = add(a_scale_tensor=tensor(2, 3, strides=[0, 0]))
     assert [(problem.code, problem.remedy) for problem in dml.check(wrong)] == [

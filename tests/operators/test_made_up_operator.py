@@ -95,7 +95,7 @@ def test_wrong_descs_are_refused(fault: str, code: str, path: str) -> None:
     assert [code, path] in [problem[:2] for problem in report()["wrong"][fault]], report()["wrong"][fault]
 
 
-def test_a_mistyped_member_is_told() -> None:
+def test_a_mistyped_member_is_reported() -> None:
     assert "did you mean b_tensor?" in report()["mistyped"]
 
 

@@ -47,7 +47,7 @@ def text(desc: dml.OperatorDesc, level: str = "6_4") -> str:
 
 
 def unlike(table: list[tuple[dml.OperatorDesc, str, Found]]) -> str:
-    """The rows whose problems are others than the row says."""
+    """The rows whose problems differ from the row's."""
     wrong = [(desc, level, found) for desc, level, found in table if sorted(codes(desc, level)) != sorted(found)]
     return "\n".join(f"expected {found} at {level}, found {text(desc, level)}" for desc, level, found in wrong)
 

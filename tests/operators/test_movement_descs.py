@@ -1,4 +1,4 @@
-"""The operators that copy, slice and move blocks: every rule, every size that follows from others, and what the messages say."""
+"""The operators that copy, slice and move blocks: every rule, every size that follows from others, and the messages."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ CASES: list[tuple[Callable[[], OperatorDesc], Found]] = [
 ]
 
 
-def test_problems_are_told_by_code_and_place() -> None:
+def test_problems_are_reported_by_code_and_place() -> None:
     wrong = []
     for make, expected in CASES:
         desc = make()

@@ -78,7 +78,7 @@ def test_a_wrong_size_of_one_statistic_is_located(mode: str, field: str, axis: i
 
 @pytest.mark.parametrize("axis", range(4))
 @pytest.mark.parametrize("mode", SHARED)
-def test_a_wrong_size_of_all_statistics_is_told_once(mode: str, axis: int) -> None:
+def test_a_wrong_size_of_all_statistics_is_reported_once(mode: str, axis: int) -> None:
     desc = valid(mode)
     sizes = [7 if index == axis else size for index, size in enumerate((1, 3, 1, 1))]
     problem = only(desc.replace(**dict.fromkeys(statistics(desc), tensor(*sizes))))
@@ -168,7 +168,7 @@ def test_statistics_are_one_or_the_inputs_size(drawn: tuple[tuple[int, ...], tup
 
 
 @pytest.mark.parametrize("mode", [mode for mode, (kind, _) in MODES.items() if kind in FUSED])
-def test_the_format_tells_which_size_is_the_channels(mode: str) -> None:
+def test_the_format_determines_which_size_is_the_channels(mode: str) -> None:
     desc = valid(mode)
     assert desc.data_format is dml.DataFormat.NCHW
     found = dml.check(desc.replace(data_format="NHWC"))

@@ -1,4 +1,4 @@
-"""The flat parameters of stacked networks: where each block lies, round trips, shared memory, and what bad input is told."""
+"""The flat parameters of stacked networks: where each block lies, round trips, shared memory, and errors of bad input."""
 
 from __future__ import annotations
 
@@ -341,7 +341,7 @@ def test_a_buffer_of_another_shape(shape: tuple[int, ...]) -> None:
         params_to_canonical([0.0] * NETWORK.size, NETWORK)
 
 
-def test_everything_wrong_with_named_blocks_is_told_at_once() -> None:
+def test_everything_wrong_with_named_blocks_is_reported_at_once() -> None:
     canonical: dict[Any, Any] = dict(params_to_canonical(numbered(NETWORK), NETWORK))
     canonical["weight_ih_10"] = canonical.pop("weight_ih_l0")
     canonical["weight_hh_l0"] = canonical["weight_hh_l0"].T.copy()
@@ -385,7 +385,7 @@ def test_no_blocks_at_all() -> None:
     assert places(caught.value.problems) == [(block.name, "field.missing") for block in NETWORK.blocks()]
 
 
-def test_everything_wrong_with_lists_is_told_at_once() -> None:
+def test_everything_wrong_with_lists_is_reported_at_once() -> None:
     weights, biases = params_to_weights_and_biases(numbered(NETWORK), NETWORK)
     with pytest.raises(DescError) as caught:
         weights_and_biases_to_params([weights[0].T, *weights[1:5], weights[5].astype(np.float16)], biases[:-1], NETWORK)

@@ -28,7 +28,7 @@ WINDOWS: dict[str, Any] = {"strides": (2, 2), "window_size": (3, 3), "start_padd
 
 
 def pooling(kind: Any = dml.MaxPoolingDesc, *sizes: int, **members: Any) -> Any:
-    """A desc of pooling with its outputs; of [1, 8, 28, 28] unless told."""
+    """A desc of pooling with its outputs; of [1, 8, 28, 28] by default."""
     input_tensor = tensor(*(sizes or (1, 8, 28, 28)))
     return kind(input_tensor=input_tensor, **{**WINDOWS, **WINDOWED[kind], **members}).with_outputs()
 
@@ -282,7 +282,7 @@ def test_classic_mistakes_have_remedies() -> None:
     assert remedies(four) == {"a region is batch index, x1, y1, x2, y2; ROI_ALIGN has a separate tensor for the batch indices"}
 
 
-def test_what_no_input_tells_is_not_inferred() -> None:
+def test_what_no_input_determines_is_not_inferred() -> None:
     bare = align_gradient(input_tensor=None, output_gradient_tensor=None, output_roi_gradient_tensor=None)
     with pytest.raises(dml.DescError, match="output_gradient_tensor is not determined"):
         bare.with_outputs()

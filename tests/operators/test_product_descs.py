@@ -157,7 +157,7 @@ def test_valid_descs_have_no_problems() -> None:
         *(integers(a_zero_point_tensor=int8(*sizes)) for sizes in ((5,), (1, 5), (5, 1), (1, 1, 5))),
         *(integers(b_zero_point_tensor=uint8(*sizes)) for sizes in ((11,), (1, 11), (1, 1, 11), (1, 1))),
         convolution(filter_zero_point_tensor=None, input_zero_point_tensor=None),
-        # ONNX Runtime gives DirectML signed beside unsigned bytes.
+        # ONNX Runtime gives DirectML signed with unsigned bytes.
         floats(b_tensor=uint8(2, 3, 7, 11), b_zero_point_tensor=uint8(1, 1, 1, 11)),
         pooling(output_tensor=uint8(2, 6, 14, 15)),
         pooling(input_tensor=uint8(2, 6, 28, 30), input_scale_tensor=tensor(1, 6, 1, 1, 1)),

@@ -122,7 +122,7 @@ def test_problems() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_an_axis_counted_from_the_end_is_told_with_the_one_that_is_meant() -> None:
+def test_an_axis_counted_from_the_end_is_reported_with_the_one_that_is_meant() -> None:
     """The habit of Python; no output is blamed for it."""
     descs: list[dml.OperatorDesc] = [
         reduce().replace(axes=[-1]),
@@ -159,7 +159,7 @@ def test_messages() -> None:
     )
 
 
-def test_an_output_without_the_reduced_dimensions_is_told_what_it_lacks() -> None:
+def test_messages_name_what_an_output_without_the_reduced_dimensions_lacks() -> None:
     arg = dml.ArgmaxDesc(input_tensor=X, axes=[0, 2]).with_outputs()
     table: list[tuple[Any, tuple[int, ...], tuple[int, ...]]]
     table = [(reduce(), (2, 3, 5), (2, 3, 1, 5)), (arg, (3, 5), (1, 3, 1, 5)), (reduce(axes=(2, 2)), (2, 3, 5), (2, 3, 1, 5))]

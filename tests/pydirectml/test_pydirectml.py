@@ -217,7 +217,7 @@ def test_data_are_float32_in_the_outputs_layout() -> None:
     assert (data.dtype, data.shape, data.flags.c_contiguous) == (np.float32, (3, 2), True)
 
 
-def test_devices_tell_what_they_run_on() -> None:
+def test_devices_report_what_they_run_on() -> None:
     assert repr(dml.Device(False)) == "dml.Device on CPU"
     assert repr(dml.Device(use_gpu=False, use_debug_layer=True)) == "dml.Device on CPU"
 

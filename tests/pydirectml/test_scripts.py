@@ -79,7 +79,7 @@ def test_a_script_is_the_program_and_errors_name_its_line(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("arguments", "told"), [(["none.py"], "there is no file none.py"), (["--device", "abacus", __file__], "abacus")])
-def test_wrong_arguments_are_told(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_reported(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         program.main(arguments)
     assert ended.value.code == 2

@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_refused(name: str) -> None:
     assert any(problem.code.startswith(code) for problem in caught.value.problems), caught.value
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(dml.BindError) as caught:
         dml.reference(add(), {"a_tensr": A}, b_tensor=A[0])
     assert [(problem.code, problem.path) for problem in caught.value.problems] == [

@@ -1,4 +1,4 @@
-"""Every operator that NumPy runs gives what `dml.reference` says, to the tolerance of its types."""
+"""Every operator that NumPy runs gives the results of `dml.reference`, to the tolerance of its types."""
 
 from __future__ import annotations
 

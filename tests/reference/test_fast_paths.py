@@ -34,7 +34,7 @@ def test_integers_are_those_of_each_number_alone(dtype: Any, wide: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.int64])
-def test_what_is_not_kept_is_zero_whatever_it_was(dtype: Any) -> None:
+def test_what_is_dropped_is_zero_whatever_it_was(dtype: Any) -> None:
     values = np.array([1, 2, 3, 4], dtype)
     if values.dtype.kind == "f":
         values[:2] = np.nan, np.inf

@@ -38,7 +38,7 @@ def sort_key(own: float, direction: str) -> tuple[int, float]:
 @pytest.mark.parametrize("kind", ["distinct", "ties", "some NaN", "much NaN"])
 @pytest.mark.parametrize("direction", ["INCREASING", "DECREASING"])
 def test_top_k_of_long_rows_is_that_of_a_stable_sort(direction: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NaN is the largest, and equal elements keep the order of their indices."""
+    """NaN is the largest, and equal elements stay in the order of their indices."""
     rng, taken = np.random.default_rng(1), 0
     candidates = reduction._top_candidates
 

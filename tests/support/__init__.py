@@ -1,1 +1,1 @@
-"""What tests of several modules share: cases, runs, comparisons, stand-ins for hardware."""
+"""What tests of several modules share: cases, runs, comparisons, emulated devices."""

@@ -51,7 +51,7 @@ def lay(values: Array, layout: str, *, repeats: Sequence[int] = (), aligned: boo
 def run_placed(device: dml.Device, desc: Any, inputs: Mapping[str, Placed], outputs: Mapping[str, Placed]) -> Any:
     """Runs over memory that is laid out like the host's, byte by byte, and copies it back; the desc with these layouts.
 
-    Inputs must stay as they were, and so must the memory between and beside the elements of outputs.
+    Inputs must stay as they were, and so must the memory between and around the elements of outputs.
     """
     everything = {**inputs, **outputs}
     desc = desc.replace(**{name: placed.desc for name, placed in everything.items()})

@@ -1,4 +1,4 @@
-"""Libraries that stand beside dmlpy in the tests of its benchmark, each with another fault. They run in processes that import this."""
+"""Libraries to compare dmlpy with in the tests of its benchmark, each with a different fault. They run in processes that import this."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.support.tensors import tensor
 
 
 def branches() -> dml.Graph:
-    """x is read twice, once as another shape; one value is an output and read on; nodes stand in another order than they run in."""
+    """x is read twice, once as another shape; one value is an output and read on; nodes are listed in another order than they run in."""
     g = dml.GraphBuilder("branches")
     x = g.input("x", tensor(2, 3, 4))
     elu = g.add(dml.ActivationEluDesc, "elu", input_tensor=x, alpha=0.5)

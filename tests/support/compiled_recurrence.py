@@ -16,19 +16,19 @@ from dmlpy.devices.cpu.recurrent.plan import RecurrentPlan
 from dmlpy.operators.activation import ActivationDesc
 from tests.support.gradient_runs import Plans
 from tests.support.gradient_runs import backward as backward_by
-from tests.support.training_runs import KeptRows
+from tests.support.training_runs import SavedRows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def _saved_rows(desc: Any, array: Array) -> KeptRows:
+def _saved_rows(desc: Any, array: Array) -> SavedRows:
     rows = ReserveRows.of(desc, array)
-    return KeptRows(rows.saved, rows.hidden, rows.memory)
+    return SavedRows(rows.saved, rows.hidden, rows.memory)
 
 
 def _saved_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
     f, *others = desc.activations_of(d)
-    for gate in range(desc.cell.kept):
+    for gate in range(desc.cell.saved):
         if gate == 2 and desc.cell.couple_input_forget:
             continue
         is_gate = gate < len(desc.gate_names)

@@ -29,7 +29,7 @@ class Entered:
         self._current: set[str] = set()
 
     def run(self, step: str, work: Callable[[], Any]) -> Any:
-        """What `work` returns; the files that it enters are kept under the step."""
+        """What `work` returns; the files that it enters are stored under the step."""
         self._current.clear()
         sys.setprofile(self._note)
         try:

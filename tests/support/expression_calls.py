@@ -28,7 +28,7 @@ def call_of(desc: dml.OperatorDesc) -> Call:
 
 
 def _of_outputs(desc: dml.OperatorDesc) -> dict[str, Any]:
-    """The arguments that tell sizes and types of outputs."""
+    """The arguments that give sizes and types of outputs."""
     told: dict[str, Any] = {}
     name, first = desc.short_name(), getattr(desc, desc.outputs()[0].name)
     if name == "SPLIT":

@@ -114,7 +114,7 @@ def registered(operator: str) -> str | None:
 
 
 def counted_by(field: dict[str, Any]) -> list[str]:
-    """The members whose length a count field tells."""
+    """The members whose length a count field gives."""
     counted = field.get("count_of", [])
     return [counted] if isinstance(counted, str) else list(counted)
 
@@ -124,7 +124,7 @@ def row_groups(operator: str) -> list[list[dict[str, Any]]]:
     """The rows of the support table, lowest level first; those for other attribute values are a separate group.
 
     Where `differences.toml` says that the table is wrong, the dimension counts are those that it gives instead, and the types of a tensor
-    that it names are left open (an empty list, as where a page tells none).
+    that it names are left open (an empty list, as where a page has none).
     """
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in operators()[operator]["support"]:
@@ -134,7 +134,7 @@ def row_groups(operator: str) -> list[list[dict[str, Any]]]:
 
 
 def _corrected(operator: str, slot: str, level: str, item: dict[str, Any]) -> dict[str, Any]:
-    """What a row says of a tensor, as far as it is right."""
+    """A row's description of a tensor, as far as it is right."""
     found = item
     for difference in known_differences():
         told = re.match(rf"{operator}: support of (\S+) at (\S+) is (\d+) to (\d+) ", difference["what"])

@@ -1,4 +1,4 @@
-"""Where the tree keeps what tests read."""
+"""The folders of the tree that tests read."""
 
 from __future__ import annotations
 

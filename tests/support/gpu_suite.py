@@ -1,4 +1,4 @@
-"""What rehearses `dmlpy bench --device cuda` over a stand-in for a GPU: the operators' rows at sizes that a processor can take."""
+"""What rehearses `dmlpy bench --device cuda` on an emulated GPU: the operators' rows at sizes that a processor can take."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = suite.Sizes(
 
 
 def shrink() -> None:
-    """Makes everything small in this process; rates of a stand-in mean nothing."""
+    """Makes everything small in this process; rates of an emulated device mean nothing."""
     suite.CASES.update(case.by_name(suite.cases(SMALL)))
     large.CYCLED_BYTES = 5_000
     machine.COPIED_BYTES["cuda"], machine.LARGE, machine.MEASURED_S = 1 << 16, 64, 1e-3
@@ -66,7 +66,7 @@ def cases(*names: str, dtype: DataType = "FLOAT16") -> list[Case]:
 
 
 class OverStandIn(DmlpyOperators):
-    """dmlpy over the stand-in for a GPU that is asked for, in a process of its own."""
+    """dmlpy over the emulated GPU that is asked for, in a process of its own."""
 
     def __init__(self, device: str, threads: int) -> None:
         shrink()

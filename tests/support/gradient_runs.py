@@ -13,7 +13,7 @@ from dmlpy.reference.recurrent.layer import packed_reserve
 from tests.support.exact import exact, traced
 from tests.support.recurrent_runs import GUARD, Layout, Placed, Run, place, scratch
 from tests.support.tolerance import assert_close
-from tests.support.training_runs import H_DROPOUT, OUTPUTS, RESERVE, X_DROPOUT, KeptGates, KeptRows, check_reserve, kept_gates
+from tests.support.training_runs import H_DROPOUT, OUTPUTS, RESERVE, X_DROPOUT, SavedGates, SavedRows, check_reserve, saved_gates
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -26,25 +26,25 @@ class Plans:
         layer: the plan of a training form.
         gradient: the plan of a gradient.
         rows: what a reserve holds.
-        gates: what it keeps of gates.
+        gates: what it saves of gates.
     """
 
     layer: Callable[[Any], Any]
     gradient: Callable[[Any], Any]
-    rows: Callable[[Any, Array], KeptRows]
-    gates: KeptGates
+    rows: Callable[[Any, Array], SavedRows]
+    gates: SavedGates
 
     def check_forward(self, run: Run) -> None:
         """The outputs of a run that was launched, and what its reserve holds, against the plain loop."""
-        walked = traced(run.desc, run.arrays)
+        trace = traced(run.desc, run.arrays)
         for name, placed in run.outputs.items():
             if name == RESERVE:
-                check_reserve(run.desc, self.rows(run.desc, placed.elements), self.gates, walked, run.terms)
+                check_reserve(run.desc, self.rows(run.desc, placed.elements), self.gates, trace, run.terms)
             else:
-                assert_close(placed.elements, walked.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
+                assert_close(placed.elements, trace.outputs[name], placed.elements.dtype, terms=run.terms, what=name)
 
 
-NUMPY = Plans(DefinitionPlan, DefinitionPlan, KeptRows.of_definition, kept_gates)
+NUMPY = Plans(DefinitionPlan, DefinitionPlan, SavedRows.of_definition, saved_gates)
 
 CELLS = ("RNN", "LSTM", "GRU")
 DROPOUTS = (X_DROPOUT, H_DROPOUT)
@@ -84,7 +84,7 @@ class Backward:
         return {name: placed.elements.copy() for name, placed in self.outputs.items()}
 
     def expected(self) -> dict[str, Array]:
-        """The described gradients by their definition, from what the device's reserve keeps."""
+        """The described gradients by their definition, from the values in the device's reserve."""
         gradients = exact(self.desc, self.arrays | {RESERVE: defined_reserve(self.run, self.plans)})
         return {name: gradients[name] for name in self.outputs}
 
@@ -139,15 +139,16 @@ def backward(
 
 
 def defined_reserve(run: Run, plans: Plans = NUMPY) -> Array:
-    """The reserve of a run as its definition lays it out, in float64: a gradient of it tells the backward pass's errors from the forward's.
+    """The reserve of a run as its definition lays it out, in float64: a gradient of it separates the backward pass's errors from the
+    forward's.
 
-    States and arguments are those of the device's reserve. Where that keeps a gate's value, the argument is the definition's.
+    States and arguments are those of the device's reserve. Where that saves a gate's value, the argument is the definition's.
     """
     rows = plans.rows(run.desc, run.outputs[RESERVE].elements.astype(np.float64))
-    walked = traced(run.desc, run.arrays)
-    for d, arguments in enumerate(walked.arguments):
+    trace = traced(run.desc, run.arrays)
+    for d, arguments in enumerate(trace.arguments):
         for index, gate, activation in plans.gates(run.desc, d):
             if activation is None:
-                arguments[:, gate] = rows.kept[d, :, index]
-    memory = walked.memory if rows.memory is None else rows.memory
-    return packed_reserve(run.desc, replace(walked, hidden=rows.hidden, memory=memory))
+                arguments[:, gate] = rows.saved[d, :, index]
+    memory = trace.memory if rows.memory is None else rows.memory
+    return packed_reserve(run.desc, replace(trace, hidden=rows.hidden, memory=memory))

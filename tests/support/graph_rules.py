@@ -73,7 +73,7 @@ LARGER = IMAGE.replace(sizes=[1, 3, 4, 8])
 HALVED = dml.SplitDesc(input_tensor=IMAGE, output_tensors=[IMAGE.replace(sizes=[1, 3, 4, 2])] * 2, axis=3)
 
 
-# The change, the code and the place of the problem that tells it, and texts in it.
+# The change, the code and the place of the problem that reports it, and texts in it.
 RULES: dict[str, tuple[Change, str, str, list[str]]] = {
     "fewer declared inputs than inputs": (
         fields(input_tensors=[IMAGE]),

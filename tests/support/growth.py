@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _KEEPING = ("dmlpy.compiler", "dmlpy.description.", "dmlpy.devices.graphs.", "dmlpy.graphs.", "dmlpy.x.")
-"""Modules that keep what they found for descs and graphs. Compiled kernels stay: they are few, and take long."""
+"""Modules that cache results for descs and graphs. Compiled kernels stay: they are few, and take long."""
 
 
 def calls(run: Callable[[], object]) -> int:
-    """The calls of functions, those of C included, that a piece of work makes, with nothing kept from earlier work."""
+    """The calls of functions, those of C included, that a piece of work makes, with nothing cached from earlier work."""
     if frozen := gc.get_freeze_count() > 0:
-        gc.unfreeze()  # what conftest has set apart is not listed
+        gc.unfreeze()  # what conftest has excluded is not listed
     for found in gc.get_objects():
         # By its type: weak proxies, which are among them, answer `isinstance` for objects that are gone.
         if type(found) is _lru_cache_wrapper and found.__module__.startswith(_KEEPING) and found.cache_parameters()["maxsize"]:

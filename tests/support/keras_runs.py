@@ -67,7 +67,7 @@ class Shuffled:
 
 
 def endless() -> Iterator[tuple[Array, Array]]:
-    """Batches of a generator that goes on drawing."""
+    """Batches of a generator that does not restart."""
     random = np.random.default_rng(3)
     while True:
         x = random.integers(0, SYMBOLS, (BATCH, STEPS))

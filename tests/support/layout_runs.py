@@ -190,7 +190,7 @@ def repeated(array: Array, tensor: dml.TensorDesc) -> Array:
 
 def run_in_layouts(desc: dml.OperatorDesc, arrays: Mapping[str, Array], device: dml.Device | str = "numpy") -> dict[str, Any]:
     """The outputs in memory that the device allocates: the same, but for the order of sums, in guarded memory as described and spread."""
-    guarded = [(own, run(own, arrays, device)) for own in layouts(desc)]  # first: there a stray write does no harm and is told
+    guarded = [(own, run(own, arrays, device)) for own in layouts(desc)]  # first: there a stray write does no harm and is reported
     tensors = desc.tensors()
     held = {place: as_held(array, tensors[place]) for place, array in arrays.items()}
     results = results_of(desc, _by_field(desc, held), device)
@@ -252,6 +252,6 @@ def failures_in_layouts(*operators: str, sums: bool = False, device: dml.Device 
         for own in descs:
             try:
                 check_layouts(dml.OperatorDesc.from_dict(relation_descs.data(name, own.members)), rng, sums=sums, device=device)
-            except Exception as error:  # whatever is raised is a failure to be told, with all others
+            except Exception as error:  # whatever is raised is a failure to be reported, with all others
                 found.append(f"{operator}, {own.about}: {type(error).__name__}: {error}")
     return found

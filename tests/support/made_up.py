@@ -7,10 +7,10 @@ from typing import Annotated
 
 import numpy as np
 
+from dmlpy.description.coercion import Float, Uint, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, rule
-from dmlpy.description.member_forms import Float, Uint, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc

@@ -1,6 +1,6 @@
 """Writes `dmlpy/inspection/samples.json`, the desc of each operator that `dmlpy explain` shows: `python -m tests.support.make_samples`.
 
-With `--check` nothing is written: the exit status tells whether the file is current.
+With `--check` nothing is written: the exit status shows whether the file is current.
 DirectML's operators have the first of the valid descs in `facts/relations` that the NumPy device runs, dmlpy's own those of `own_descs`.
 """
 

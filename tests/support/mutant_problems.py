@@ -7,7 +7,7 @@ from tests.support import relation_descs as descs
 
 
 def problems_of(operator: str, members: descs.Members, level: str) -> list[dml.Problem]:
-    """The problems of a desc given as JSON data; what is raised otherwise is told as one, so that others are still tried."""
+    """The problems of a desc given as JSON data; any other exception is reported as one, so that others are still tried."""
     try:
         return dml.check(dml.OperatorDesc.from_dict(descs.data(operator, members)), level)
     except dml.DescError as error:

@@ -90,7 +90,7 @@ class Maker:
 
     def together(self, kind: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Each tensor of each group that is new here, and the two where one stands against one other."""
-        # Attributes, and dimensions of fixed meaning, may tell a dimension count too.
+        # Attributes, and dimensions of fixed meaning, may determine a dimension count too.
         relation = facts.relations()[self.operator]
         told = kind == "ranks_together" and (relation.get("per_dimension") or relation.get("axes") or not relation.get("leading_ones"))
         for group in descs.grouped(self.operator, self.members, kind):
@@ -139,7 +139,7 @@ class Maker:
             # A quotient may be rounded up, to one more.
             larger = self.with_size(place, axis, self.places[place]["Sizes"][axis] + (2 if "/" in term else 1))
             if symbol is None or symbol in self.fields or len(others) > 1:
-                # A symbol that a constraint speaks of is told by more than these two.
+                # A symbol in a constraint is determined by more than these two.
                 alone = len(others) == 2 and not any(symbol in text for text in self.fact["constraints"] if symbol)
                 pair = tuple(dict.fromkeys(others)) if alone else ()
                 yield self.tensor(place, f"Sizes[{axis}] not {term}", larger, pair=pair)
@@ -249,7 +249,7 @@ class Maker:
         if len(arrays) < 2:
             return
         for other, own in arrays.items():
-            # In Python, where there is no count, the tensors' dimensions tell the length.
+            # In Python, where there is no count, the tensors' dimensions determine the length.
             yield self.wrong(f"{other} longer than {name}", {other: [*own, own[-1]]}, other, python=True)
             yield self.wrong(f"{other} shorter than {name}", {other: own[:-1]}, other, python=True)
         count = self.members[name]
@@ -268,7 +268,7 @@ class Maker:
 
 
 def fits(operator: str, own: Valid, row: dict[str, Any], level: str) -> bool:
-    """Whether a desc can be fitted to a support row, as far as the relations tell."""
+    """Whether a desc can be fitted to a support row, as far as the relations show."""
     early = own.first_level is None or facts.order(own.first_level) <= facts.order(level)
     return early and descs.fitted(operator, own, row) is not None
 

@@ -1,4 +1,4 @@
-"""Descs that ONNX says in different ways than the samples, by what is special about them."""
+"""Descs that ONNX expresses in other ways than the samples, by what is special about them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Hidden = tuple[ModelProto, dict[str, Any]]
 
 
 def behind_compress(proto: ModelProto, given: Mapping[str, Any]) -> Hidden:
-    """Each tensor with dimensions goes through a Compress that keeps all of it."""
+    """Each tensor with dimensions goes through a Compress that selects all of it."""
     graph = proto.graph
     inputs = [*graph.input]
     nodes, keeps = [], dict[str, Any]()

@@ -90,7 +90,7 @@ def decoder(layers: int = 2, *, tokens: int | str = 1) -> OpenModel:
 
 
 def _layers(source: str, name: str, count: int, constants: dict[str, Array]) -> list[Any]:
-    """Products and activations, which do not depend on any open size: enough of them for the others to be compiled apart."""
+    """Products and activations, which do not depend on any open size: enough of them for the others to be compiled separately."""
     nodes, last = [], source
     for index in range(count):
         constants[f"w{index}"] = normal(4, 4)
@@ -106,7 +106,7 @@ def _layers(source: str, name: str, count: int, constants: dict[str, Array]) -> 
 def _beside(
     nodes: Sequence[Any], outputs: Sequence[str], constants: dict[str, Array], given: Callable[[int], Any], **more: Any
 ) -> OpenModel:
-    """Nodes of open sizes beside a net of known ones, whose output `net` [3, 4] they read."""
+    """Nodes of open sizes after a net of known ones, whose output `net` [3, 4] they read."""
     own = dict(constants)
     net = _layers("z", "net", 2 * len(nodes) + 2, own)
     inputs = {"z": [3, 4], **more.pop("inputs")}
@@ -135,7 +135,7 @@ def shape_arithmetic() -> OpenModel:
 
 
 def chosen_rows() -> OpenModel:
-    """Sizes that the inputs' sizes do not tell: how many rows there are depends on elements."""
+    """Sizes that the inputs' sizes do not determine: the number of rows depends on elements."""
     nodes = [
         make_node("TopK", ["x", "count"], ["largest", "places"], axis=0),
         make_node("MatMul", ["largest", "net"], ["y"]),

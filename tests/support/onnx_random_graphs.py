@@ -1,4 +1,4 @@
-"""Random graphs of operators whose members ONNX says in different ways: windows, layouts, indices, resampling, quantization, recurrence."""
+"""Random graphs of operators that ONNX expresses in different ways: windows, layouts, indices, resampling, quantization, recurrence."""
 
 from __future__ import annotations
 
@@ -389,5 +389,5 @@ class _Drawer(Layers):
 
 
 def random_exportable_graph(seed: int) -> Graph:
-    """A graph of some operators, all of which ONNX says."""
+    """A graph of some operators, all of which ONNX can express."""
     return _Drawer(seed).graph(1 + seed % 5)

@@ -62,7 +62,7 @@ class Difference(NamedTuple):
         where: of the input in float64 and the attributes: the results that differ.
         exact: the function, in float64, as dmlpy has it.
         reason: what ONNX Runtime does.
-        absolute: error allowed to dmlpy, beside the relative one.
+        absolute: error allowed to dmlpy, in addition to the relative one.
         exponent: of the power in the result, whose rounding is allowed for too.
     """
 

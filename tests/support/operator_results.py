@@ -55,7 +55,7 @@ class Result:
 
 
 def stored(file: str) -> Iterator[tuple[Mapping[str, Any], dict[str, Any], dict[str, Any]]]:
-    """The cases of a file in order: what the list says of each, its inputs and its outputs."""
+    """The cases of a file in order: the list's entry, the inputs and the outputs of each."""
     with np.load(OPERATOR_RESULTS / f"{file}.npz") as data:
         numbers = {name: data[name] for name in data.files}
     taken = dict.fromkeys(numbers, 0)

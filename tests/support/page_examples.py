@@ -9,7 +9,7 @@ from typing import Any
 from tests.support import facts_reader as facts
 from tests.support import relation_descs as descs
 
-# Members that a page's example leaves out, with the values that it holds for (the facts' doubts tell of them).
+# Members that a page's example leaves out, with the values that it holds for (see the facts' doubts).
 UNSAID: dict[str, descs.Members] = {
     "DML_OPERATOR_PADDING": {"PaddingValue": 0.0},
     "DML_OPERATOR_PADDING1": {"PaddingValue": 0.0},

@@ -45,7 +45,7 @@ def debug_topics() -> str:
 
 
 def dask_scaling() -> str:
-    """What the record of `dmlpy.dask.scaling` says; Dask is imported where the table is made only."""
+    """The record of `dmlpy.dask.scaling`; Dask is imported only where the table is made."""
     from dmlpy.dask import scaling
 
     return scaling.markdown(json.loads(scaling.RECORD.read_text("utf-8")))

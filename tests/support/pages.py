@@ -5,7 +5,7 @@ each after `$ `, with what they print; `sh` and `py` blocks are not run here. A 
 is made by `tests.support.page_tables`.
 
 `python -m tests.support.pages [--check] [PAGE ...]` writes what code prints and what tables hold into the pages, all of them by default.
-Read the difference before you commit it: the pages promise what they show. With `--check` nothing is written: the exit status tells whether
+Read the difference before you commit it: the pages promise what they show. With `--check` nothing is written: the exit status shows whether
 all are current. A page that needs a library that is not installed stays as it is.
 """
 
@@ -98,7 +98,7 @@ def _sessions(block: re.Match[str], line: int, folder: Path) -> Iterator[Printed
     """The commands of a console block. Those on files named `wrong...` are expected to end with status 1."""
     for session in re.finditer(r"^\$ (?P<command>.*)\n(?P<shown>(?:(?!\$ ).*\n)*)", block["text"], re.MULTILINE):
         if "pronounce.py" in session["command"] and missing("g2p-en"):
-            continue  # the tests of pronounce.py say so
+            continue  # the tests of pronounce.py check it
         printed = run(*shlex.split(session["command"]), folder=folder, status=int("wrong" in session["command"]))
         start = block.start("text")
         yield Printed(line, (start + session.start("shown"), start + session.end("shown")), session["shown"], printed)

@@ -1,7 +1,7 @@
 """Writes every generated file anew, in the order in which they follow from each other: `python -m tests.support.regenerate [--check]`.
 
-It says which files have changed. With `--check` nothing is written: it fails if a file is not current, and says which. Each generator runs
-in a process of its own, so that it sees what those before it wrote.
+It lists the files that have changed. With `--check` nothing is written: it fails if a file is not current, and names it. Each generator
+runs in a process of its own, so that it sees what those before it wrote.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Generator:
         module: run by `python -m`; with `--check` it writes nothing and fails if a file is not current.
         files: patterns of what it writes, from the root.
         arguments: of the module.
-        dated: the files tell the day on which they were written, so that they are written only where they are not current.
+        dated: the files contain their date, so they are written only if they are not current.
     """
 
     title: str
@@ -67,7 +67,7 @@ def differences(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list
 
 
 def write(generator: Generator, root: Path) -> tuple[bool, list[str]]:
-    """Writes the files of a generator; whether it succeeded, and what there is to say."""
+    """Writes the files of a generator; whether it succeeded, and a message."""
     if generator.dated and generator.run(root, "--check").returncode == 0:
         return True, []
     before = generator.contents(root)
@@ -77,7 +77,7 @@ def write(generator: Generator, root: Path) -> tuple[bool, list[str]]:
 
 
 def check(generator: Generator, root: Path) -> tuple[bool, list[str]]:
-    """Whether a generator's files are current, and what it says if they are not."""
+    """Whether a generator's files are current, and its message if they are not."""
     done = generator.run(root, "--check")
     told = [line for line in (done.stdout + done.stderr).splitlines() if line]
     return done.returncode == 0, [] if done.returncode == 0 else [f"  {line}" for line in told]

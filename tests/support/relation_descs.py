@@ -284,7 +284,7 @@ def fitted(operator: str, own: Valid, row: dict[str, Any]) -> Members | None:
 
 
 def fitting(operator: str, row: dict[str, Any], level: str) -> Iterator[Members]:
-    """The valid descs, in every rank, that a support row allows at a level, as far as the relations tell.
+    """The valid descs, in every rank, that a support row allows at a level, as far as the relations show.
 
     Where a row is for other attribute values, descs with these put in follow after those that have them.
     """

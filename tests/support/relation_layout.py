@@ -26,7 +26,7 @@ def lay_out(text: str) -> str:
 
 
 def row(wrong: dict[str, Any]) -> str:
-    """A wrong desc on a line, or on a few if it is long: TOML lets a table go on in a further line only within an array."""
+    """A wrong desc on a line, or on a few if it is long: TOML lets a table continue on the next line only within an array."""
     line = f"{_INDENT}{_written(wrong)},\n"
     if len(line) - 1 <= WIDTH or "at" not in wrong:
         return line

@@ -215,7 +215,7 @@ DAMAGED: dict[str, tuple[Callable[[bytes], bytes], str, str]] = {
 
 
 def find_union(data: bytes) -> int:
-    """The byte that tells the type of the only attribute's value."""
+    """The byte with the type of the only attribute's value."""
     candidates = [at for at in range(len(data)) if data[at] == 6]
     for at in candidates:
         try:

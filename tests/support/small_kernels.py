@@ -1,4 +1,4 @@
-"""Kernels for tests: of how kernels are kept, with little to compile, and of functions that cells apply."""
+"""Kernels for tests: of the kernel store, with little to compile, and of functions that cells apply."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ where a FLOAT32 operator was allowed TF32: tensor cores may cut both of a produc
 A small element may be the difference of terms that are not small, each off by its own rounding, and nothing else in its tensor need be
 large. For such results `least` is the size that an element counts as in the reference's norm if it is smaller; zeros count as zeros.
 
-Beside elements of 1e30 that says nothing of the others. Where elements do not depend on each other's size, `assert_each_close` takes
+With elements of 1e30 that checks nothing of the others. Where elements do not depend on each other's size, `assert_each_close` takes
 5 * tolerance * max(1, |reference|) of each by itself.
 """
 

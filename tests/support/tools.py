@@ -25,7 +25,7 @@ def missing(tool: str) -> str | None:
     """Why `tool` cannot be used here, or None.
 
     It is "g++", "dot", "nvrtc", "nvdisasm", "dask", "torch", "onnx", "onnxruntime", "pyright", "sphinx" or "g2p-en"; "nvrtc 13.0" or
-    "cupy 14.0" is that version beside the installed one.
+    "cupy 14.0" is that version in addition to the installed one.
     """
     if tool == "g++":
         if not sys.platform.startswith("linux"):

@@ -27,7 +27,7 @@ TERMS = 256
 
 Check = Callable[[int, Path], None]
 RANKS: dict[str, tuple[str, Check]] = {}
-"""What was tried, by the name in the table: the outcome that the table tells, and its check, for a rank and a folder."""
+"""What was tried, by the name in the table: the outcome in the table, and its check, for a rank and a folder."""
 
 
 def tried(name: str, outcome: str) -> Callable[[Check], Check]:

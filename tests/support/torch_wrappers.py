@@ -25,7 +25,7 @@ STEPS, BATCH, INPUT, HIDDEN = 5, 3, 4, 6
 TERMS = 128
 
 TRIED: dict[str, tuple[str, Callable[[], None]]] = {}
-"""What was tried, by the name in the table: the outcome that the table tells, and its check."""
+"""What was tried, by the name in the table: the outcome in the table, and its check."""
 
 
 def tried(name: str, outcome: str) -> Callable[[Callable[[], None]], Callable[[], None]]:

@@ -34,8 +34,8 @@ TRAINING: dict[str, Any] = {"RNN": RNNTrainingDesc, "LSTM": LSTMTrainingDesc, "G
 GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
 
 
-KeptGates = Callable[[Any, int], Iterable[tuple[int, int, ActivationDesc | None]]]
-"""What a reserve keeps of a direction's gates: see `kept_gates`, which is NumPy's."""
+SavedGates = Callable[[Any, int], Iterable[tuple[int, int, ActivationDesc | None]]]
+"""What a reserve saves of a direction's gates: see `saved_gates`, which is NumPy's."""
 
 
 RESERVE, MASK, X_DROPOUT, H_DROPOUT = "reserve_tensor", "step_mask_tensor", "input_dropout_tensor", "state_dropout_tensor"
@@ -172,28 +172,28 @@ def random_run(seed: int, *, batches: Sequence[int], hidden: Sequence[int]) -> R
 
 
 @dataclass(frozen=True)
-class KeptRows:
-    """What a reserve keeps: of gates [D, T, K, B, H], and h and c before and after each step [D, T + 1, B, entries]."""
+class SavedRows:
+    """What a reserve saves: of gates [D, T, K, B, H], and h and c before and after each step [D, T + 1, B, entries]."""
 
-    kept: Array
+    saved: Array
     hidden: Array
     memory: Array | None
 
     @classmethod
-    def of_definition(cls, desc: Any, array: Array) -> KeptRows:
+    def of_definition(cls, desc: Any, array: Array) -> SavedRows:
         """Of NumPy's plans, whose reserve is that of the definition."""
-        kept, hidden, memory = unpacked_reserve(desc, array)
-        return cls(kept, hidden, memory if desc.cell.has_memory else None)
+        saved, hidden, memory = unpacked_reserve(desc, array)
+        return cls(saved, hidden, memory if desc.cell.has_memory else None)
 
 
-def check(run: Run, walked: Trace, kind: Any = None) -> None:
+def check(run: Run, trace: Trace, kind: Any = None) -> None:
     """All outputs against the plain loop, the reserve part by part, each to the tolerance of its type or of `kind`."""
     for name, placed in run.outputs.items():
         assert (placed.gaps() == GUARD).all(), f"{name}: written between or beside its elements"
         if name == RESERVE:
-            check_reserve(run.desc, KeptRows.of_definition(run.desc, placed.elements), kept_gates, walked, run.terms, kind)
+            check_reserve(run.desc, SavedRows.of_definition(run.desc, placed.elements), saved_gates, trace, run.terms, kind)
         else:
-            assert_close(placed.elements, walked.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
+            assert_close(placed.elements, trace.outputs[name], kind or placed.elements.dtype, terms=run.terms, what=name)
 
 
 def check_repeated_outputs(cell: str, plan: Callable[[Any], Any]) -> None:
@@ -219,30 +219,30 @@ def check_dropout_of_h(plan: Callable[[Any], Any]) -> None:
     np.testing.assert_array_equal(run.outputs["output_single_tensor"].elements, run.inputs["hidden_init_tensor"].elements / 2)
 
 
-def check_reserve(desc: Any, reserve: KeptRows, gates: KeptGates, walked: Trace, terms: int, kind: Any = np.float32) -> None:
-    """Every slot of the states, and of each step that a sample takes what its gates keep."""
+def check_reserve(desc: Any, reserve: SavedRows, gates: SavedGates, trace: Trace, terms: int, kind: Any = np.float32) -> None:
+    """Every slot of the states, and the saved gate values of each step that a sample takes."""
     kind = kind or np.float32
-    assert_close(reserve.hidden, walked.hidden, kind, terms=terms, what="h in the reserve")
+    assert_close(reserve.hidden, trace.hidden, kind, terms=terms, what="h in the reserve")
     assert (reserve.memory is not None) == isinstance(desc, LSTMTrainingDesc)
     if reserve.memory is not None:
-        assert_close(reserve.memory, walked.memory, kind, terms=terms, what="c in the reserve")
-    for d, arguments in enumerate(walked.arguments):
+        assert_close(reserve.memory, trace.memory, kind, terms=terms, what="c in the reserve")
+    for d, arguments in enumerate(trace.arguments):
         for index, gate, activation in gates(desc, d):
             taken = ~np.isnan(arguments[:, gate])
             expected = arguments[:, gate][taken]
             if activation is not None:
                 expected = activate(activation, expected)
-            assert_close(reserve.kept[d, :, index][taken], expected, kind, terms=terms, what=f"gate {gate} in the reserve")
+            assert_close(reserve.saved[d, :, index][taken], expected, kind, terms=terms, what=f"gate {gate} in the reserve")
 
 
-def kept_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
-    """What a reserve of the definition keeps of a direction's gates: each argument.
+def saved_gates(desc: Any, d: int) -> Iterator[tuple[int, int, ActivationDesc | None]]:
+    """What a reserve of the definition saves of a direction's gates: each argument.
 
     Yields:
-        tuple: the index in `KeptRows.kept`, the gate's index in `Trace.arguments`, and the activation whose value is kept, or None
+        tuple: the index in `SavedRows.saved`, the gate's index in `Trace.arguments`, and the activation whose value is saved, or None
             where its argument is.
     """
-    for gate in range(desc.cell.kept):
+    for gate in range(desc.cell.saved):
         yield gate, gate, None
 
 

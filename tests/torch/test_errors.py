@@ -1,4 +1,4 @@
-"""What dmlpy.torch refuses, and how it says so."""
+"""What dmlpy.torch refuses, and its messages."""
 
 from __future__ import annotations
 

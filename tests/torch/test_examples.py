@@ -52,7 +52,7 @@ def test_words_are_learnt(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+def test_a_killed_run_continues(tmp_path: Path) -> None:
     options = ("--steps", "30", "--hidden", "16", "--every", "4", "--target", "0")
     whole = run("python", SCRIPT, *options, "--checkpoint", str(tmp_path / "whole.pt"), folder=tmp_path)
     checkpoint = tmp_path / "killed.pt"

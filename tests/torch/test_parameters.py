@@ -181,20 +181,20 @@ def test_copies(way: str, bias: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_replaced_parameter_without_biases() -> None:
-    """What lies behind a tensor that stands in for the parameter is not its zero biases."""
+    """What lies behind a tensor that replaces the parameter is not its zero biases."""
     module, x = dt.GRU(INPUT, HIDDEN, bias=False), torch.randn(STEPS, BATCH, INPUT)
     longer = torch.ones(2 * module.layout.size)
-    stand_in = longer[: module.params.numel()].copy_(module.params.detach()).requires_grad_()
-    output = torch.func.functional_call(module, {"params": stand_in}, (x,))[0]
+    replacement = longer[: module.params.numel()].copy_(module.params.detach()).requires_grad_()
+    output = torch.func.functional_call(module, {"params": replacement}, (x,))[0]
     torch.testing.assert_close(output, module(x)[0], rtol=0, atol=0)
     output.sum().backward()
     module(x)[0].sum().backward()
-    torch.testing.assert_close(stand_in.grad, module.params.grad)
-    module.params.data = stand_in.detach()
+    torch.testing.assert_close(replacement.grad, module.params.grad)
+    module.params.data = replacement.detach()
     torch.testing.assert_close(module(x)[0], output, rtol=0, atol=0)
 
 
-def test_from_torch_keeps_what_the_module_is() -> None:
+def test_from_torch_preserves_the_module_s_options() -> None:
     theirs: Any = nn.LSTM(INPUT, HIDDEN, 2, batch_first=True, dropout=0.5, proj_size=2, dtype=torch.float16).eval().requires_grad_(False)
     drawn = torch.random.get_rng_state()
     own: Any = dt.LSTM.from_torch(theirs)

@@ -1,4 +1,4 @@
-"""dmlpy.torch's results and gradients beside torch.nn's in float64 on the CPU; memory, autograd, dropout, and the function itself."""
+"""dmlpy.torch's results and gradients against torch.nn's in float64 on the CPU; memory, autograd, dropout, and the function itself."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def formed(leaf: torch.Tensor, form: str) -> Any:
 
 
 def flat(results: tuple[Any, Any]) -> list[torch.Tensor]:
-    """All tensors of a module's results; a packed output also tells its order."""
+    """All tensors of a module's results; a packed output also has its order."""
     output, last = results
     states = [*last] if isinstance(last, tuple) else [last]
     if not isinstance(output, PackedSequence):

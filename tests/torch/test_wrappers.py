@@ -43,7 +43,7 @@ def test_works_or_ends_in_a_clear_error(name: str) -> None:
     TRIED[name][1]()
 
 
-def test_the_page_tells_what_was_tried() -> None:
+def test_the_page_shows_what_was_tried() -> None:
     page = (ROOT / "dmlpy/torch/README.md").read_text(encoding="utf-8")
     rows = [f"| {name} | {outcome} |" for name, (outcome, _) in {**TRIED, **RANKS}.items()]
     assert [line for line in page.splitlines() if line.startswith("| ")][1:] == rows, "\n".join(rows)

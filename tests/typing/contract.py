@@ -129,7 +129,7 @@ def errors() -> None:
 
 
 def travel() -> None:
-    """JSON and back keeps the class."""
+    """JSON and back preserves the class."""
     desc = gru()
     again: dml.GRUDesc = dml.GRUDesc.from_dict(desc.to_dict())
     any_kind: dml.OperatorDesc = dml.OperatorDesc.from_json(desc.to_json(flat=True))

@@ -1,4 +1,4 @@
-"""What is told of a desc or a file is bounded, however long its names, numbers and lists are, and is found in time that grows with them."""
+"""Messages about a desc or a file are bounded, however long its names, numbers and lists are, and take time that grows with them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dmlpy as dml
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.dxdispatch.checker import check_file
 from dmlpy.messages.naming import listed, nearest
 from dmlpy.messages.problems import MAX_PROBLEMS, MAX_REPORTED, Problem, lay_out, truncate
@@ -37,7 +37,7 @@ LONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_descs_with_long_members_are_told_shortly(name: str) -> None:
+def test_problems_of_descs_with_long_members_are_short(name: str) -> None:
     desc = LONG[name]()
     began = time.process_time()
     problems = dml.check(desc)
@@ -67,7 +67,7 @@ def test_texts_of_problems_are_clipped() -> None:
     assert (short.path, short.found, short.expected, short.why, short.remedy) == ("path", "found", "expected", ("why",), "remedy")
 
 
-def test_problems_behind_the_last_one_told_are_not_looked_for() -> None:
+def test_problems_after_the_last_reported_one_are_not_looked_for() -> None:
     def endless() -> Any:
         number = 0
         while True:

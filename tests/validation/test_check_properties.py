@@ -1,4 +1,4 @@
-"""Properties of checking over random descs: valid ones pass, anything else is told and never crashes, blame falls where it belongs."""
+"""Properties of checking over random descs: valid ones pass, anything else is reported and never crashes, problems have the right place."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ MISTAKES: dict[str, tuple[str, Members]] = {
 
 @quick
 @given(valid_members(every_tensor=True), st.data())
-def test_all_mistakes_are_told_at_once(case: tuple[str, Members, dml.FeatureLevel], data: st.DataObject) -> None:
+def test_all_mistakes_are_reported_at_once(case: tuple[str, Members, dml.FeatureLevel], data: st.DataObject) -> None:
     operator, members, level = case
     inputs = [facts.python_name(field["name"]) for field in facts.operators()[operator]["fields"] if field["kind"] == "input"]
     chosen = data.draw(st.lists(st.sampled_from(inputs), min_size=1, max_size=3, unique=True))

@@ -1,4 +1,4 @@
-"""What users of DirectML ran into: their descriptors, the message that would have told them, and the same mended as the message says.
+"""What users of DirectML ran into: their descriptors, the message that dmlpy gives, and the same mended as the message says.
 
 Each row is a public complaint, most of them about an error of no more words than "The parameter is incorrect" (80070057). Where the
 thread has sizes they are its own; where it has none they are the smallest with the same fault.
@@ -12,7 +12,7 @@ No check of a descriptor can find the others:
 - DirectML.dll is missing or older than the program asks for, before there is any descriptor: DirectML/issues/659;
   onnxruntime/issues/3360, 15628, 18666 and 21432; onnxruntime-genai/issues/521. What an older one lacks is in the table.
 - Runs from several threads, and recompiling for each new size: onnxruntime/issues/14550, 20713, 22147 and 25577.
-- The fault lies in the program above, or the thread does not tell a descriptor: DirectML/issues/218 and 328; onnxruntime/issues/5197 and
+- The fault lies in the program above, or the thread does not contain a descriptor: DirectML/issues/218 and 328; onnxruntime/issues/5197 and
   17516. Packages that cannot be installed: DirectML/issues/128 and 615.
 - Weights in PyTorch's order of gates, i f g o instead of DirectML's i o f c, have the same sizes: only the numbers differ.
 - A size of 1 in BATCH_NORMALIZATION_GRAD (sdk-api/pull/1262) is how its statistics repeat, by the page of today. Element-wise operators
@@ -174,7 +174,7 @@ def cast(input_bytes: int | None) -> dml.CastDesc:
 
 
 def strided_product(total_bytes: int | None) -> dml.GEMMDesc:
-    """A's strides step over the heads of a buffer [2, 4, 2, 8]; its size is that of the packed tensor, where it is told."""
+    """A's strides step over the heads of a buffer [2, 4, 2, 8]; its size is that of the packed tensor, where it is given."""
     a = tensor(2, 1, 4, 8, strides=[64, 8, 16, 1], total_tensor_size_in_bytes=total_bytes)
     return gemm(a, tensor(2, 1, 8, 3), tensor(2, 1, 4, 3))
 
@@ -191,7 +191,7 @@ def upsampling() -> Graph:
 def graph(
     nodes: dict[str, dml.OperatorDesc], inputs: list[tuple[str, str, int]], outputs: list[str], *links: tuple[str, str], unused: str = ""
 ) -> Graph:
-    """A graph of named nodes, whose edges are told as the author told them: input edges by slot, the others by their first slots."""
+    """A graph of named nodes, whose edges are given as the author gave them: input edges by slot, the others by their first slots."""
     names = list(dict.fromkeys([name for name, _, _ in inputs] + [unused] * bool(unused)))
     return Graph(
         input_names=names,
@@ -509,7 +509,7 @@ def through_json(described: Wrong) -> Wrong:
 
 
 def faults(complaint: Complaint) -> list[str]:
-    """What a row's author would not have been told."""
+    """What the messages for a row's author lack."""
     problems = problems_of(complaint.wrong, complaint.level)
     text = lay_out(complaint.wrong.c_name, problems)
     found = []
@@ -524,7 +524,7 @@ def faults(complaint: Complaint) -> list[str]:
     return [f"{complaint.url}: {complaint.did}: {fault}\n{text}" for fault in found]
 
 
-def test_every_author_is_told_what_to_change() -> None:
+def test_every_author_learns_what_to_change() -> None:
     found = [fault for complaint in COMPLAINTS for fault in faults(complaint)]
     assert not found, f"{len(found)} faults\n" + "\n\n".join(found)
 

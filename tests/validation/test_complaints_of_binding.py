@@ -27,7 +27,7 @@ def bind_in_a_model(tmp_path: Path) -> str:
     return check_file(write(tmp_path, put(rnn_model(), "commands/0/bindings/BiasTensor", "w"))).text()
 
 
-# https://github.com/microsoft/DirectML/issues/81: "nothing expected at index 2". Slots have names, and what is null says so.
+# https://github.com/microsoft/DirectML/issues/81: "nothing expected at index 2". Slots have names, and null ones are named.
 @pytest.mark.parametrize(
     ("bind", "told"),
     [

@@ -12,9 +12,9 @@ import pytest
 
 import dmlpy as dml
 from dmlpy.description import enums, tensors
+from dmlpy.description.coercion import Signed
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DmlEnum
-from dmlpy.description.member_forms import Signed
 from dmlpy.description.registry import OPERATORS
 from dmlpy.description.sizes import align, parse
 from dmlpy.description.structs import Struct
@@ -90,7 +90,7 @@ def support(kind: type[OperatorDesc]) -> dict[Row, Support]:
     for row in kind.support:
         when = {c_member(name): sorted(map(str, values)) for name, values in row.when.items()}
         of_row = table.setdefault((str(row.level), str(when or None)), {})
-        # Where a row is for some values of an attribute, they may tell which type variable is whose.
+        # Where a row is for some values of an attribute, they may determine which type variable is whose.
         desc = example(kind, when) if when else None
         for field in kind.tensor_fields():
             types = row.types_for(field.marker.types if desc is None else desc.type_variable(field))
@@ -140,7 +140,7 @@ def shape_differences(kind: type[OperatorDesc], fact: dict[str, Any]) -> Iterato
 
 
 def default_differences(kind: type[OperatorDesc], fact: dict[str, Any]) -> Iterator[str]:
-    """Attributes whose default is not the usual one that the page tells."""
+    """Attributes whose default is not the usual one on the page."""
     for attribute, text in facts.usual_defaults(fact).items():
         info = kind.model_fields[facts.python_name(attribute)]
         # The pages round: a default agrees if it rounds to the digits that they print.
@@ -242,7 +242,7 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in text
 
 
-def test_types_of_members_are_told_as_the_header_has_them() -> None:
+def test_types_of_members_are_shown_as_in_the_header() -> None:
     assert c_type(tuple[int, ...], signed=True) == ("INT_ARRAY", None)
     assert c_type(int | float) == ("SCALAR_UNION", None)
     assert c_type(tuple[dml.TensorDesc, ...] | None) == ("TENSOR_DESC_ARRAY", None)

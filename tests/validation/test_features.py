@@ -34,7 +34,7 @@ def test_no_level_supports_a_type_that_is_unknown() -> None:
         ("2_0", [0x1000, 0x2100], "1_0"),
     ],
 )
-def test_the_highest_of_the_requested_levels_is_told(level: str, requested: list[Any], expected: str) -> None:
+def test_the_highest_of_the_requested_levels_is_returned(level: str, requested: list[Any], expected: str) -> None:
     query = dml.FeatureQueryFeatureLevels(requested_feature_levels=requested, RequestedFeatureLevelCount=len(requested))
     answer = dml.check_feature_support("FEATURE_LEVELS", query, level)
     assert answer == dml.FeatureDataFeatureLevels(max_supported_feature_level=expected)

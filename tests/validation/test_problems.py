@@ -312,7 +312,7 @@ def attention(**members: Any) -> list[Problem]:
 
 
 def quantized_convolution() -> list[Problem]:
-    """A scale for each of two channels beside one zero point."""
+    """A scale for each of two channels with one zero point."""
     one, pixels = tensor(1, 1, 1, 1), tensor(1, 1, 3, 3, data_type="UINT8")
     filters = {"filter_tensor": tensor(2, 1, 1, 1, data_type="INT8"), "filter_scale_tensor": tensor(1, 2, 1, 1)}
     zero_point = tensor(1, 1, 1, 1, data_type="INT8")
@@ -503,7 +503,7 @@ CODES: dict[str, Callable[[], Any]] = {
 
 
 def only_odd_gates() -> dml.LSTMDesc:
-    """An LSTM none of whose tensors tells hidden_size."""
+    """An LSTM none of whose tensors determines hidden_size."""
     return dml.LSTMDesc(
         input_tensor=tensor(1, 7, 3, 11),
         weight_tensor=tensor(1, 1, 21, 11),

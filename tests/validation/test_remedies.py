@@ -164,7 +164,7 @@ def test_arrays_of_another_shape_for_an_operator_and_for_a_graph(whole: str, sha
     assert (problem.code, problem.remedy) == ("array.shape", remedy)
 
 
-def test_a_limit_of_gemm_that_no_page_has_is_told_but_not_enforced() -> None:
+def test_a_limit_of_gemm_that_no_page_has_is_reported_but_not_enforced() -> None:
     desc = dml.GEMMDesc(a_tensor=tensor(1, 65536, 1, 2), b_tensor=tensor(1, 65536, 2, 1)).with_outputs()
     assert dml.check(desc) == []
     assert "65,535" in explain("GEMM").summary

@@ -25,7 +25,7 @@ def problems_from_constructor(wrong: Wrong) -> list[dml.Problem]:
 
 
 def faults(wrong: Wrong, problems: list[dml.Problem]) -> list[str]:
-    """What is wrong with how a wrong desc is told."""
+    """The faults in the report of a wrong desc."""
     if not problems:
         return ["accepted"]
     found = []

@@ -66,7 +66,7 @@ def test_a_policy_of_the_callers_is_asked_each_time() -> None:
     assert asked == [(1, 2, 3, 4)] * 2
 
 
-def test_an_error_is_told_with_the_line_of_each_call() -> None:
+def test_an_error_is_reported_with_the_line_of_each_call() -> None:
     source = x.input("a", tensor(1, 2, 3, 4))
     told = []
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_an_error_is_told_with_the_line_of_each_call() -> None:
 
 
 @pytest.mark.parametrize("valid", [True, False])
-def test_operands_are_not_kept(*, valid: bool) -> None:
+def test_operands_are_not_kept_alive(*, valid: bool) -> None:
     gc.freeze()  # what other tests have made is not looked through, which takes seconds
     expression = x.constant(np.ones((1, 2, 3, 5), np.float32))
     operand = weakref.ref(expression._ref.producer)

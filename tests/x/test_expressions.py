@@ -245,7 +245,7 @@ def test_a_graph_holds_what_its_outputs_need() -> None:
     assert x.graph((unused, first)).output_names == ("output_0", "output_1")
 
 
-def test_names_of_nodes_are_unique_and_tell_their_scopes() -> None:
+def test_names_of_nodes_are_unique_and_show_their_scopes() -> None:
     value = x.input("value", [3])
     with x.name_scope("encoder"):
         for _ in range(2):
@@ -312,7 +312,7 @@ def test_the_addend_of_a_gemm_is_broadcast(sizes: tuple[int, ...], transposed: b
 
 
 @pytest.mark.parametrize(("sizes", "code"), [((5,), "dims.support"), ((2, 1, 2, 4), "size.equal"), ((2, 2, 1, 3, 4), "dims.support")])
-def test_an_addend_that_does_not_broadcast_is_told(sizes: tuple[int, ...], code: str) -> None:
+def test_an_addend_that_does_not_broadcast_is_reported(sizes: tuple[int, ...], code: str) -> None:
     with pytest.raises(dml.DescError) as caught:
         x.gemm(x.input("a", [2, 1, 3, 5]), x.input("b", [2, 1, 5, 4]), x.input("c", sizes))
     assert [(problem.path.partition(".")[0], problem.code) for problem in caught.value.problems] == [("c_tensor", code)]
@@ -364,7 +364,7 @@ def desc_of(expression: Any) -> Any:
 
 
 def test_equal_calls_have_one_desc() -> None:
-    """Which remembers that it was checked; what would make another desc is told apart, equal as Python finds it."""
+    """It is checked once; arguments that make another desc are distinguished, even if Python finds them equal."""
     data, other = x.input("data", [2, 3]), x.input("other", [2, 3])
     assert desc_of(x.activation_elu(data, alpha=0.5)) is desc_of(x.activation_elu(other, alpha=0.5))
     signs = [str(desc_of(x.activation_elu(data, alpha=alpha)).alpha) for alpha in (0.0, -0.0, 0.0)]

@@ -157,7 +157,7 @@ TYPES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_types_of_outputs_follow_or_are_told(name: str) -> None:
+def test_types_of_outputs_follow_or_are_given(name: str) -> None:
     call, expected = TYPES[name]
     assert call().data_type.name == expected
 
@@ -184,7 +184,7 @@ def test_operators_that_directml_lacks_are_made_by_their_class() -> None:
             np.testing.assert_array_equal(own, wanted)
 
 
-def test_a_whole_desc_keeps_its_outputs_and_wants_all_its_inputs() -> None:
+def test_a_whole_desc_retains_its_outputs_and_requires_all_its_inputs() -> None:
     nhwc = dml.TensorDesc(data_type="FLOAT32", sizes=IMAGE, strides=[144, 1, 16, 2])
     plain = nhwc.replace(strides=None)
     desc = dml.ElementWiseAddDesc(a_tensor=plain, b_tensor=plain, output_tensor=nhwc)

@@ -42,11 +42,11 @@ VALUES: list[Any] = [
 
 
 OF_SIGNATURES = re.compile(r"(missing|takes|unexpected).* argument|values for argument")
-"""What Python says of calls that do not fit a function's signature."""
+"""Python's message for calls that do not fit a function's signature."""
 
 
 def raised(call: Callable[[Any], object]) -> Iterator[str]:
-    """What a call raises beside dmlpy's errors, for each of the values; Python's own word on the number of arguments is no matter."""
+    """What a call raises other than dmlpy's errors, for each of the values; Python's error on the number of arguments is allowed."""
     for index, value in enumerate(VALUES):
         try:
             call(value)
@@ -161,7 +161,7 @@ def test_all_functions_take_or_refuse_arguments_of_any_kind() -> None:
 
 
 @pytest.mark.parametrize("given", [float("nan"), float("inf"), 10**400, 2.5], ids=["NaN", "infinity", "huge", "fraction"])
-def test_a_number_that_no_element_holds_is_told(given: float) -> None:
+def test_a_number_that_no_element_holds_is_reported(given: float) -> None:
     with pytest.raises(dml.DescError, match=r"that (INT32|a float) holds"):
         integers() + given
 

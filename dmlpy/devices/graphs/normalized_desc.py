@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import Float, default
 from dmlpy.description.markers import In
-from dmlpy.description.member_forms import Float, default
 from dmlpy.description.tensors import TensorDesc  # noqa: TC001  pydantic reads it
 from dmlpy.operators.convolution import ConvolutionDesc
 

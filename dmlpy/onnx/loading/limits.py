@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.problems import DescError, Problem
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from onnx import AttributeProto, helper
 
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.hresult import HResult
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import DescError, DmlError, Problem

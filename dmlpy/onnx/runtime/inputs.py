@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlpy.description.arrays import resolved
-from dmlpy.description.member_forms import brief
+from dmlpy.description.coercion import brief
 from dmlpy.messages.naming import listed
 from dmlpy.messages.problems import MAX_REPORTED, Problem
 from dmlpy.onnx.loading.elements import dtype_of

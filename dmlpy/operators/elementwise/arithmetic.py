@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
+from dmlpy.description.coercion import Float, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, Violation, rule
-from dmlpy.description.member_forms import Float, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import (
     FLOATS,
@@ -60,7 +60,7 @@ class ElementWiseAdd1Desc(BinaryDesc, dml="ELEMENT_WISE_ADD1"):
     support = (SupportRow("2_0", dims=(4, 5), T=FLOATS), SupportRow("3_0", dims=(1, 8), T=FLOATS))
 
     fused_activation: FusedActivation = default(None)
-    """The activation f, an element-wise one described without tensors. If absent, the sum stays as it is."""
+    """The activation f, an element-wise one described without tensors. If absent, the sum is unchanged."""
 
     @rule("a fused activation is an element-wise function that can be fused")
     def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
@@ -187,8 +187,9 @@ class ElementWisePowDesc(ElementWiseDesc, dml="ELEMENT_WISE_POW"):
     """The power y. It may have the memory of input_tensor."""
 
     scale_bias: OptionalScaleBias = default(None)
-    """What x is replaced by first: x * scale + bias. The exponent is not scaled. If absent, x stays as it is. How DirectML rounds integers
-    then, or with an exponent that is no integer, is not documented: here toward zero, and the result is held within the range of the type.
+    """What x is replaced by first: x * scale + bias. The exponent is not scaled. If absent, x is unchanged. How DirectML rounds integers
+    then, or with an exponent that is not an integer, is not documented: here toward zero, and the result is held within the range of the
+    type.
     """
 
     @rule("before feature level 3_0 exponent_tensor has the type of input_tensor")

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Out, TensorField
-from dmlpy.description.member_forms import default
 from dmlpy.description.sizes import MAX_SIZE, Sizes
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_OF_32, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
@@ -66,7 +66,7 @@ class ElementWiseDesc(OperatorDesc):
         strides = _repeating(own, wanted)
         if field.name in inputs and strides is not None:
             return f"{_BY_STRIDES}: sizes {list(wanted)} and strides {list(strides)}"
-        # The tensor is longer than the others, so these have to change.
+        # The tensor is longer than the others, so these must change.
         target = _common_sizes([tensor.sizes for tensor in (inputs | outputs).values()])
         if target is None:
             return None
@@ -159,7 +159,7 @@ class ScaledInputDesc(OperatorDesc):
     """A function of x * scale + bias."""
 
     scale_bias: OptionalScaleBias = default(None)
-    """What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds integers then is not documented: here
+    """What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds integers then is not documented: here
     toward zero, and the result is held within the range of the type.
     """
 

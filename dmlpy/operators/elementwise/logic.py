@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import Spelled, default
 from dmlpy.description.enums import IsInfinityMode
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import Spelled, default
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,
     FLOATS,
@@ -60,7 +60,7 @@ class ComparisonDesc(ElementWiseDesc):
 class ElementWiseBitAndDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_AND"):
     """DML_ELEMENT_WISE_BIT_AND_OPERATOR_DESC: the bitwise and.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
     """
 
     formula = "y = a & b"
@@ -70,7 +70,7 @@ class ElementWiseBitAndDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_AND"):
 class ElementWiseBitCountDesc(ElementWiseDesc, dml="ELEMENT_WISE_BIT_COUNT"):
     """DML_ELEMENT_WISE_BIT_COUNT_OPERATOR_DESC: the number of bits of each element that are 1.
 
-    The raw bits are counted: the type only tells how many there are.
+    The raw bits are counted: only the type's width matters.
     """
 
     formula = "y = the number of bits of x that are 1"
@@ -86,7 +86,7 @@ class ElementWiseBitCountDesc(ElementWiseDesc, dml="ELEMENT_WISE_BIT_COUNT"):
 class ElementWiseBitNotDesc(UnaryDesc, dml="ELEMENT_WISE_BIT_NOT"):
     """DML_ELEMENT_WISE_BIT_NOT_OPERATOR_DESC: every bit inverted.
 
-    The raw bits are inverted: the type only tells how many there are.
+    The raw bits are inverted: only the type's width matters.
     """
 
     formula = "y = ~x"
@@ -96,7 +96,7 @@ class ElementWiseBitNotDesc(UnaryDesc, dml="ELEMENT_WISE_BIT_NOT"):
 class ElementWiseBitOrDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_OR"):
     """DML_ELEMENT_WISE_BIT_OR_OPERATOR_DESC: the bitwise or.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
     """
 
     formula = "y = a | b"
@@ -128,7 +128,7 @@ class ElementWiseBitShiftRightDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_SHIFT_RIGHT
 class ElementWiseBitXorDesc(BinaryDesc, dml="ELEMENT_WISE_BIT_XOR"):
     """DML_ELEMENT_WISE_BIT_XOR_OPERATOR_DESC: the bitwise exclusive or.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
     """
 
     formula = "y = a ^ b"
@@ -172,7 +172,7 @@ class ElementWiseIsInfinityDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_INFINITY")
     """The truth y, 1 or 0."""
 
     infinity_mode: Spelled[IsInfinityMode] = default(IsInfinityMode.EITHER)
-    """Which infinities are asked for."""
+    """Which infinities to look for."""
 
 
 class ElementWiseIsNaNDesc(ElementWiseDesc, dml="ELEMENT_WISE_IS_NAN"):

@@ -17,7 +17,7 @@ from dmlpy.operators.elementwise.common import FLOATS_FROM_1_0, FLOATS_FROM_2_0,
 class ElementWiseAbsDesc(ScaledDesc, dml="ELEMENT_WISE_ABS"):
     """DML_ELEMENT_WISE_ABS_OPERATOR_DESC: the absolute value.
 
-    That of the smallest integer does not fit, which is not documented; here it stays as it is.
+    That of the smallest integer does not fit, which is not documented; here it is unchanged.
     """
 
     formula = "y = |x|"
@@ -138,7 +138,7 @@ class ElementWiseLogDesc(ScaledDesc, dml="ELEMENT_WISE_LOG"):
 class ElementWiseNegateDesc(UnaryDesc, dml="ELEMENT_WISE_NEGATE"):
     """DML_ELEMENT_WISE_NEGATE_OPERATOR_DESC: the number with the opposite sign.
 
-    That of the smallest integer does not fit, which is not documented; here it stays as it is.
+    That of the smallest integer does not fit, which is not documented; here it is unchanged.
     """
 
     formula = "y = -x"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Float, Scalar, Spelled, SpelledType, default
 from dmlpy.description.descs import FusableDesc
 from dmlpy.description.enums import RoundingMode
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.member_forms import After, Float, Scalar, Spelled, SpelledType, default
 from dmlpy.description.support import FLOATS, FLOATS_INTEGERS_TO_32, FLOATS_INTEGERS_TO_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.elementwise.common import (

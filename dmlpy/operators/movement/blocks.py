@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Spelled, Uint, Uints
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import DepthSpaceOrder, FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Slot, Violation, derived, rule
-from dmlpy.description.member_forms import After, Spelled, Uint, Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError, parse
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import MAX_DIMENSION_COUNT, TensorDesc
@@ -199,7 +199,7 @@ class FoldDesc(ColumnsDesc, dml="FOLD"):
     """DML_FOLD_OPERATOR_DESC: sums sliding blocks, one per column, into an image. The transpose of UNFOLD.
 
     Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the block, also in that
-    order. What falls outside the image is dropped. No member but the output tells the image's sizes. The reference names no element
+    order. What falls outside the image is dropped. No member but the output determines the image's sizes. The reference names no element
     types: FLOAT32 and FLOAT16 are taken. Columns may have leading dimensions of 1.
     """
 

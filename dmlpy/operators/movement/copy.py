@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Uints
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, Violation, derived, rule
-from dmlpy.description.member_forms import After, Uints
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, UnboundSymbolError
 from dmlpy.description.support import (
     ALL_BUT_4_BITS,
@@ -114,7 +114,7 @@ class ReverseSubsequencesDesc(AlongAxisDesc, dml="REVERSE_SUBSEQUENCES"):
 class SplitDesc(AlongAxisDesc, dml="SPLIT"):
     """DML_SPLIT_OPERATOR_DESC: cuts a tensor into parts along an axis, the inverse of JOIN.
 
-    The sizes of the outputs say where to cut, so all of them have to be described.
+    The sizes of the outputs determine where to cut, so all outputs must be described.
     """
 
     formula = "output[0] | output[1] | ... along axis = input"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Float, Ints, Scalar, Spelled, SpelledType, Uints, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel, PaddingMode
 from dmlpy.description.markers import In, Limits, Out, Slot, Violation, derived, rule
-from dmlpy.description.member_forms import After, Float, Ints, Scalar, Spelled, SpelledType, Uints, default
 from dmlpy.description.sizes import MAX_SIZE, Derived, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import ALL_BUT_4_BITS, FLOATS, FLOATS_INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -246,4 +246,4 @@ class SliceGradDesc(WindowDesc, dml="SLICE_GRAD"):
     """The gradient of SLICE1's output."""
 
     output_gradient_tensor: Annotated[TensorDesc, Out("*sizes")]
-    """The gradient of SLICE1's input. No other member tells its sizes."""
+    """The gradient of SLICE1's input. No other member determines its sizes."""

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, Violation, rule
-from dmlpy.description.member_forms import After, Bool, Float, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -34,7 +34,7 @@ class NormalizationDesc(StatisticsDesc):
     """The base of the operators of batch normalization."""
 
     roles: ClassVar[Mapping[str, str]] = {}
-    """What each tensor is to a device: see `NormalizationGeometry`."""
+    """The role of each tensor: see `NormalizationGeometry`."""
 
     training: ClassVar[bool] = False
     """Whether the statistics are computed from the batch."""
@@ -235,7 +235,7 @@ class BatchNormalizationTrainingGradDesc(NormalizationGradDesc, dml="BATCH_NORMA
     Sums are over exactly the dimensions in which mean has size 1, n entries at a time.
 
     The input's gradient centres x by the mean of x, as DirectML's page does, the scale's by mean_tensor: so a mean that was
-    rounded to FLOAT16 spoils the latter only; one that is no finite number makes dx NaN too. x - mean(x) stands for that in the
+    rounded to FLOAT16 spoils the latter only; one that is not finite makes dx NaN too. x - mean(x) stands for that in the
     formula.
     """
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from dmlpy.description.coercion import Float, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import Violation, rule
-from dmlpy.description.member_forms import Float, default
 from dmlpy.description.sizes import Sizes, Term, align
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.naming import plural
@@ -71,7 +71,7 @@ class FusingDesc(OperatorDesc):
     """The number added to the variance, so that nothing is divided by 0."""
 
     fused_activation: FusedActivation = default(None)
-    """The activation f, an element-wise one described without tensors. If absent, the result stays as it is."""
+    """The activation f, an element-wise one described without tensors. If absent, the result is unchanged."""
 
     @rule("a fused activation is an element-wise function that can be fused")
     def fused_activation_kind(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:

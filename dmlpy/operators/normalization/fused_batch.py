@@ -1,6 +1,6 @@
 """Batch normalization of images and volumes, as TensorFlow's FusedBatchNormV3 and FusedBatchNormGradV3 describe it.
 
-The input is FLOAT32 or FLOAT16, statistics are FLOAT32. `data_format` tells the order of sizes: which dimension holds the channels; memory
+The input is FLOAT32 or FLOAT16, statistics are FLOAT32. `data_format` is the order of sizes: which dimension holds the channels; memory
 has any layout, by strides. A group is a channel, of n entries. Its degenerate cases are those of `dmlpy.operators.normalization.batch`.
 
 Differences from TensorFlow: outputs that are not wanted may be absent; the placeholders `reserve_space_3` (of the forward operator) and
@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, default
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import DataFormat, FeatureLevel
 from dmlpy.description.markers import In, Out, TensorField, Violation, rule
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
 from dmlpy.description.sizes import Sizes, Term, parse
 from dmlpy.description.support import FLOAT32, FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -41,7 +41,7 @@ class FusedBatchNormDesc(SomeOutputDesc):
     unused = _NO_PLACEHOLDERS
 
     roles: ClassVar[Mapping[str, str]] = {}
-    """What each tensor is to a device: see `NormalizationGeometry`."""
+    """The role of each tensor: see `NormalizationGeometry`."""
 
     x: Annotated[TensorDesc, In(_IMAGES)]
     """The images or volumes, in the order of data_format."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Bool, Float, Uint, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.member_forms import After, Bool, Float, Uint, default
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import Float, Uint, default
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Limits, Out
-from dmlpy.description.member_forms import Float, Uint, default
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 
@@ -14,7 +14,7 @@ from dmlpy.description.tensors import TensorDesc
 class LPNormalizationDesc(OperatorDesc, dml="LP_NORMALIZATION"):
     """DML_LP_NORMALIZATION_OPERATOR_DESC: divides each line of elements along an axis by its norm.
 
-    Microsoft's page does not tell how epsilon enters. Here it is the least divisor: a line whose norm is larger is divided by that alone.
+    Microsoft's page does not say how epsilon enters. Here it is the least divisor: a line whose norm is larger is divided by that alone.
     """
 
     formula = "y = x / sum(|x|^p along axis)^(1 / p)"

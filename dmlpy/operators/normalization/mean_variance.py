@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Uints, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Limits, Out, TensorField, Violation, rule
-from dmlpy.description.member_forms import After, Bool, Uints, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -107,7 +107,7 @@ class MeanVarianceNormalization1Desc(PairedScaleDesc, AxesScaledDesc, dml="MEAN_
 class MeanVarianceNormalization2Desc(AxesScaledDesc, dml="MEAN_VARIANCE_NORMALIZATION2"):
     """DML_MEAN_VARIANCE_NORMALIZATION2_OPERATOR_DESC: normalizes each group of elements by its mean, variance or both.
 
-    As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not tell whether the variance is then still
+    As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not say whether the variance is then still
     taken about the mean. It is the mean of squares here: an RMS normalization, for which the operator is used.
     """
 

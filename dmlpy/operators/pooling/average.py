@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Bool
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import After, Bool
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc, PoolingDesc
@@ -46,7 +46,7 @@ class AveragePoolingGradDesc(AveragingDesc, dml="AVERAGE_POOLING_GRAD"):
     """DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC: the gradient of AVERAGE_POOLING for its input.
 
     Each incoming element, divided by its window's divisor, is added to every element that the window covers; padding's share is dropped.
-    The outgoing gradient has the sizes of the forward input, which no input of this operator tells: describe it.
+    The outgoing gradient has the sizes of the forward input, which no input of this operator determines: describe it.
     """
 
     formula = "dx[i] = sum of dy[o] / divisor over the windows o that cover i"

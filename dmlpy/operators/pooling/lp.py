@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmlpy.description.member_forms import Uint
+from dmlpy.description.coercion import Uint
 from dmlpy.description.support import FLOATS, SupportRow
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc
 

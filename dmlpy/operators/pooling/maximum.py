@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dmlpy.description.coercion import After
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import After
 from dmlpy.description.support import FLOATS, FLOATS_BYTES, FLOATS_INTEGERS_TO_64, UINT32, UNSIGNED_32_AND_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.pooling.windows import DilatedPoolingDesc, ForwardPoolingDesc
@@ -97,7 +97,7 @@ class MaxPoolingGradDesc(DilatedPoolingDesc, dml="MAX_POOLING_GRAD"):
 class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
     """DML_MAX_UNPOOLING_OPERATOR_DESC: puts each element at its index among zeros: the inverse of MAX_POOLING1.
 
-    No input tells the output's sizes: describe it. An index outside the output, or one that two elements share, is not defined.
+    No input determines the output's sizes: describe it. An index outside the output, or one that two elements share, is not defined.
     """
 
     formula = "y = 0; flat(y)[indices[i]] = x[i]"
@@ -114,4 +114,4 @@ class MaxUnpoolingDesc(OperatorDesc, dml="MAX_UNPOOLING"):
     """The index of each element in the whole output."""
 
     output_tensor: Annotated[TensorDesc, Out("output_batch output_channels output_height output_width")]
-    """The result y, usually with the sizes of the pooling's input. No other member tells them."""
+    """The result y, usually with the sizes of the pooling's input. No other member determines them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.descs import OperatorDesc, SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, InterpolationMode, ReduceFunction
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import MAX_SIZE, Explained, Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import FLOATS, UINT32, UNSIGNED_32_AND_64, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -84,17 +84,17 @@ class ForwardRegionsDesc(RegionsDesc):
     """The samples of each region, reduced."""
 
     out_of_bounds_input_value: Annotated[Float, After("spatial_scale_y")] = default(0.0)
-    """The value that is read where a region lies outside of the image."""
+    """The value of samples outside of the image."""
 
 
 class PlacedRegionsDesc(RegionsDesc):
     """The attributes by which ROI_ALIGN1 and its gradient place the samples."""
 
     input_pixel_offset: Annotated[Float, After("spatial_scale_y")] = default(0.5)
-    """What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of its centre."""
+    """The offset subtracted from a coordinate of the input: 0.5 where a pixel's coordinates are those of its centre."""
 
     output_pixel_offset: Float = default(-0.5)
-    """What is taken off a sample's number: -0.5 for the centres."""
+    """The offset subtracted from a sample's number: -0.5 for the centres."""
 
     align_regions_to_corners: Annotated[Bool, After("maximum_samples_per_output")] = default(False)
     """Whether the outermost samples lie on the corners of the region."""
@@ -130,8 +130,8 @@ class ROIAlign1Desc(PlacedRegionsDesc, ForwardRegionsDesc, dml="ROI_ALIGN1"):
 
     Sample s of an axis lies at (s - output_pixel_offset) * size / (outputs * n) + start - input_pixel_offset, n being size / outputs held
     within the two bounds; output o has the samples o * n up to (o + 1) * n - 1. An empty region reads one point; an inverted one gives a
-    mirrored output. Aligned to the corners, the samples are size / (outputs * n - 1) apart from start on, and a single one is in the
-    middle. ROI_ALIGN tells what else DirectML's pages leave open.
+    mirrored output. Aligned to the corners, the samples are spaced size / (outputs * n - 1) from start on, and a single one is in the
+    middle. ROI_ALIGN lists what else DirectML's pages leave open.
     """
 
     formula = "output[r, c, oy, ox] = reduction over samples s of input[batch_indices[r], c, y(s), x(s)]"
@@ -161,7 +161,7 @@ class ROIAlignGradDesc(PlacedRegionsDesc, SomeOutputDesc, dml="ROI_ALIGN_GRAD"):
     """The upstream gradient of the forward output."""
 
     output_gradient_tensor: Annotated[TensorDesc | None, Out("batch channels height width"), After("batch_indices_tensor")] = None
-    """The gradient of the images. Without input_tensor nothing else tells its sizes."""
+    """The gradient of the images. Without input_tensor nothing else determines its sizes."""
 
     output_roi_gradient_tensor: Annotated[TensorDesc | None, Out("*ones num_rois 4")] = None
     """The gradient of the regions."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Uints
 from dmlpy.description.markers import In, Limits, Out, derived
-from dmlpy.description.member_forms import After, Uints
 from dmlpy.description.sizes import Derived, Explained, Sizes
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.operators.windows import SlidingDesc

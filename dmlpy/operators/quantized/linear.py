@@ -1,4 +1,4 @@
-"""Linear quantization: an integer q stands for the number (q - zero_point) * scale.
+"""Linear quantization: an integer q represents the number (q - zero_point) * scale.
 
 Quantized results are rounded (ties presumably to even) and moved into the range of their type: 0 to 255 for UINT8, -128 to 127 for INT8,
 0 to 15 for UINT4, -8 to 7 for INT4.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar, Self
 
+from dmlpy.description.coercion import Spelled
 from dmlpy.description.descs import OperatorDesc, TensorDescs
 from dmlpy.description.enums import DataType, FeatureLevel, QuantizationType
 from dmlpy.description.markers import In, Limits, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import Spelled
 from dmlpy.description.sizes import MAX_SIZE, Sizes, Term
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, FLOATS_BYTES, INT4_TYPES, INTEGERS_TO_32, UINT8, SupportRow, row_at, types
 from dmlpy.description.tensors import TensorDesc
@@ -80,7 +80,7 @@ class ElementWiseQuantizeLinearDesc(LinearDesc, dml="ELEMENT_WISE_QUANTIZE_LINEA
     """The zero point of each element, of the output's type. If absent, it is 0; feature levels below 6_2 need it."""
 
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
-    """The integers y. with_outputs makes them UINT8 if neither they nor a zero point tell the type."""
+    """The integers y. with_outputs makes them UINT8 if neither they nor a zero point have a type."""
 
     @rule("scale_tensor is FLOAT32 where input_tensor is INT32, else of the type of input_tensor")
     def quantize_scale_type(self, known: Sizes, level: FeatureLevel) -> Iterable[Violation]:
@@ -147,7 +147,7 @@ y = clamp(round(v / output_scale) + output_zero_point, the range of the output's
     """The zero point of the output. If absent, it is 0."""
 
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Q", required=True)] = None
-    """The quantized sum y. with_outputs makes it UINT8 if neither it nor its zero point tells the type."""
+    """The quantized sum y. with_outputs makes it UINT8 if neither it nor its zero point has a type."""
 
 
 class DynamicQuantizeLinearDesc(WholeTensorDesc, dml="DYNAMIC_QUANTIZE_LINEAR"):
@@ -201,7 +201,7 @@ class QuantizationDesc(OperatorDesc):
 
     quantization_tensors: Annotated[TensorDescs, In("*sizes", FLOATS_BYTES | INT4_TYPES)]
     """The scale, of the type of the numbers, then the zero point, of the type of the integers. Each size divides the input's: 1 repeats, a
-    smaller one is a number of blocks of equal size. DirectML's page does not tell; it is what ONNX Runtime describes.
+    smaller one is a number of blocks of equal size. DirectML's page does not say; it is what ONNX Runtime describes.
     """
 
     output_tensor: Annotated[TensorDesc | None, Out("*sizes", "Y", required=True)] = None
@@ -275,7 +275,7 @@ class QuantizationDesc(OperatorDesc):
 class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
     """DML_QUANTIZE_OPERATOR_DESC: quantizes numbers to 8- or 4-bit integers.
 
-    DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
+    DirectML's page has only the members, their types and dimension counts. The formula, the number and the types of the
     quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX, the zero point of SCALE is ONNX Runtime's.
     """
 
@@ -287,7 +287,7 @@ class QuantizeDesc(QuantizationDesc, dml="QUANTIZE"):
 class DequantizeDesc(QuantizationDesc, dml="DEQUANTIZE"):
     """DML_DEQUANTIZE_OPERATOR_DESC: the numbers that 8- or 4-bit integers represent.
 
-    DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the types of the
+    DirectML's page has only the members, their types and dimension counts. The formula, the number and the types of the
     quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX, the zero point of SCALE is ONNX Runtime's.
     """
 

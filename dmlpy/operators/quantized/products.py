@@ -1,6 +1,6 @@
 """Products of quantized numbers: convolutions, matrix products, average pooling.
 
-A quantized tensor stands for (q - zero point) * scale. Scales and zero points hold one element for the whole tensor, or one for each
+A quantized tensor represents (q - zero point) * scale. Scales and zero points hold one element for the whole tensor, or one for each
 row, column or channel; an absent zero point is 0. A scale of 0 is not defined.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After
 from dmlpy.description.descs import OperatorDesc
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, Slot, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After
 from dmlpy.description.sizes import Derived, Explained, Sizes, Term
 from dmlpy.description.support import BYTES, FLOAT32, FLOATS, INT32, INTEGERS_TO_32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -34,7 +34,7 @@ class QuantizedDesc(OperatorDesc):
     """
 
     parameters: ClassVar[Mapping[str, str]] = {}
-    """The scales and zero points, each with the symbol that its count may be beside 1; empty where there is always one element."""
+    """The scales and zero points, each with the symbol that its count may be instead of 1; empty where there is always one element."""
 
     movable: ClassVar[tuple[str, ...]] = ()
     """Those whose count may lie along any of fewer than 4 dimensions."""
@@ -126,7 +126,7 @@ class OneRankDesc(QuantizedDesc):
 class QuantizedConvolvingDesc(QuantizedDesc, ConvolvingDesc):
     """A forward convolution of quantized numbers.
 
-    DirectML's pages know a DimensionCount of 2 only, and tensors without a height: the last entries are then for the width. That such
+    DirectML's pages have a DimensionCount of 2 only, and tensors without a height: the last entries are then for the width. That such
     tensors have 1 entry, as CONVOLUTION has it, is taken too.
     """
 
@@ -321,7 +321,7 @@ class MatrixMultiplyIntegerDesc(QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEG
 class MatrixMultiplyIntegerToFloatDesc(OneRankDesc, QuantizedProductDesc, dml="MATRIX_MULTIPLY_INTEGER_TO_FLOAT"):
     """DML_MATRIX_MULTIPLY_INTEGER_TO_FLOAT_OPERATOR_DESC: the product of two matrices of quantized numbers, as floats.
 
-    DirectML's page wants A and B of one type; DirectML takes signed beside unsigned ones too, as ONNX Runtime gives them. Of fewer than
+    DirectML's page requires A and B of one type; DirectML also takes signed with unsigned ones, as ONNX Runtime gives them. Of fewer than
     4 dimensions, A's scale and zero point may have their rows along any one.
     """
 

@@ -1,7 +1,7 @@
 """Stacked recurrent networks with gradients, as TensorFlow's CudnnRNNV3 and CudnnRNNBackpropV3 describe them.
 
 Letters: T steps, B batch, I input size, L layers, D directions, H units, P num_proj, S entries of h: P with a projection, else H.
-Layers and units follow from the sizes of the states. `dmlpy.operators.recurrent.params` tells what lies where in `params`.
+Layers and units follow from the sizes of the states. `dmlpy.operators.recurrent.params` describes the layout of `params`.
 
 Differences from TensorFlow: FLOAT32 and FLOAT16 only; seeds of 0 are as deterministic as any others; `dropout_offset` is added;
 `sequence_lengths` and the upstream gradients may be absent (all T, zero), as may the outputs that are not wanted; what the gradient takes
@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RnnDirection, RnnInputMode, RnnMode
 from dmlpy.description.markers import In, Out, TensorField, Violation, derived, rule, size
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, Uint, default
 from dmlpy.description.sizes import Sizes, Term, UnboundSymbolError
 from dmlpy.description.support import FLOAT32, FLOATS, INT8, INT32, UINT64, SupportRow
 from dmlpy.description.tensors import MAX_UINT32, TensorDesc
@@ -33,7 +33,7 @@ _TRANSPOSED = frozenset(
 )
 _CELL_STATES = frozenset(f"{name}{suffix}" for name in ("input_c", "output_c") for suffix in ("", "_backprop"))
 _NOT_READ = frozenset(("output", "output_h", "output_c", "host_reserved"))
-"""What the gradient takes for TensorFlow's sake."""
+"""Inputs that the gradient takes only for TensorFlow."""
 _OF_STATE = frozenset(f"{name}{suffix}" for name in ("input_h", "output_h") for suffix in ("", "_backprop"))
 
 
@@ -49,11 +49,11 @@ def reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
 
 
 def layer_reserve_elements(mode: RnnMode, known: Mapping[str, int]) -> int:
-    """The float32 values that the operator of one layer keeps."""
-    kept = 4 if mode in (RnnMode.LSTM, RnnMode.GRU) else 1
+    """The float32 values that the operator of one layer saves."""
+    saved = 4 if mode in (RnnMode.LSTM, RnnMode.GRU) else 1
     memory = known["num_units"] if mode is RnnMode.LSTM else 0
     steps = known["seq_length"]
-    each = steps * kept * known["num_units"] + (steps + 1) * (known["state_size"] + memory)
+    each = steps * saved * known["num_units"] + (steps + 1) * (known["state_size"] + memory)
     return known["num_directions"] * known["batch_size"] * each
 
 
@@ -61,7 +61,7 @@ class CudnnRNNDesc(SomeOutputDesc):
     """The base of the network and its gradient.
 
     The reserve holds 64 + L * align(layer) + (L - 1) * align(T * B * D * S) float32 values, where align rounds up to a multiple of 64 and
-    layer = D * B * (T * K * H + (T + 1) * (S + M)) with K kept values for each unit and step (RNN 1, LSTM 4, GRU 4) and M entries of the
+    layer = D * B * (T * K * H + (T + 1) * (S + M)) with K saved values for each unit and step (RNN 1, LSTM 4, GRU 4) and M entries of the
     cell state (H for LSTM, else 0): the reserves of the layers, and the inputs of all but the first.
     """
 
@@ -141,7 +141,7 @@ class CudnnRNNDesc(SomeOutputDesc):
         return reserve_elements(self.rnn_mode, known)
 
     def layer_reserve_size(self, known: Sizes) -> int:
-        """The number of float32 values that the operator of one layer keeps."""
+        """The number of float32 values that the operator of one layer saves."""
         return layer_reserve_elements(self.rnn_mode, known)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
@@ -333,7 +333,7 @@ class CudnnRNNBackpropV3Desc(CudnnRNNDesc, extension="CUDNN_RNN_BACKPROP_V3"):
     """The upstream gradient of output_c. If absent, zeros."""
 
     reserve_space: Annotated[TensorDesc, In("reserve_size", FLOAT32, reserve=True)]
-    """The values that the network kept."""
+    """The values that the network saved."""
 
     host_reserved: Annotated[TensorDesc | None, In("1", INT8)] = None
     """The host_reserved of the network, which is not read."""

@@ -19,9 +19,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
+from dmlpy.description.coercion import After, Bool, default
 from dmlpy.description.enums import FeatureLevel
 from dmlpy.description.markers import In, Out, TensorField, Violation, derived, rule
-from dmlpy.description.member_forms import After, Bool, default
 from dmlpy.description.sizes import Sizes, Term
 from dmlpy.description.support import FLOAT32, UINT8
 from dmlpy.description.tensors import TensorDesc
@@ -43,14 +43,14 @@ _OPTIONAL_INPUTS = (
     "input_dropout_tensor",
     "state_dropout_tensor",
 )
-"""What both the training form and its gradient have or have not."""
+"""What the training form and its gradient both have or lack."""
 
 
 class ReserveDesc(RecurrentDesc):
     """The base of the training forms and the gradients: the reserve that connects them.
 
-    The reserve holds float32 values: reserve_size = D * B * (T * K * H + (T + 1) * (S + M)), where K values are kept for each unit and step
-    (RNN 1, LSTM 4, GRU 3, GRU with linear_before_reset 4), S are the entries of h (H, with a projection P) and M those of the cell
+    The reserve holds float32 values: reserve_size = D * B * (T * K * H + (T + 1) * (S + M)), where K values are saved for each unit and
+    step (RNN 1, LSTM 4, GRU 3, GRU with linear_before_reset 4), S are the entries of h (H, with a projection P) and M those of the cell
     state (H for LSTM, else 0). Its layout is internal to the device.
     """
 
@@ -58,10 +58,10 @@ class ReserveDesc(RecurrentDesc):
     """The mask of steps: 0 where a sample skips one. If absent, none is skipped."""
 
     input_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size input_size")] = None
-    """What each gate's input x is multiplied by. If absent, 1."""
+    """The multiplier of each gate's input x. If absent, 1."""
 
     state_dropout_tensor: Annotated[TensorDesc | None, In("num_directions num_gates batch_size hidden_size")] = None
-    """What each gate's hidden state h[t-1] is multiplied by. If absent, 1."""
+    """The multiplier of each gate's hidden state h[t-1]. If absent, 1."""
 
     if TYPE_CHECKING:
 
@@ -72,14 +72,14 @@ class ReserveDesc(RecurrentDesc):
     def num_gates(self, known: Sizes) -> int:
         return len(self.gate_names)
 
-    @derived("D B (T K H + (T + 1) (S + M)): K values kept for each unit, S entries of h, M of the cell state")
+    @derived("D B (T K H + (T + 1) (S + M)): K values saved for each unit, S entries of h, M of the cell state")
     def reserve_size(self, known: Sizes) -> int:
         cell = self.cell
         steps, hidden = known["seq_length"], known["hidden_size"]
         states = known["projection_size"] if cell.projection else hidden
         if cell.has_memory:
             states += hidden
-        return known["num_directions"] * known["batch_size"] * (steps * cell.kept * hidden + (steps + 1) * states)
+        return known["num_directions"] * known["batch_size"] * (steps * cell.saved * hidden + (steps + 1) * states)
 
     def terms(self, field: TensorField) -> tuple[Term, ...]:
         terms = super().terms(field)
@@ -139,7 +139,7 @@ class RecurrentGradDesc(ReserveDesc):
     """The training form's multipliers of h[t-1], if it had them."""
 
     reserve_tensor: Annotated[TensorDesc, In("1 1 1 reserve_size", FLOAT32, reserve=True)]
-    """The values that the training form kept."""
+    """The values that the training form saved."""
 
     output_sequence_gradient_tensor: Annotated[TensorDesc | None, In("seq_length num_directions batch_size hidden_size")] = None
     """The upstream gradient of every h[t]. If absent, zeros."""

@@ -1,8 +1,8 @@
 """The recurrent operators: one layer that reads a sequence step by step, in one direction or both.
 
 Sizes: T = seq_length, B = batch_size, I = input_size, H = hidden_size, D = num_directions (forward first). All tensors have four
-dimensions and one element type; `sequence_lengths_tensor` is UINT32. A sequence shorter than T is walked up to its end (the backward
-direction starts there); outputs past the end are zero; the single outputs hold the state after the last step that was walked.
+dimensions and one element type; `sequence_lengths_tensor` is UINT32. A sequence shorter than T is processed up to its end (the backward
+direction starts there); outputs past the end are zero; the single outputs hold the state after the last step that was processed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+from dmlpy.description.coercion import After, Bool, Float, Spelled, default
 from dmlpy.description.descs import SomeOutputDesc
 from dmlpy.description.enums import FeatureLevel, RecurrentDirection
 from dmlpy.description.gate_order import Cell
 from dmlpy.description.markers import In, Out, TensorField, Violation, rule, size
-from dmlpy.description.member_forms import After, Bool, Float, Spelled, default
 from dmlpy.description.sizes import Sizes
 from dmlpy.description.support import FLOATS, UINT32, SupportRow
 from dmlpy.description.tensors import TensorDesc
@@ -46,7 +46,7 @@ class RecurrentGeometry:
 
 @dataclass(frozen=True)
 class RecurrentCell:
-    """The options of a step, beside its sizes and activations, that select a device's implementation.
+    """The options of a step, other than its sizes and activations, that select a device's implementation.
 
     Attributes:
         kind: `RNN`, `GRU` or `LSTM`.
@@ -68,7 +68,7 @@ class RecurrentCell:
 
     @property
     def has_memory(self) -> bool:
-        """Whether there is a cell state beside h."""
+        """Whether there is a cell state in addition to h."""
         return self.kind == "LSTM"
 
     @property
@@ -82,8 +82,8 @@ class RecurrentCell:
         return self.kind == "GRU" and self.linear_before_reset
 
     @property
-    def kept(self) -> int:
-        """The number of values per unit and step that training keeps: one per gate, and a product that the reset gate multiplies."""
+    def saved(self) -> int:
+        """The number of values per unit and step that training saves: one per gate, and a product that the reset gate multiplies."""
         return self.gates + self.resets_last
 
 
@@ -97,7 +97,7 @@ class RecurrentDesc(SomeOutputDesc):
     """The gates in the order in which weights, recurrence and bias concatenate them."""
 
     activation_roles: ClassVar[tuple[str, ...]] = ()
-    """What the activations of one direction are for, in the order of `activation_descs`."""
+    """The roles of one direction's activations, in the order of `activation_descs`."""
 
     c_counts: ClassVar[Mapping[str, str]] = {"ActivationDescCount": "activation_descs"}
     accepts_owned: ClassVar[bool] = False
@@ -168,7 +168,7 @@ class RecurrentDesc(SomeOutputDesc):
         )
 
     def activations_of(self, direction: int) -> tuple[ActivationDesc, ...]:
-        """The activations of the walk with this index: f, then g, then h."""
+        """The activations of the direction with this index: f, then g, then h."""
         count = len(self.activation_roles)
         return self.activation_descs[direction * count : (direction + 1) * count]
 
@@ -236,7 +236,7 @@ class RNNDesc(LayerDesc, dml="RNN"):
 
 
 class LSTMDesc(LayerDesc, ClippedDesc, dml="LSTM"):
-    """DML_LSTM_OPERATOR_DESC: long short-term memory, a recurrent layer with a cell state c beside h; gates keep or change it.
+    """DML_LSTM_OPERATOR_DESC: long short-term memory, a recurrent layer with a cell state c in addition to h; gates keep or change it.
 
     Along 4*hidden_size the gates are i (input), o (output), f (forget), c (cell): ONNX's order, not the i, f, g, o of cuDNN and PyTorch.
     The activations are f of the gates, g of the cell's input and h of its output.

@@ -27,8 +27,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from dmlpy.description.coercion import brief
 from dmlpy.description.gate_order import Cell, GateOrder
-from dmlpy.description.member_forms import brief
 from dmlpy.description.structs import spelling_remedy
 from dmlpy.messages.naming import did_you_mean, nearest, plural
 from dmlpy.messages.problems import DescError, Problem
@@ -84,7 +84,7 @@ class ParamsLayout:
         num_layers: layers, each reading the one before it.
         num_units: H, units of each layer and direction.
         input_size: I, values of the network's input for each step and sample.
-        bidirectional: whether each layer walks both ways.
+        bidirectional: whether each layer runs in both directions.
         num_proj: entries of the LSTM's projected h, fewer than num_units; 0 for none.
         skip_input: whether the first layer takes its input without matrices, which needs I = H.
 

@@ -5,7 +5,7 @@ lies between them: dropout, and matrices whose gates cuDNN and DirectML concaten
 express: the first layer reads the caller's input and the last one writes the caller's output in place, be time or the batch first; states
 are slices of the stacked states; a simple RNN's matrices, and projections, are read and written within `params`.
 
-Both devices carry this out; nothing here knows of memory but by name.
+The devices run it; here memory is known by name only.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class StackLayer:
     scratch: Mapping[str, TensorDesc]
 
     def describe(self) -> list[str]:
-        """Describes the work beside the operator, as lines of text."""
+        """Describes the work around the operator, as lines of text."""
         lines = ["input matrices: the identity"] if self.identity is not None else []
         if self.loads:
             lines.append(f"gates brought into DirectML's order: {', '.join(move.target.memory for move in self.loads)}")
@@ -350,7 +350,7 @@ class _Network(_Builder):
         return Stack(tuple(layers), self.scratch, tuple(reserve) if self.has("reserve_space") else ())
 
     def _input(self, layer: int) -> tuple[str, int]:
-        """The array between a layer and the one below, kept in the reserve or in scratch."""
+        """The array between a layer and the one below, in the reserve or in scratch."""
         return self.saved_input(layer) if self.has("reserve_space") else self.turn(layer)
 
 

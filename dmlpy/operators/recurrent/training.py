@@ -2,11 +2,12 @@
 
 Only dmlpy has these operators. Without any of the added tensors they compute what the struct computes.
 
-Step mask: at a masked step (0) a sample's states are carried, and the output repeats the previous one of that walk, or is zero where there
-is none yet: Keras's rule. Masks may have holes; past a sequence's end outputs are zero all the same.
+Step mask: at a masked step (0) a sample's states are carried, and the output repeats the previous one of that direction, or is zero where
+there is none yet: Keras's rule. Masks may have holes; past a sequence's end outputs are zero all the same.
 
 Dropout: gate g sees x * input_dropout[d, g] in place of x and h[t-1] * state_dropout[d, g] in place of h[t-1] (a GRU that resets first:
-r * h[t-1] * state_dropout[d, g]), with the same multipliers at every step: 0, or 1 / (1 - p) for what is kept. Only matrix products see it.
+r * h[t-1] * state_dropout[d, g]), with the same multipliers at every step: 0, or 1 / (1 - p) for what is kept. Dropout applies to matrix
+products only.
 
 Letters: T steps, B batch, I input size, H hidden units, D directions, G gates (RNN 1, GRU 3, LSTM 4).
 """
@@ -16,8 +17,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, Any, TypeVar
 
+from dmlpy.description.coercion import After
 from dmlpy.description.markers import In, Out
-from dmlpy.description.member_forms import After
 from dmlpy.description.support import FLOAT32
 from dmlpy.description.tensors import TensorDesc
 from dmlpy.messages.problems import DescError, Problem

@@ -68,7 +68,7 @@ class Samples:
         lower: the pixel before each, or nearest to it.
         upper: the pixel after it.
         shares: how much the upper pixel counts; the lower one counts for the rest.
-        inside: which ones are inside the image or, as in ONNX, no more than a pixel off it. The others are no samples of the image.
+        inside: which ones are inside the image or, as in ONNX, no more than a pixel off it. The others are not samples of the image.
         moving: whether what is read changes with the place: not of nearest pixels, nor off the outermost ones.
         fractions: where each lies between the corners of the region, from 0 to 1.
         per_output: how many samples an output element has.
@@ -133,7 +133,7 @@ _MOST_PLACED = 1 << 10
 
 
 def _placed(desc: RegionsDesc, start: Array, extent: Array, count: int, size: int) -> tuple[Array, Array, Array]:
-    """What the samples have, of which those outside the image may be left out if they are many. There is one region then.
+    """The samples' values; those outside the image may be left out if they are many. There is one region then.
 
     Returns:
         Their numbers, their coordinates, and where they lie between the corners, from 0 to 1.

@@ -134,7 +134,7 @@ def lstm_step(cell: RecurrentCell, functions: Activations, p: Parameters, xw: Ar
 
 
 def rest_of(f: ActivationDesc, x: Array) -> Array:
-    """1 - f(x); that of the sigmoid by f(-x), which keeps its digits where f(x) is near 1."""
+    """1 - f(x); that of the sigmoid by f(-x), which stays accurate where f(x) is near 1."""
     return activate(f, -x) if isinstance(f, ActivationSigmoidDesc) else 1.0 - activate(f, x)
 
 
@@ -204,7 +204,7 @@ class Trace:
     """All values that a layer computes.
 
     Attributes:
-        outputs: every output by field name, described or not, but for the reserve.
+        outputs: every output by field name, described or not, except the reserve.
         arguments: the arguments of the gates' activations, [D, T, K, B, H], as `Step` has them; NaN at steps that a sample does not take.
         hidden: h before and after each step, [D, T + 1, B, S]: step t leads from slot t to slot t + 1, backward from t + 1 to t.
         memory: c likewise, [D, T + 1, B, H].
@@ -224,7 +224,7 @@ def trace(desc: RecurrentDesc, inputs: Inputs, *, saves: bool = True) -> Trace:
     t, b, directions, h_size, s = sizes.seq_length, sizes.batch_size, sizes.num_directions, sizes.hidden_size, sizes.state_size
     counted = Steps.of(desc, inputs)
     sequence = np.empty((t, directions, b, s), x.dtype)
-    arguments = np.empty((directions, t if saves else 0, desc.cell.kept, b, h_size), x.dtype)
+    arguments = np.empty((directions, t if saves else 0, desc.cell.saved, b, h_size), x.dtype)
     hidden, memory = np.empty((directions, t + 1, b, s), x.dtype), np.zeros((directions, t + 1, b, h_size), x.dtype)
     for d in range(directions):
         step, p, backward = step_of(desc, d), Parameters.of(desc, inputs, d), runs_backward(desc, d)
@@ -287,7 +287,7 @@ def unpacked_reserve(desc: ReserveDesc, reserve: Array) -> tuple[Array, Array, A
     """Unpacks a reserve to arguments, hidden and memory, as `Trace` has them; memory is zeros for a cell without one."""
     sizes, cell, flat = desc.geometry, desc.cell, reserve.reshape(-1)
     directions, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
-    shapes = [(directions, steps, cell.kept, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]
+    shapes = [(directions, steps, cell.saved, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]
     arguments_end = prod(shapes[0])
     hidden_end = arguments_end + prod(shapes[1])
     arguments, states = flat[:arguments_end].reshape(shapes[0]), flat[arguments_end:hidden_end].reshape(shapes[1])

@@ -1,7 +1,7 @@
 """Stacked recurrent networks and their gradients: the layers in sequence, with dropout between them.
 
 Letters as in `dmlpy.operators.recurrent.cudnn`: T steps, B batch, I input size, L layers, D directions, H units, S entries of h, W = D S.
-Arrays are taken with time (or the stacked directions) first here, whatever the desc says.
+Here time (or the stacked directions) comes first in all arrays, whatever the desc's layout.
 """
 
 from __future__ import annotations

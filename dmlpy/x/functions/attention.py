@@ -48,14 +48,14 @@ def multihead_attention(
 
     Query, key and value are given alone or stacked: {query, key, value}, {stacked query key, value}, {query, stacked
     key value} or {stacked query key value}; or the query alone, with past keys and values that are all there are, as
-    ONNX Runtime describes cross-attention, of which Microsoft's page does not speak. The bias is added to them; past
+    ONNX Runtime describes cross-attention, which Microsoft's page does not mention. The bias is added to them; past
     keys and values go in front of the new ones; the scores of each query and key get the relative position bias, then
     the mask. Keys and queries have heads of head_size, values of value_head_size, which is head_size where values are
     stacked.
 
     What the page leaves open is as ONNX Runtime and ONNX have it. Of a mask of KEY_QUERY_SEQUENCE_LENGTH_START_END only
-    the lengths of the keys are read, as by ONNX Runtime's MultiHeadAttention on the CPU: the tensors tell where each
-    batch entry starts. Past and present values have value_head_size, as in ONNX's Attention: the page gives them
+    the lengths of the keys are read, as by ONNX Runtime's MultiHeadAttention on the CPU: the tensors give the start of
+    each batch entry. Past and present values have value_head_size, as in ONNX's Attention: the page gives them
     head_size, which fits only where the two are equal. If a mask filters out all keys of a query, they all count alike,
     as if it filtered none.
 
@@ -76,8 +76,8 @@ def multihead_attention(
         stacked_query_key_value: `[batch_size, sequence_length, heads, 3, head_size]`. Queries, keys and values, of
             equal sequence lengths and head counts.
         bias: `[bias_size]`. The bias of query, key and value, in this order. If absent, 0.
-        mask: `[*mask_sizes]`. Which keys count, in the form that mask_type tells. A size of a BOOLEAN mask may also be
-            1.
+        mask: `[*mask_sizes]`. Which keys count, in the form that mask_type selects. A size of a BOOLEAN mask may also
+            be 1.
         relative_position_bias: `[*position_bias_sizes]`. The bias of the scores. Each size may also be 1. If absent, 0.
         past_key: `[batch_size, heads, past_sequence_length, head_size]`. The keys of earlier steps, given together with
             past_value_tensor.
@@ -165,8 +165,8 @@ def multihead_attention1(
     """MULTIHEAD_ATTENTION1: attention of each of several heads; several may share their keys and values.
 
     As MULTIHEAD_ATTENTION, with heads of the queries in groups: each head of the keys and values serves as many of the
-    queries' heads as the next. Microsoft's page says little of this operator; the groups are read from the names of its
-    members.
+    queries' heads as the next. Microsoft's page says little about this operator; the groups follow from the names of
+    its members.
 
     What past_sequence_lengths_tensor does is as ONNX Runtime's GroupQueryAttention has it, which is computed by this
     operator on DirectML. Of the past keys and values of a batch entry so many count, the first ones. The new ones
@@ -175,7 +175,7 @@ def multihead_attention1(
     count for no query, and masks and biases of scores have entries for them that are not read. A query without any key
     gives 0. A length below 0, or NaN, counts as 0; one that exceeds the past, or leaves the new keys no room in the
     present tensors, as the greatest that does not; one of floating point is rounded toward zero. Without past tensors
-    there are no earlier keys: where DirectML lets past and present share a buffer, the past has to be given as an input
+    there are no earlier keys: where DirectML lets past and present share a buffer, the past must be given as an input
     here.
 
     ::
@@ -195,16 +195,16 @@ def multihead_attention1(
         stacked_query_key_value: `[batch_size, sequence_length, heads, 3, head_size]`. Queries, keys and values, of
             equal sequence lengths and head counts.
         bias: `[bias_size]`. The bias of query, key and value, in this order. If absent, 0.
-        mask: `[*mask_sizes]`. Which keys count, in the form that mask_type tells. A size of a BOOLEAN mask may also be
-            1.
+        mask: `[*mask_sizes]`. Which keys count, in the form that mask_type selects. A size of a BOOLEAN mask may also
+            be 1.
         relative_position_bias: `[*position_bias_sizes]`. The bias of the scores. Each size may also be 1. If absent, 0.
         past_key: `[batch_size, heads, past_sequence_length, head_size]`. The keys of earlier steps, given together with
             past_value_tensor.
         past_value: `[batch_size, heads, past_sequence_length, value_head_size]`. The values of earlier steps.
         past_sequence_lengths: `[batch_size]`. How many earlier keys and values count, for each batch entry. The present
             tensors may then be buffers for later steps too, that hold more than the new total, or as much as the past,
-            if that is enough for the new keys. ONNX Runtime passes INT32. Microsoft's page, which tells nothing else of
-            the member, gives it the other tensors' types, which are taken too.
+            if that is enough for the new keys. ONNX Runtime passes INT32. Microsoft's page, which says nothing else
+            about the member, gives it the other tensors' types, which are also accepted.
         scale: The factor of the products of queries and keys, usually 1 / sqrt(head_size).
         mask_filter_value: The number added to a score that the mask filters out, usually a large negative one.
         query_head_count: How many heads the queries have: a multiple of key_value_head_count. At least 1.

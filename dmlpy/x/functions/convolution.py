@@ -71,10 +71,10 @@ def convolution(
         end_padding: The elements of padding after the last element of each spatial dimension. Default: 0 for each
             dimension.
         output_padding: Backward, the elements added to the output at the end of each spatial dimension; zeros where the
-            output's sizes tell them. Forward, zeros. Dimension_count entries. Default: 0 for each dimension.
-        group_count: How many groups of channels are convolved apart: as many as input channels for a depth-wise
+            output's sizes determine them. Forward, zeros. Dimension_count entries. Default: 0 for each dimension.
+        group_count: The number of groups of channels, convolved separately: as many as input channels for a depth-wise
             convolution. At least 1.
-        fused_activation: The function f of the result, described without tensors. If absent, the result stays as it is.
+        fused_activation: The function f of the result, described without tensors. If absent, the result is unchanged.
         output_sizes: The sizes of the output, where they shall not be inferred.
 
     Returns:

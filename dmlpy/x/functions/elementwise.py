@@ -23,7 +23,7 @@ def abs(
 ) -> Expression:
     """ELEMENT_WISE_ABS: the absolute value.
 
-    That of the smallest integer does not fit, which is not documented; here it stays as it is.
+    That of the smallest integer does not fit, which is not documented; here it is unchanged.
 
     ::
 
@@ -31,7 +31,7 @@ def abs(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -60,7 +60,7 @@ def acos(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -89,7 +89,7 @@ def acosh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -147,8 +147,8 @@ def add1(
     Args:
         a: `[*sizes]`. The first operand a. Strides of 0 repeat it.
         b: `[*sizes]`. The second operand b. Strides of 0 repeat it.
-        fused_activation: The activation f, an element-wise one described without tensors. If absent, the sum stays as
-            it is.
+        fused_activation: The activation f, an element-wise one described without tensors. If absent, the sum is
+            unchanged.
 
     Returns:
         `[*sizes]`. The result y. It may have the memory of either input.
@@ -177,7 +177,7 @@ def asin(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -206,7 +206,7 @@ def asinh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -235,7 +235,7 @@ def atan(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -264,7 +264,7 @@ def atanh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -315,7 +315,7 @@ def bit_and(
 ) -> Expression:
     """ELEMENT_WISE_BIT_AND: the bitwise and.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
 
     ::
 
@@ -345,7 +345,7 @@ def bit_count(
 ) -> Expression:
     """ELEMENT_WISE_BIT_COUNT: the number of bits of each element that are 1.
 
-    The raw bits are counted: the type only tells how many there are.
+    The raw bits are counted: only the type's width matters.
 
     ::
 
@@ -373,7 +373,7 @@ def bit_not(
 ) -> Expression:
     """ELEMENT_WISE_BIT_NOT: every bit inverted.
 
-    The raw bits are inverted: the type only tells how many there are.
+    The raw bits are inverted: only the type's width matters.
 
     ::
 
@@ -400,7 +400,7 @@ def bit_or(
 ) -> Expression:
     """ELEMENT_WISE_BIT_OR: the bitwise or.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
 
     ::
 
@@ -489,7 +489,7 @@ def bit_xor(
 ) -> Expression:
     """ELEMENT_WISE_BIT_XOR: the bitwise exclusive or.
 
-    The raw bits are combined: the type only tells how many there are.
+    The raw bits are combined: only the type's width matters.
 
     ::
 
@@ -525,7 +525,7 @@ def ceil(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -558,7 +558,7 @@ def clip(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
         min: The least result. How DirectML makes integers of it and of max is not documented: here they are rounded
             toward zero and held within the range of the type.
@@ -597,7 +597,7 @@ def clip1(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
         min_max_data_type: The type of min and max, which is the tensors'. DirectML does not need it: ONNX Runtime's
             casts to bool leave it UNKNOWN. The element type of output_tensor, or UNKNOWN. Default: the type of the
@@ -709,7 +709,7 @@ def constant_pow(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
         exponent: The exponent of all elements.
 
@@ -740,7 +740,7 @@ def cos(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -769,7 +769,7 @@ def cosh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -854,7 +854,7 @@ def erf(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -883,7 +883,7 @@ def exp(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -912,7 +912,7 @@ def floor(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -943,7 +943,7 @@ def identity(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1002,7 +1002,7 @@ def is_infinity(
 
     Args:
         input: `[*sizes]`. The input x.
-        infinity_mode: Which infinities are asked for.
+        infinity_mode: Which infinities to look for.
 
     Returns:
         `[*sizes]`. The truth y, 1 or 0.
@@ -1058,7 +1058,7 @@ def log(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1513,7 +1513,7 @@ def negate(
 ) -> Expression:
     """ELEMENT_WISE_NEGATE: the number with the opposite sign.
 
-    That of the smallest integer does not fit, which is not documented; here it stays as it is.
+    That of the smallest integer does not fit, which is not documented; here it is unchanged.
 
     ::
 
@@ -1554,9 +1554,9 @@ def pow(
         input: `[*sizes]`. The base x. A negative one gives NaN unless the exponent is a whole number.
         exponent: `[*sizes]`. The exponents e. Strides of 0 repeat them. From feature level 3_0 on their type may differ
             from x's.
-        scale_bias: What x is replaced by first: x * scale + bias. The exponent is not scaled. If absent, x stays as it
-            is. How DirectML rounds integers then, or with an exponent that is no integer, is not documented: here
-            toward zero, and the result is held within the range of the type.
+        scale_bias: What x is replaced by first: x * scale + bias. The exponent is not scaled. If absent, x is
+            unchanged. How DirectML rounds integers then, or with an exponent that is not an integer, is not documented:
+            here toward zero, and the result is held within the range of the type.
 
     Returns:
         `[*sizes]`. The power y. It may have the memory of input_tensor.
@@ -1585,7 +1585,7 @@ def recip(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1671,7 +1671,7 @@ def sin(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1700,7 +1700,7 @@ def sinh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1729,7 +1729,7 @@ def sqrt(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1785,7 +1785,7 @@ def tan(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1814,7 +1814,7 @@ def tanh(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
 
     Returns:
@@ -1844,7 +1844,7 @@ def threshold(
 
     Args:
         input: `[*sizes]`. The input x.
-        scale_bias: What x is replaced by first: x * scale + bias. If absent, x stays as it is. How DirectML rounds
+        scale_bias: What x is replaced by first: x * scale + bias. If absent, x is unchanged. How DirectML rounds
             integers then is not documented: here toward zero, and the result is held within the range of the type.
         min: The threshold, the least result. How DirectML makes an integer of it is not documented: here it is rounded
             toward zero and held within the range of the type.

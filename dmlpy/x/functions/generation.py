@@ -34,7 +34,7 @@ def diagonal_matrix(
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:
-        `[*batch, output_height, output_width]`. The matrices, of up to two batch dimensions. No other member tells
+        `[*batch, output_height, output_width]`. The matrices, of up to two batch dimensions. No other member determines
         their sizes.
 
     Raises:
@@ -68,7 +68,7 @@ def diagonal_matrix1(
         output[..., y, x] = value where x - y lies in the band, else input[..., y, x]
 
     Args:
-        input: `[*batch, output_height, output_width]`. The matrices whose elements are kept outside the band. If
+        input: `[*batch, output_height, output_width]`. The matrices whose elements outside the band are copied. If
             absent, these are 0.
         value_data_type: The type of the band's value. The element type of output_tensor.
         value: The value of the band.
@@ -111,7 +111,7 @@ def fill_value_constant(
         output_sizes: The sizes of the output, which no input determines.
 
     Returns:
-        `[*sizes]`. The tensor to fill. No other member tells its sizes.
+        `[*sizes]`. The tensor to fill. No other member determines its sizes.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.
@@ -133,7 +133,7 @@ def fill_value_sequence(
 ) -> Expression:
     """FILL_VALUE_SEQUENCE: a tensor of values at equal distances, counted in row-major order whatever the strides.
 
-    Integers wrap around. So a sequence of an unsigned type may descend: a negative value_delta is kept as the number
+    Integers wrap around. So a sequence of an unsigned type may descend: a negative value_delta is stored as the number
     that wraps to it, -2 of UINT8 as 254. Of floats, each element is the formula's value, rounded once.
 
     ::
@@ -147,7 +147,7 @@ def fill_value_sequence(
         output_sizes: The sizes of the output, which no input determines.
 
     Returns:
-        `[*sizes]`. The sequence. No other member tells its sizes.
+        `[*sizes]`. The sequence. No other member determines its sizes.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.
@@ -165,7 +165,7 @@ class RandomGeneratorOutputs(NamedTuple):
     """The outputs of `random_generator`."""
 
     values: Expression
-    """The random bits, 32 in each element. No other member tells its sizes."""
+    """The random bits, 32 in each element. No other member determines its sizes."""
     state: Expression
     """The state after the last block that was used."""
 
@@ -176,7 +176,7 @@ def random_generator(
     type: RandomGeneratorType | str | int = RandomGeneratorType.PHILOX_4X32_10,
     output_sizes: Sequence[int],
 ) -> RandomGeneratorOutputs:
-    """RANDOM_GENERATOR: random bits of Philox 4x32-10, and the state from which to go on.
+    """RANDOM_GENERATOR: random bits of Philox 4x32-10, and the state to continue from.
 
     The state is six words, the lowest first: a counter of 128 bits, then a key of 64. The output in row-major order is
     philox(counter), philox(counter + 1), ..., four words each.
@@ -193,7 +193,7 @@ def random_generator(
     Returns:
         The named tuple `RandomGeneratorOutputs` of these fields.
 
-        - `values`: `[*sizes]`. The random bits, 32 in each element. No other member tells its sizes.
+        - `values`: `[*sizes]`. The random bits, 32 in each element. No other member determines its sizes.
         - `state`: `[*ones, 6]`. The state after the last block that was used.
 
     Raises:

@@ -94,10 +94,10 @@ def gather_nd(
 ) -> Expression:
     """GATHER_ND: picks blocks of a tensor, one for each tuple of indices.
 
-    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and picks what
-    lies there. The output's sizes are those of the actual indices but the last, then those of a block, with ones in
-    front. Of signed types, a negative index counts from the end. An index out of range is not defined by the reference;
-    here the nearest in its dimension is read.
+    The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and selects
+    the elements there. The output's sizes are those of the actual indices but the last, then those of a block, with
+    ones in front. Of signed types, a negative index counts from the end. An index out of range is not defined by the
+    reference; here the nearest in its dimension is read.
 
     ::
 
@@ -239,7 +239,7 @@ def one_hot(
         output_length: The size of the result along the axis.
 
     Returns:
-        `[*sizes]`. The sequences. No other member tells their length.
+        `[*sizes]`. The sequences. No other member determines their length.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.
@@ -304,9 +304,9 @@ def scatter_nd(
     """SCATTER_ND: copies a tensor and replaces blocks of it, one for each tuple of indices.
 
     The last dimension of the indices holds tuples; each indexes the first actual dimensions of the input and replaces
-    what lies there. Two tuples of one place are invalid: which of them wins is not defined; here the last in row-major
-    order. Of signed types, a negative index counts from the end. An index out of range is not defined by the reference;
-    here its tuple writes nothing.
+    the elements there. Two tuples of one place are invalid: which of them wins is not defined; here the last in row-
+    major order. Of signed types, a negative index counts from the end. An index out of range is not defined by the
+    reference; here its tuple writes nothing.
 
     ::
 

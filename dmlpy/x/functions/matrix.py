@@ -46,7 +46,7 @@ def gemm(
         trans_b: Whether B is transposed first.
         alpha: The factor of the product.
         beta: The factor of C.
-        fused_activation: The function f of the result, described without tensors. If absent, the result stays as it is.
+        fused_activation: The function f of the result, described without tensors. If absent, the result is unchanged.
 
     Returns:
         `[*batch, m, n]`. The result.

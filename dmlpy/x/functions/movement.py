@@ -120,7 +120,7 @@ def fold(
     """FOLD: sums sliding blocks, one per column, into an image. The transpose of UNFOLD.
 
     Columns count the blocks' positions in row-major order; a column's elements count channels, then places in the
-    block, also in that order. What falls outside the image is dropped. No member but the output tells the image's
+    block, also in that order. What falls outside the image is dropped. No member but the output determines the image's
     sizes. The reference names no element types: FLOAT32 and FLOAT16 are taken. Columns may have leading dimensions of
     1.
 
@@ -410,7 +410,7 @@ def slice_grad(
         output_sizes: The sizes of the output, which no input determines.
 
     Returns:
-        `[*sizes]`. The gradient of SLICE1's input. No other member tells its sizes.
+        `[*sizes]`. The gradient of SLICE1's input. No other member determines its sizes.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.
@@ -495,7 +495,7 @@ def split(
 ) -> tuple[Expression, ...]:
     """SPLIT: cuts a tensor into parts along an axis, the inverse of JOIN.
 
-    The sizes of the outputs say where to cut, so all of them have to be described.
+    The sizes of the outputs determine where to cut, so all outputs must be described.
 
     ::
 

@@ -41,8 +41,8 @@ def batch_normalization(
         spatial: Before feature level 4_0, False forbids a mean and a variance that repeat along height and width. From
             4_0 on it has no effect.
         epsilon: The number added to the variance, so that nothing is divided by 0.
-        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result stays
-            as it is.
+        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result is
+            unchanged.
 
     Returns:
         `[*sizes]`. The normalized result y.
@@ -157,8 +157,8 @@ def batch_normalization_training(
         bias: `[*statistics]`. The number added to the scaled input.
         fused_add: `[*sizes]`. A tensor added to the result before the activation. If absent, nothing is added.
         epsilon: The number added to the variance, so that nothing is divided by 0.
-        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result stays
-            as it is.
+        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result is
+            unchanged.
 
     Returns:
         The named tuple `BatchNormalizationTrainingOutputs` of these fields.
@@ -206,8 +206,8 @@ def batch_normalization_training_grad(
     Sums are over exactly the dimensions in which mean has size 1, n entries at a time.
 
     The input's gradient centres x by the mean of x, as DirectML's page does, the scale's by mean_tensor: so a mean that
-    was rounded to FLOAT16 spoils the latter only; one that is no finite number makes dx NaN too. x - mean(x) stands for
-    that in the formula.
+    was rounded to FLOAT16 spoils the latter only; one that is not finite makes dx NaN too. x - mean(x) stands for that
+    in the formula.
 
     ::
 
@@ -343,7 +343,7 @@ def lp_normalization(
 ) -> Expression:
     """LP_NORMALIZATION: divides each line of elements along an axis by its norm.
 
-    Microsoft's page does not tell how epsilon enters. Here it is the least divisor: a line whose norm is larger is
+    Microsoft's page does not say how epsilon enters. Here it is the least divisor: a line whose norm is larger is
     divided by that alone.
 
     ::
@@ -397,8 +397,8 @@ def mean_variance_normalization(
             height and width, for each channel.
         normalize_variance: Whether to divide by the standard deviation. If not, the result is x - mean.
         epsilon: The number added to the variance, so that nothing is divided by 0.
-        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result stays
-            as it is.
+        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result is
+            unchanged.
 
     Returns:
         `[batch_count, channel_count, height, width]`. The normalized images y.
@@ -445,8 +445,8 @@ def mean_variance_normalization1(
         axes: The dimensions over which mean and variance are taken. A dimension, 0 to len(sizes) - 1.
         normalize_variance: Whether to divide by the standard deviation of the group. If not, the result is x - mean.
         epsilon: The number added to the variance, so that nothing is divided by 0.
-        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result stays
-            as it is.
+        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result is
+            unchanged.
 
     Returns:
         `[*sizes]`. The normalized result y.
@@ -479,7 +479,7 @@ def mean_variance_normalization2(
 ) -> Expression:
     """MEAN_VARIANCE_NORMALIZATION2: normalizes each group of elements by its mean, variance or both.
 
-    As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not tell whether the
+    As MEAN_VARIANCE_NORMALIZATION1, with a mean that may be left out. Microsoft's page does not say whether the
     variance is then still taken about the mean. It is the mean of squares here: an RMS normalization, for which the
     operator is used.
 
@@ -495,8 +495,8 @@ def mean_variance_normalization2(
         use_mean: Whether to subtract the mean.
         use_variance: Whether to divide by the standard deviation.
         epsilon: The number added to the variance, so that nothing is divided by 0.
-        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result stays
-            as it is.
+        fused_activation: The activation f, an element-wise one described without tensors. If absent, the result is
+            unchanged.
 
     Returns:
         `[*sizes]`. The normalized result y.

@@ -127,8 +127,8 @@ def average_pooling_grad(
     """AVERAGE_POOLING_GRAD: the gradient of AVERAGE_POOLING for its input.
 
     Each incoming element, divided by its window's divisor, is added to every element that the window covers; padding's
-    share is dropped. The outgoing gradient has the sizes of the forward input, which no input of this operator tells:
-    describe it.
+    share is dropped. The outgoing gradient has the sizes of the forward input, which no input of this operator
+    determines: describe it.
 
     ::
 
@@ -496,8 +496,8 @@ def max_unpooling(
 ) -> Expression:
     """MAX_UNPOOLING: puts each element at its index among zeros: the inverse of MAX_POOLING1.
 
-    No input tells the output's sizes: describe it. An index outside the output, or one that two elements share, is not
-    defined.
+    No input determines the output's sizes: describe it. An index outside the output, or one that two elements share, is
+    not defined.
 
     ::
 
@@ -510,7 +510,7 @@ def max_unpooling(
 
     Returns:
         `[output_batch, output_channels, output_height, output_width]`. The result y, usually with the sizes of the
-        pooling's input. No other member tells them.
+        pooling's input. No other member determines them.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.
@@ -563,7 +563,7 @@ def roi_align(
         interpolation_mode: How a sample between pixels is read.
         spatial_scale_x: The factor of x1 and x2.
         spatial_scale_y: The factor of y1 and y2.
-        out_of_bounds_input_value: The value that is read where a region lies outside of the image.
+        out_of_bounds_input_value: The value of samples outside of the image.
         minimum_samples_per_output: The least number of samples along an axis.
         maximum_samples_per_output: The largest number of samples along an axis.
         output_sizes: The sizes of the output, which no input determines.
@@ -611,8 +611,8 @@ def roi_align1(
 
     Sample s of an axis lies at (s - output_pixel_offset) * size / (outputs * n) + start - input_pixel_offset, n being
     size / outputs held within the two bounds; output o has the samples o * n up to (o + 1) * n - 1. An empty region
-    reads one point; an inverted one gives a mirrored output. Aligned to the corners, the samples are size / (outputs *
-    n - 1) apart from start on, and a single one is in the middle. ROI_ALIGN tells what else DirectML's pages leave
+    reads one point; an inverted one gives a mirrored output. Aligned to the corners, the samples are spaced size /
+    (outputs * n - 1) from start on, and a single one is in the middle. ROI_ALIGN lists what else DirectML's pages leave
     open.
 
     ::
@@ -629,10 +629,10 @@ def roi_align1(
         interpolation_mode: How a sample between pixels is read.
         spatial_scale_x: The factor of x1 and x2.
         spatial_scale_y: The factor of y1 and y2.
-        input_pixel_offset: What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of
-            its centre.
-        output_pixel_offset: What is taken off a sample's number: -0.5 for the centres.
-        out_of_bounds_input_value: The value that is read where a region lies outside of the image.
+        input_pixel_offset: The offset subtracted from a coordinate of the input: 0.5 where a pixel's coordinates are
+            those of its centre.
+        output_pixel_offset: The offset subtracted from a sample's number: -0.5 for the centres.
+        out_of_bounds_input_value: The value of samples outside of the image.
         minimum_samples_per_output: The least number of samples along an axis.
         maximum_samples_per_output: The largest number of samples along an axis.
         align_regions_to_corners: Whether the outermost samples lie on the corners of the region.
@@ -667,7 +667,7 @@ class ROIAlignGradOutputs(NamedTuple):
     """The outputs of `roi_align_grad`."""
 
     gradient: Expression
-    """The gradient of the images. Without input_tensor nothing else tells its sizes."""
+    """The gradient of the images. Without input_tensor nothing else determines its sizes."""
     roi_gradient: Expression
     """The gradient of the regions."""
 
@@ -715,9 +715,9 @@ def roi_align_grad(
         interpolation_mode: How a sample between pixels is read.
         spatial_scale_x: The factor of x1 and x2.
         spatial_scale_y: The factor of y1 and y2.
-        input_pixel_offset: What is taken off a coordinate of the input: 0.5 where a pixel's coordinates are those of
-            its centre.
-        output_pixel_offset: What is taken off a sample's number: -0.5 for the centres.
+        input_pixel_offset: The offset subtracted from a coordinate of the input: 0.5 where a pixel's coordinates are
+            those of its centre.
+        output_pixel_offset: The offset subtracted from a sample's number: -0.5 for the centres.
         minimum_samples_per_output: The least number of samples along an axis.
         maximum_samples_per_output: The largest number of samples along an axis.
         align_regions_to_corners: Whether the outermost samples lie on the corners of the region.
@@ -727,7 +727,7 @@ def roi_align_grad(
         The named tuple `ROIAlignGradOutputs` of these fields.
 
         - `gradient`: `[batch, channels, height, width]`. The gradient of the images. Without input_tensor nothing else
-          tells its sizes.
+          determines its sizes.
         - `roi_gradient`: `[*ones, num_rois, 4]`. The gradient of the regions.
 
     Raises:

@@ -50,7 +50,7 @@ def convolution_integer(
             dimension.
         end_padding: The elements of padding after the last element of each spatial dimension. Default: 0 for each
             dimension.
-        group_count: How many groups of channels are convolved apart: as many as input channels for a depth-wise
+        group_count: The number of groups of channels, convolved separately: as many as input channels for a depth-wise
             convolution. At least 1.
 
     Returns:
@@ -82,9 +82,9 @@ def dequantize(
 ) -> Expression:
     """DEQUANTIZE: the numbers that 8- or 4-bit integers represent.
 
-    DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the
-    types of the quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX, the zero point of
-    SCALE is ONNX Runtime's.
+    DirectML's page has only the members, their types and dimension counts. The formula, the number and the types of the
+    quantization tensors are those of ELEMENT_WISE_DEQUANTIZE_LINEAR and of DirectMLX, the zero point of SCALE is ONNX
+    Runtime's.
 
     ::
 
@@ -94,7 +94,7 @@ def dequantize(
         input: `[*sizes]`. The input x.
         quantizations: `[*sizes]` each. The scale, of the type of the numbers, then the zero point, of the type of the
             integers. Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size.
-            DirectML's page does not tell; it is what ONNX Runtime describes.
+            DirectML's page does not say; it is what ONNX Runtime describes.
         quantization_type: Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an
             unsigned type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider
             relies on it. Only SCALE or SCALE_ZERO_POINT.
@@ -234,7 +234,7 @@ def quantized_linear_add(
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:
-        `[*sizes]`. The quantized sum y. with_outputs makes it UINT8 if neither it nor its zero point tells the type.
+        `[*sizes]`. The quantized sum y. with_outputs makes it UINT8 if neither it nor its zero point has a type.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.
@@ -278,7 +278,7 @@ def quantize_linear(
         output_data_type: The data type of the output, where the operator has a choice.
 
     Returns:
-        `[*sizes]`. The integers y. with_outputs makes them UINT8 if neither they nor a zero point tell the type.
+        `[*sizes]`. The integers y. with_outputs makes them UINT8 if neither they nor a zero point have a type.
 
     Raises:
         DescError: the operator breaks rules; all of them are reported, with the caller's line.
@@ -340,7 +340,7 @@ def matrix_multiply_integer_to_float(
 ) -> Expression:
     """MATRIX_MULTIPLY_INTEGER_TO_FLOAT: the product of two matrices of quantized numbers, as floats.
 
-    DirectML's page wants A and B of one type; DirectML takes signed beside unsigned ones too, as ONNX Runtime gives
+    DirectML's page requires A and B of one type; DirectML also takes signed with unsigned ones, as ONNX Runtime gives
     them. Of fewer than 4 dimensions, A's scale and zero point may have their rows along any one.
 
     ::
@@ -385,9 +385,9 @@ def quantize(
 ) -> Expression:
     """QUANTIZE: quantizes numbers to 8- or 4-bit integers.
 
-    DirectML's page tells no more than the members, their types and dimension counts. The formula, the number and the
-    types of the quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX, the zero point of
-    SCALE is ONNX Runtime's.
+    DirectML's page has only the members, their types and dimension counts. The formula, the number and the types of the
+    quantization tensors are those of ELEMENT_WISE_QUANTIZE_LINEAR and of DirectMLX, the zero point of SCALE is ONNX
+    Runtime's.
 
     ::
 
@@ -397,7 +397,7 @@ def quantize(
         input: `[*sizes]`. The input x.
         quantizations: `[*sizes]` each. The scale, of the type of the numbers, then the zero point, of the type of the
             integers. Each size divides the input's: 1 repeats, a smaller one is a number of blocks of equal size.
-            DirectML's page does not tell; it is what ONNX Runtime describes.
+            DirectML's page does not say; it is what ONNX Runtime describes.
         quantization_type: Which tensors quantization_tensors holds. With SCALE the zero point is the middle of an
             unsigned type, 128 or 8, and 0 of a signed one: DirectML's page does not say so, ONNX Runtime's provider
             relies on it. Only SCALE or SCALE_ZERO_POINT.
@@ -538,7 +538,7 @@ def quantized_linear_convolution(
             dimension.
         end_padding: The elements of padding after the last element of each spatial dimension. Default: 0 for each
             dimension.
-        group_count: How many groups of channels are convolved apart: as many as input channels for a depth-wise
+        group_count: The number of groups of channels, convolved separately: as many as input channels for a depth-wise
             convolution. At least 1.
         output_data_type: The data type of the output, where the operator has a choice.
 

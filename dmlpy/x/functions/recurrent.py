@@ -119,7 +119,7 @@ def lstm(
     use_clip_threshold: bool | bool_ = False,
     couple_input_forget: bool | bool_ = False,
 ) -> LSTMOutputs:
-    """LSTM: long short-term memory, a recurrent layer with a cell state c beside h; gates keep or change it.
+    """LSTM: long short-term memory, a recurrent layer with a cell state c in addition to h; gates keep or change it.
 
     Along 4*hidden_size the gates are i (input), o (output), f (forget), c (cell): ONNX's order, not the i, f, g, o of
     cuDNN and PyTorch. The activations are f of the gates, g of the cell's input and h of its output.

@@ -221,8 +221,8 @@ def top_k(
     """TOP_K: the k largest elements along an axis, the largest first, and their indices.
 
     Of equal elements the one with the lower index comes first; NaN is larger than any number. k may be the whole size
-    along the axis: then this is a sort. The operator exists from feature level 1_0 on, though the first types that its
-    page tells are those of 2_0; they are taken for 1_0 too.
+    along the axis: then this is a sort. The operator exists from feature level 1_0 on, though the first types on its
+    page are those of 2_0; they are taken for 1_0 too.
 
     ::
 

@@ -77,9 +77,9 @@ def resample1(
             weighs the two on both sides, in each dimension. Integers are rounded then, halves to the even one.
         scales: The factor of each dimension: how much larger the result is. Len(sizes) entries. Default: the ratio of
             the sizes, where `output_sizes` is given.
-        input_pixel_offsets: What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as
+        input_pixel_offsets: The offset added to an input coordinate before scaling: 0.5 for the centres of pixels, as
             RESAMPLE has it. Len(sizes) entries. Default: 0.5 for each dimension.
-        output_pixel_offsets: What is added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
+        output_pixel_offsets: The offset added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
             entries. Default: -0.5 for each dimension.
         output_sizes: The sizes of the output, where they shall not be inferred.
 
@@ -126,9 +126,9 @@ def resample2(
             down.
         scales: The factor of each dimension: how much larger the result is. Len(sizes) entries. Default: the ratio of
             the sizes, where `output_sizes` is given.
-        input_pixel_offsets: What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as
+        input_pixel_offsets: The offset added to an input coordinate before scaling: 0.5 for the centres of pixels, as
             RESAMPLE has it. Len(sizes) entries. Default: 0.5 for each dimension.
-        output_pixel_offsets: What is added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
+        output_pixel_offsets: The offset added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
             entries. Default: -0.5 for each dimension.
         output_sizes: The sizes of the output, where they shall not be inferred.
 
@@ -177,9 +177,9 @@ def resample3(
             down.
         scales: The factor of each dimension: how much larger the result is. Len(sizes) entries. Default: the ratio of
             the sizes, where `output_sizes` is given.
-        input_pixel_offsets: What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as
+        input_pixel_offsets: The offset added to an input coordinate before scaling: 0.5 for the centres of pixels, as
             RESAMPLE has it. Len(sizes) entries. Default: 0.5 for each dimension.
-        output_pixel_offsets: What is added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
+        output_pixel_offsets: The offset added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
             entries. Default: -0.5 for each dimension.
         antialiased: Whether LINEAR weighs every input element that an output one covers, where it shrinks. Microsoft's
             page says below half the size in one place, and any shrinking in another; here it is any, as in ONNX.
@@ -215,8 +215,8 @@ def resample_grad(
 ) -> Expression:
     """RESAMPLE_GRAD: the gradient of RESAMPLE1 for its input.
 
-    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get
-    0.
+    Each incoming gradient is added to those of the elements that its output was computed from, by their weights; others
+    get 0.
 
     ::
 
@@ -228,9 +228,9 @@ def resample_grad(
             weighs the two on both sides, in each dimension. Integers are rounded then, halves to the even one.
         scales: The factor of each dimension: how much larger the result is. Len(sizes) entries. Default: the ratio of
             the sizes, where `output_sizes` is given.
-        input_pixel_offsets: What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as
+        input_pixel_offsets: The offset added to an input coordinate before scaling: 0.5 for the centres of pixels, as
             RESAMPLE has it. Len(sizes) entries. Default: 0.5 for each dimension.
-        output_pixel_offsets: What is added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
+        output_pixel_offsets: The offset added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
             entries. Default: -0.5 for each dimension.
         output_sizes: The sizes of the output, where they shall not be inferred.
 
@@ -263,8 +263,8 @@ def resample_grad1(
 ) -> Expression:
     """RESAMPLE_GRAD1: the gradient of RESAMPLE2 for its input.
 
-    Each incoming gradient is added to those of the elements that its output was made of, by their weights; others get
-    0.
+    Each incoming gradient is added to those of the elements that its output was computed from, by their weights; others
+    get 0.
 
     ::
 
@@ -278,9 +278,9 @@ def resample_grad1(
             down.
         scales: The factor of each dimension: how much larger the result is. Len(sizes) entries. Default: the ratio of
             the sizes, where `output_sizes` is given.
-        input_pixel_offsets: What is added to an input coordinate before it is scaled: 0.5 for the centres of pixels, as
+        input_pixel_offsets: The offset added to an input coordinate before scaling: 0.5 for the centres of pixels, as
             RESAMPLE has it. Len(sizes) entries. Default: 0.5 for each dimension.
-        output_pixel_offsets: What is added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
+        output_pixel_offsets: The offset added to the scaled coordinate: -0.5 for the centres of pixels. Len(sizes)
             entries. Default: -0.5 for each dimension.
         output_sizes: The sizes of the output, where they shall not be inferred.
 

@@ -58,7 +58,7 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     for module in (products, reductions):
         monkeypatch.setattr(module, "available_threads", lambda: request.param)
         monkeypatch.setattr(module, "_WORK_OF_A_THREAD", 1)
-    compiler._compile.cache_clear()  # operators that are kept have other threads
+    compiler._compile.cache_clear()  # cached operators have other threads
     compiler._compile_operator.cache_clear()
     yield int(request.param)
     compiler._compile.cache_clear()

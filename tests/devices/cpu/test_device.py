@@ -62,7 +62,7 @@ def test_results_of_a_desc_without_a_compiled_form() -> None:
     np.testing.assert_allclose(found.output_tensor, np.sin(x.astype(np.float64)), rtol=1e-5, atol=1e-6)
 
 
-def test_the_strategy_of_an_operator_that_keeps_owned_inputs() -> None:
+def test_the_strategy_of_an_operator_that_stores_owned_inputs() -> None:
     owned = SINE.replace(input_tensor=SIZES.replace(flags="OWNED_BY_DML"))
     lines = dml.compile(owned, "cpu").plan.splitlines()
     assert (lines[0], lines[-1]) == ("strategy: numpy (ELEMENT_WISE_SIN has no compiled form)", "prepare copies input_tensor")
@@ -98,7 +98,7 @@ def test_a_former_name_still_works_with_a_word(name: str) -> None:
         assert dml.device(name) is dml.device("cpu")
 
 
-def test_a_former_name_is_told_where_it_stands() -> None:
+def test_a_former_name_is_reported_where_it_is() -> None:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         dml.device("numba")

@@ -1,4 +1,4 @@
-"""Dropout and projections of compiled recurrent layers, beside the tables of `test_training`: constants, sizes, threads, what they say."""
+"""Dropout and projections of compiled recurrent layers, in addition to the tables of `test_training`: constants, sizes, threads, plans."""
 
 from __future__ import annotations
 

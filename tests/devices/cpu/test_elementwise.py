@@ -50,7 +50,7 @@ KINDS = {kind.short_name(): kind for kind in (*FUNCTIONS, *OPERATORS) if kind is
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_operator(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On two threads, and the same bits on one. Small values keep their digits."""
+    """On two threads, and the same bits on one. Small values stay accurate."""
     desc = desc_of(KINDS[name], dml.TensorDesc(data_type="FLOAT32", sizes=(COUNT,)))
     given = {slot.place: values(seed) for seed, slot in enumerate(desc.input_slots()) if slot.tensor is not None}
     results = [run_on(threads, elementwise_plan, desc, given, monkeypatch) for threads in (1, 2)]

@@ -1,4 +1,4 @@
-"""Kernels for the processor: kept on disk for later processes, compiled anew wherever what is kept cannot be used."""
+"""Kernels for the processor: stored on disk for later processes, recompiled wherever the stored code cannot be used."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_what_changes_the_code_changes_the_name(compilations: list[Any], tmp_pat
 
 
 def test_settings_of_the_process_change_no_code(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settings from elsewhere than the environment are not in the name of what is kept: Numba has none of them, and has them afterwards."""
+    """Settings from outside the environment are not in the stored file's name: Numba runs without them and has them again afterwards."""
     from numba.core import config
 
     codes = []
@@ -178,7 +178,7 @@ def test_settings_of_the_process_change_no_code(compilations: list[Any], tmp_pat
 
 
 def code_of(data: bytes) -> bytes:
-    """The instructions of a file of the store. Symbols are numbered, and beside them nothing differs."""
+    """The instructions of a file of the store. Symbols are numbered; nothing else differs."""
     from llvmlite import binding
 
     _, _, image = data[32:].partition(b"\0")
@@ -186,7 +186,7 @@ def code_of(data: bytes) -> bytes:
     return b"".join(section.data() for section in sections if section.is_text())
 
 
-def test_code_for_another_processor_is_not_kept(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_for_another_processor_is_not_stored(compilations: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba settles for a processor when it first compiles for anyone, maybe under settings that the environment does not have."""
     from numba.core.registry import cpu_target
 
@@ -212,7 +212,7 @@ if plan.strategy == "compiled":
 
 
 def test_settings_in_the_working_folder(tmp_path: Path) -> None:
-    """One that changes code changes none of what is kept; where one disables Numba, NumPy runs."""
+    """One that changes code leaves the stored files as they are; where one disables Numba, NumPy runs."""
     pytest.importorskip("yaml", reason="Numba reads its file of settings by PyYAML")
     codes, disabled = [], "numpy (Numba is told to compile nothing: "
     for number, (text, strategy) in enumerate([("", "compiled"), ("opt: 0", "compiled"), ("disable_jit: 1", disabled)]):
@@ -250,7 +250,7 @@ def test_where_numba_compiles_nothing_numpy_runs(set_by: str, monkeypatch: pytes
     assert "DISABLE_JIT" in plan.strategy
 
 
-def test_numba_that_cannot_be_imported_is_told(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numba_that_cannot_be_imported_is_reported(compilations: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ImportError("Numba needs another NumPy")
 

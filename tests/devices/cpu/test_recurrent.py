@@ -323,7 +323,7 @@ def test_through_the_compiler() -> None:
     np.testing.assert_allclose(found.output_sequence_tensor, expected["output_sequence_tensor"], rtol=1e-5, atol=1e-6)
 
 
-def test_biases_that_are_no_number_are_told_by_no_warning() -> None:
+def test_biases_that_are_nan_give_no_warning() -> None:
     """Also where NumPy adds them; the tests turn warnings into errors."""
     run = build("GRU", np.random.default_rng(4), b=2, h=20)
     biases = run.inputs["bias_tensor"].elements

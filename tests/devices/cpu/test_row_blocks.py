@@ -216,7 +216,7 @@ def test_padding_times_an_infinite_weight() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="pages as Linux has them")
 @pytest.mark.parametrize("kind", ["convolution", "max"])
 @pytest.mark.parametrize("name", ["neighbours", "strides", "far into the padding"])
-def test_nothing_beside_the_planes_is_touched(name: str, kind: str) -> None:
+def test_nothing_outside_the_planes_is_touched(name: str, kind: str) -> None:
     """That would end the process."""
     from tests.fuzzing.pages import Guarded
 

@@ -1,4 +1,4 @@
-"""Which samples take which steps, found by compiled functions, beside the definition."""
+"""Which samples take which steps, found by compiled functions and compared with the definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dmlpy warmup`: what it compiles, what it finds, and what it says where there is nothing to compile."""
+"""`dmlpy warmup`: what it compiles, what it finds, and its message where there is nothing to compile."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_without_a_folder_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("arguments", "told"),
     [(["lstn"], "'lstn' is none of rnn, lstm, gru, convolution, pooling"), (["--dtype", "int8"], "'int8' is none of float32, float16")],
 )
-def test_what_is_unknown_is_told(arguments: list[str], told: str) -> None:
+def test_what_is_unknown_is_reported(arguments: list[str], told: str) -> None:
     status, out = warmup(*arguments)
     assert status == 2
     assert told in " ".join(out.replace("│", " ").split())

@@ -35,7 +35,7 @@ def seam(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cup
 
 @pytest.fixture
 def stream(seam: CupySeam) -> Any:
-    """A stream of the likeness of CuPy, beside the default one."""
+    """A stream of the fake CuPy, other than the default one."""
     return sys.modules["cupy"].cuda.Stream(non_blocking=True)
 
 

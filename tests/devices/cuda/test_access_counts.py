@@ -160,7 +160,7 @@ def test_polls_are_counted_once() -> None:
     assert (then.accesses, then.sectors) == (6, 24)
 
 
-def test_words_that_tell_that_they_have_come() -> None:
+def test_words_that_signal_their_arrival() -> None:
     """They are data, loaded 16 bytes at a time, and counted as if they had come at the first look."""
     found = [counted("hand_over", blocks=6, traced=6, delay_us=delay_us, words=(0,) * 768) for delay_us in (0, 2000)]
     assert found[0] == found[1]

@@ -148,7 +148,7 @@ def test_nothing_runs_on_it() -> None:
         (["--device", "cuda", "--for", "sm_70"], "sm_70 is too old: dmlpy has kernels for compute capability 7.5 (sm_75) and newer"),
     ],
 )
-def test_what_cannot_be_made_is_told(arguments: list[str], told: str) -> None:
+def test_what_cannot_be_made_is_reported(arguments: list[str], told: str) -> None:
     status, printed = run(*arguments)
     assert status != 0
     assert told in printed

@@ -132,7 +132,7 @@ def test_powers_of_doubles_are_off_by_all_that_is_documented() -> None:
 
 
 TAKEN_AS_EXACT: dict[str, list[Any]] = {
-    "exp2_approx": [*range(-126, 128), -200, -1e30, 1e30],  # an H100's 2^-127 is the denormal number beside it
+    "exp2_approx": [*range(-126, 128), -200, -1e30, 1e30],  # an H100's 2^-127 is the denormal number next to it
     "reciprocal_approx": [sign * 2.0**power for power in range(-126, 128) for sign in (1, -1)],
     "expf": [1e-30, -1e-30, -200, -1e30, 1e30],
     "expm1f": [1e-30, -1e-30, -60, -1e30, 1e30],
@@ -166,7 +166,7 @@ TAKEN_AS_EXACT: dict[str, list[Any]] = {
         (0.1, 99.0),
     ],
 }
-"""Operands whose results a float holds exactly, or that underflow; beside zeros, infinities and NaN."""
+"""Operands whose results a float holds exactly, or that underflow; with zeros, infinities and NaN."""
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -224,7 +224,7 @@ def test_truncating_products_keep_signs_and_what_is_not_finite(sizes: tuple[int,
 
 
 def test_factors_of_tf32() -> None:
-    """Beside the NaN whose bits all lie where TF32 has none: it must not become an infinity."""
+    """With a NaN all of whose bits are outside TF32: it must not become an infinity."""
     values = np.array(
         [1.0, 1 + 2.0**-10, 1 + 2.0**-11, -1 - 3 * 2.0**-12, 1 + 2.0**-12, np.inf, -np.inf, np.nan, 2.0**-149, 65504.0, 0.0, -0.0, 0.0],
         np.float32,

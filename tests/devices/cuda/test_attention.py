@@ -1,4 +1,4 @@
-"""Attention of halves on tensor cores: every form of it, sizes about those of tiles, wide elements, what plans tell, sanitizers."""
+"""Attention of halves on tensor cores: every form of it, sizes about those of tiles, wide elements, what plans describe, sanitizers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_masks_whose_effect_changes_from_key_to_key(cuda_device: dml.Device, fil
     check(desc, arrays(desc, np.random.default_rng(54)) | {"mask_tensor": mask}, cuda_device, every_layout=False)
 
 
-def test_plans_tell_how_they_multiply() -> None:
+def test_plans_describe_how_they_multiply() -> None:
     newer, older = (CudaDevice(DryRunSeam(machine)) for machine in (H200, T4))
     many, few = attention_of(64, 64, 64, 64), attention_of(16, 64, 64, 64)
     assert "products on tensor cores, by mma m16n8k16 of halves" in dml.compile(many, newer).plan

@@ -83,7 +83,7 @@ class Block:
 
 
 def held_block(memory: GraphMemory) -> weakref.ref[Block]:
-    """A block that nobody but the graph of `CAPTURED` keeps."""
+    """A block that only the graph of `CAPTURED` keeps alive."""
     block = Block()
     memory.hold(CAPTURED, block)
     return weakref.ref(block)
@@ -122,7 +122,7 @@ def test_the_mode_is_given_back_after_an_error(library: ctypes.CDLL) -> None:
     assert exchanged(library, GLOBAL) == GLOBAL
 
 
-def test_a_mode_that_cuda_refuses_is_told(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mode_that_cuda_refuses_is_reported(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
     driver = CaptureDriver(library)
     monkeypatch.setattr(driver, "exchange_mode", lambda mode: 3)
     with pytest.raises(DeviceError, match="cuThreadExchangeStreamCaptureMode failed with CUresult 3"), driver.relaxed():
@@ -193,7 +193,7 @@ def test_graphs_are_looked_at_in_turns(library: ctypes.CDLL) -> None:
     assert not memory
 
 
-def test_what_cuda_refuses_is_told_and_holds_nothing(library: ctypes.CDLL) -> None:
+def test_what_cuda_refuses_is_reported_and_holds_nothing(library: ctypes.CDLL) -> None:
     memory, before = GraphMemory(CaptureDriver(library)), library.released_objects()
     library.begin(0)
     library.refuse(1)

@@ -1,4 +1,4 @@
-"""Work beside captures of other threads, and of streams that the same thread captures, over a CuPy that obeys CUDA's rules."""
+"""Work during captures of other threads, and of streams that the same thread captures, over a CuPy that obeys CUDA's rules."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def allocate(cuda: Any) -> None:
 
 
 @pytest.mark.parametrize("attempt", [query, allocate])
-def test_the_stand_in_invalidates_captures_of_others(attempt: Callable[[Any], None], seam: CupySeam) -> None:
+def test_the_fake_cupy_invalidates_captures_of_others(attempt: Callable[[Any], None], seam: CupySeam) -> None:
     """As CUDA does where a thread is not in the relaxed mode."""
     cuda = sys.modules["cupy"].cuda
 
@@ -141,7 +141,7 @@ def recorded_in(cuda: Any, stream: Any) -> Any:
     return event
 
 
-def test_the_stand_in_keeps_captures_apart(seam: CupySeam, stream: Any) -> None:
+def test_the_fake_cupy_separates_captures(seam: CupySeam, stream: Any) -> None:
     cuda = sys.modules["cupy"].cuda
     outside = recorded_in(cuda, cuda.Stream(non_blocking=True))
     stream.begin_capture()
@@ -151,7 +151,7 @@ def test_the_stand_in_keeps_captures_apart(seam: CupySeam, stream: Any) -> None:
         stream.end_capture()
 
 
-def test_in_the_stand_in_streams_join_captures(seam: CupySeam, stream: Any) -> None:
+def test_in_the_fake_cupy_streams_join_captures(seam: CupySeam, stream: Any) -> None:
     cuda = sys.modules["cupy"].cuda
     other = cuda.Stream(non_blocking=True)
     stream.begin_capture()

@@ -126,7 +126,7 @@ def test_more_clusters_than_run_at_a_time() -> None:
 
 
 class Refusing(CpuSeam):
-    """Has no room for a cluster, which only a launch tells."""
+    """Has no room for a cluster, which only a launch shows."""
 
     def launch(self, function: CpuFunction, grid: tuple[int, int, int], *rest: Any) -> None:
         if isinstance(function.kernel, SharedKernel) and function.kernel.cluster_blocks > 1:
@@ -143,7 +143,7 @@ def test_others_do_the_work_of_a_cluster_that_is_refused() -> None:
     assert "    persistent_grid: launch: CUDA_ERROR_INVALID_CLUSTER_SIZE" in plan.describe()
 
 
-def test_a_refused_cluster_is_told_from_other_errors() -> None:
+def test_a_refused_cluster_is_distinguished_from_other_errors() -> None:
     for status, kind in ((912, NotResidentError), (1, DeviceError)):
         error = RuntimeError("refused")
         error.status = status  # type: ignore[attr-defined]
@@ -216,7 +216,7 @@ LARGEST: list[tuple[str, str, bool, int, dict[str, Any]]] = [
     [pytest.param(*row, marks=[pytest.mark.slow] * (number > 0)) for number, row in enumerate(LARGEST)],
 )
 def test_registers_hold_what_they_are_given(cell: str, data_type: str, tf32: bool, batch: int, flags: dict[str, Any]) -> None:
-    """No local memory, in training, which keeps most: where a thread has fewest pairs of unit and sample, and most."""
+    """No local memory, in training, which saves most: where a thread has fewest pairs of unit and sample, and most."""
     require("nvrtc")
     from tests.support.cuda.nvrtc import compile_instance
 

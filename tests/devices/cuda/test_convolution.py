@@ -222,7 +222,7 @@ def test_a_prepared_convolution_packs_its_filter_once(cuda_device: dml.Device, k
 
 
 def test_more_than_2_to_the_32_pixels_are_counted() -> None:
-    """Nothing of what a launch is given is cut off: 2^33 pixels of 16 channels, of which each lies where 64 bits say."""
+    """No argument of a launch is truncated: 2^33 pixels of 16 channels, each at a 64-bit offset."""
     desc = one_dimensional("float16", (8, 16, 1 << 30), (16, 16, 1))
     geometry = Geometry(desc)
     fields = geometry.tiles_fields(2, {"input": 0, "filter": 0})
@@ -232,7 +232,7 @@ def test_more_than_2_to_the_32_pixels_are_counted() -> None:
     assert geometry.each_fields()["count"] == 1 << 37
 
 
-def test_plans_name_their_kernel_and_tell_their_cost() -> None:
+def test_plans_name_their_kernel_and_cost() -> None:
     device = CudaDevice(DryRunSeam(H200))
     tiles = dml.compile(one_dimensional("float16", (2, 32, 100), (70, 32, 3), fused_activation=dml.ActivationReluDesc()), device)
     assert "convolve_tiles<Floats<machine::half, Epilogue<Relu>>, false>: 8 tiles" in tiles.plan

@@ -144,7 +144,7 @@ def test_tf32_is_of_one_product(library: ctypes.CDLL) -> None:
     assert seen == [77, 68, 68, 68]  # CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F
 
 
-def test_a_refusal_is_told(library: ctypes.CDLL) -> None:
+def test_a_refusal_is_reported(library: ctypes.CDLL) -> None:
     wide = np.ones((2, 4), np.float32)
     overlapping = Matrix(wide.ctypes.data, 2, 4, 3, wide.dtype)
     with pytest.raises(DeviceError, match="cublasGemmEx failed with cublasStatus_t 7"):

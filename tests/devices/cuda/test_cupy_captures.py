@@ -173,7 +173,7 @@ def call_dispatch(gpu: CudaDevice) -> Callable[[Any], object]:
 
 
 def call_model(gpu: CudaDevice) -> Callable[[Any], object]:
-    """A graph of an ONNX model, which keeps dispatches for further runs."""
+    """A graph of an ONNX model, which caches dispatches for further runs."""
     nodes = [make_node("Softmax", ["x"], ["a"]), make_node("MatMul", ["a", "w"], ["y"])]
     run = onnx.load(model(nodes, {"x": [4, 3]}, ["y"], constants={"w": np.ones((3, 5), np.float32)})).compile(gpu)
     x = gpu.from_host(np.ones((4, 3), np.float32))
@@ -217,7 +217,7 @@ def test_a_captured_call_keeps_its_memory(
     stream: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Scratch, packed constants, outputs: the graph writes into them when it is launched, whether the caller keeps them or not."""
+    """Scratch, packed constants, outputs: the graph writes into them when it is launched, whether the caller still has them or not."""
     gpu = CudaDevice(seam)
     call = prepare_call(gpu)
 
@@ -337,7 +337,7 @@ def test_what_cannot_be_kept_in_host_memory_is_not_packed(
 
 
 @pytest.mark.parametrize("prepare_call", [copying, copying_back, validating, portable, portable_graph, from_host, to_host, upload])
-def test_what_waits_for_the_stream_is_refused_and_the_capture_goes_on(
+def test_what_waits_for_the_stream_is_refused_and_the_capture_continues(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any
 ) -> None:
     call = prepare_call(CudaDevice(seam))
@@ -353,7 +353,7 @@ def test_what_waits_for_the_stream_is_refused_and_the_capture_goes_on(
 def test_a_refused_copy_allocates_nothing(
     prepare_call: Callable[[CudaDevice], Callable[[Any], object]], seam: CupySeam, stream: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The capture would keep it."""
+    """The capture would keep it alive."""
     call = prepare_call(CudaDevice(seam))
     noted = Noted(seam, monkeypatch)
     stream.begin_capture()

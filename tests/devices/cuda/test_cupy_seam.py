@@ -36,18 +36,18 @@ def matrix() -> Matrix:
     return Matrix(512, 1, 1, 1, np.dtype(np.float32))
 
 
-# the stand-in is CuPy's likeness
+# the emulated GPU has the fake CuPy
 
 
 LEAST_COMPARED = 40
 """Names."""
 
 
-def test_the_stand_in_is_like_the_installed_cupy() -> None:
+def test_the_fake_cupy_is_like_the_installed_cupy() -> None:
     assert compare(pytest.importorskip("cupy")) >= LEAST_COMPARED
 
 
-def test_the_stand_in_is_like_the_oldest_cupy() -> None:
+def test_the_fake_cupy_is_like_the_oldest_cupy() -> None:
     """In a separate process: there can be one CuPy only."""
     require(f"cupy {OLDEST_CUPY}")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder_of("cupy", OLDEST_CUPY)), str(ROOT)])}
@@ -115,7 +115,7 @@ def test_an_option_is_left_out_where_it_was_never_tried() -> None:
     assert cupy_seam.compile_options((12, 8)) == tuple(option for option in cupy_seam.compile_options((13, 0)) if option != "--minimal")
 
 
-def test_what_the_compiler_is_told_belongs_to_its_version(seam: CupySeam) -> None:
+def test_the_compiler_s_options_belong_to_its_version(seam: CupySeam) -> None:
     """So an image that was made with other options is not found again."""
     assert seam.compiler_version() == " ".join(["NVRTC 13.0", *cupy_seam.compile_options((13, 0))])
 
@@ -126,13 +126,13 @@ def test_instances_of_a_source_are_compiled_in_one_program(seam: CupySeam, gpus:
     assert len(gpus.compiled) == 1
 
 
-def test_a_refused_source_is_told_with_the_log(seam: CupySeam) -> None:
+def test_a_refused_source_is_reported_with_the_log(seam: CupySeam) -> None:
     sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error: expected a ';'"}
     with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\)"):
         seam.compile("source", ["copy<float>"], 90)
 
 
-def test_of_several_instances_the_refused_one_is_told(seam: CupySeam, gpus: FakeGpus) -> None:
+def test_of_several_instances_the_refused_one_is_reported(seam: CupySeam, gpus: FakeGpus) -> None:
     sys.modules["cupy"].cuda.nvrtc.refused = {"copy<float>": "kernel.cu(3): error", "scale<float>": "kernel.cu(4): error"}
     with pytest.raises(DeviceError, match=r"refuses copy<float> for sm_90:\nkernel\.cu\(3\): error$"):
         seam.compile("source", ["pack<float>", "copy<float>", "scale<float>"], 90)
@@ -319,7 +319,7 @@ def test_host_arrays_come_and_go(device: int, seam: CupySeam, gpus: FakeGpus) ->
     source = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
     wanted = source.copy()
     made = seam.to_device(device, source, 0)
-    source[...] = -1  # the caller's again, also where the copy is asynchronous: from pinned memory, say
+    source[...] = -1  # the caller's again, also where the copy is asynchronous: for example from pinned memory
     np.testing.assert_array_equal(seam.to_host(made, 0), wanted)
     assert seam.to_host(seam.to_device(device, np.zeros((2, 0), np.float16), 0), 0).shape == (2, 0)
     assert gpus.blocks[made.data.ptr][0] == device
@@ -468,7 +468,7 @@ def test_a_dispatch_that_fails_ends_its_range(seam: CupySeam, gpus: FakeGpus) ->
 # failures
 
 
-def test_no_memory_is_told_as_that(seam: CupySeam, gpus: FakeGpus) -> None:
+def test_missing_memory_is_reported_as_such(seam: CupySeam, gpus: FakeGpus) -> None:
     with pytest.raises(DeviceError, match="Out of memory") as error:
         seam.allocate(0, gpus.memory + 1, 0)
     assert error.value.hresult == HResult.E_OUTOFMEMORY

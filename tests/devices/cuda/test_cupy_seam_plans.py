@@ -83,7 +83,7 @@ def test_a_call_does_not_ask_for_the_free_memory(seam: CupySeam, monkeypatch: py
 
 
 def test_memory_that_only_the_allocator_knows_of_is_there(seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch's, RMM's and stream-ordered allocators keep what was freed, and CUDA calls it used."""
+    """PyTorch's, RMM's and stream-ordered allocators cache freed memory, which CUDA counts as used."""
     monkeypatch.setattr(CupySeam, "workspace_size", lambda seam, device: 80 << 20)
     gpu = CudaDevice(seam)
     given = {name: gpu.from_host(array) for name, array in inputs(rnn()).items()}
@@ -103,7 +103,7 @@ TorchOutOfMemoryError.__name__ = "OutOfMemoryError"
 
 @pytest.mark.parametrize("error", [None, TorchOutOfMemoryError], ids=["CuPy's", "PyTorch's"])
 @pytest.mark.parametrize("what", ["outputs", "scratch", "scratch of bind", "packed constants", "outputs of a graph", "scratch of a graph"])
-def test_missing_memory_is_told_with_the_sizes(
+def test_missing_memory_is_reported_with_the_sizes(
     what: str, error: type[Exception] | None, seam: CupySeam, gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu = CudaDevice(seam)

@@ -171,7 +171,7 @@ def test_dlpack_arrays_in_gpu_memory(device: Any) -> None:
     check(device, desc, arrays, dml.compile(desc, device)(**given).as_dict())
 
 
-def test_an_array_that_refuses_its_memory_is_told_as_a_wrong_array(device: Any) -> None:
+def test_an_array_that_refuses_its_memory_is_reported_as_a_wrong_array(device: Any) -> None:
     class NeedsGradient:
         """As PyTorch's tensors answer: not with an AttributeError."""
 

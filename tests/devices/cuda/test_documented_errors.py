@@ -1,6 +1,6 @@
 """Every tolerance of the suite holds, too, where a GPU's approximate functions and tensor cores are off by all that is documented.
 
-The fast tests hold a sample to the suite's own checks, the slow ones run all that runs on the CPU's stand-in for CUDA, with products and
+The fast tests hold a sample to the suite's own checks, the slow ones run all that runs on the emulated CUDA device, with products and
 sums fused besides.
 """
 
@@ -183,7 +183,7 @@ def test_a_sample(name: str, arithmetic: str) -> None:
 
 @ARITHMETIC
 def test_products_of_tf32(monkeypatch: pytest.MonkeyPatch, arithmetic: str) -> None:
-    """The matrix products beside the kernels, whose factors are cut off unrounded."""
+    """The matrix products outside the kernels, whose factors are truncated."""
     monkeypatch.setenv("DMLPY_TEST_ARITHMETIC", arithmetic)
     check_tf32("persistent_grid")
 
@@ -204,7 +204,7 @@ MODULES = [
     for path in sorted(TESTS.rglob("test_*.py"))
     if USERS.search(path.read_text()) and path.name not in OWN_ARITHMETIC and "sanitize" not in path.name
 ]
-"""Those that run kernels on the CPU, but for tests of the stand-in itself."""
+"""Those that run kernels on the CPU, except tests of the emulated device itself."""
 
 
 @pytest.mark.slow

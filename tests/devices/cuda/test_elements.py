@@ -46,7 +46,7 @@ Array = np.ndarray[Any, Any]
 
 
 def in_spread_memory(desc: dml.OperatorDesc, device: dml.Device, seed: int = 0) -> None:
-    """Fails unless tensors with gaps and axes in the opposite order have what the definition says: bit for bit but for floating point."""
+    """Fails unless tensors with gaps and axes in the opposite order equal the definition: bit for bit except for floating point."""
     rng = np.random.default_rng(seed)
     _, spread = layouts(desc)
     slots = [slot for slot in spread.input_slots() if slot.tensor is not None]
@@ -204,7 +204,7 @@ def test_an_input_that_lies_across_the_output(
         same(run(summed, {"a_tensor": y, "b_tensor": x}, cuda_device)["output_tensor"], x + y, name)
 
 
-def test_numbered_elements_beside_an_input_that_lies_across(cuda_device: dml.Device) -> None:
+def test_numbered_elements_with_an_input_that_lies_across(cuda_device: dml.Device) -> None:
     x = np.random.default_rng(0).standard_normal((2, 40, 50)).astype(np.float32)
     output = dml.TensorDesc.of(x)
     across = output.replace(strides=[2000, 1, 40])
@@ -239,7 +239,7 @@ def test_the_thread_sanitizer_misses_every_barrier_of_tiles(place: int) -> None:
 
 
 def test_what_tiles_do_not_pay_for(cuda_device: dml.Device) -> None:
-    """Few elements along one of the axes, neighbours that share a byte, an output whose elements lie apart."""
+    """Few elements along one of the axes, neighbours that share a byte, an output with gaps."""
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=[50, 3])
     outputs = [(tensor, [1, 50]), (tensor.replace(sizes=[50, 40], strides=[80, 2]), [1, 50])]
     for output, strides in outputs:
@@ -254,7 +254,7 @@ def test_what_tiles_do_not_pay_for(cuda_device: dml.Device) -> None:
 
 @pytest.mark.parametrize("step", [2**31 - 1, 2**31, 2**33 + 5])
 def test_places_beyond_32_bits(step: int) -> None:
-    """Elements so far apart that an int cannot number them, in address space of which only the pages of these elements have memory."""
+    """Elements at distances that an int cannot hold, in address space of which only the pages of these elements have memory."""
     device = cuda_on_cpu()
     assert isinstance(device, CudaDevice)
     with mmap.mmap(-1, step + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) as memory:  # MAP_NORESERVE

@@ -17,7 +17,7 @@ from tests.support.tools import require
 
 
 def dry_run(name: str, *arguments: str) -> tuple[int, str]:
-    """Exit status and output of pytest over a stand-in."""
+    """Exit status and output of pytest on an emulated GPU."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rsxX", "--tb=short", "-o", "addopts=", *arguments]
     environment = os.environ | {emulated_gpu.VARIABLE: name, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
@@ -65,7 +65,7 @@ def test_over_nothing_wrong_results_are_expected() -> None:
     assert "CuPy has no stand-in" in printed
 
 
-def test_a_stand_in_that_is_none_is_refused() -> None:
+def test_an_unknown_emulated_device_is_refused() -> None:
     """pytest asks for it before all else, and in each report."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(emulated_gpu.VARIABLE, "gpu")
@@ -77,7 +77,7 @@ CULPRIT = r"after this test the CUDA context answers nothing any more: CUDA_ERRO
 ALL = ("computes", "kills_the_context", "computes_after_it", "is_right_and_leaves_a_dead_context", "computes_at_the_end")
 
 
-def test_after_a_trap_the_rest_is_told_as_not_run() -> None:
+def test_after_a_trap_the_rest_is_reported_as_not_run() -> None:
     status, printed = dry_run("null", *chosen(*ALL))
     assert (status, outcomes(printed)) == (1, {"failed": 1, "error": 1, "skipped": 3, "xfailed": 1}), printed
     assert len(re.findall(CULPRIT, printed)) == 1

@@ -1,4 +1,4 @@
-"""Elements further apart than 32 bits count, and reductions and scans of more than 2^31 entries, on the CPU's stand-in for CUDA."""
+"""Elements at distances beyond 32 bits, and reductions and scans of more than 2^31 entries, on the emulated CUDA device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAR, NEAR = (STEP, 1), (1, 2)
 
 
 def convolution(channels: int, **members: Any) -> dml.OperatorDesc:
-    """The channels of input and filter, and the images of input and output, lie far apart."""
+    """The channels of input and filter, and the images of input and output, have large strides."""
     padding = {"start_padding": [1, 1], "end_padding": [1, 1], "output_padding": [0, 0], "strides": [1, 1], "dilations": [1, 1]}
     input_strides, filter_strides = (2 * STEP, STEP, 6, 1), (9, STEP, 3, 1)
     return dml.ConvolutionDesc(
@@ -49,7 +49,7 @@ def convolution(channels: int, **members: Any) -> dml.OperatorDesc:
 
 
 def attention() -> dml.OperatorDesc:
-    """Batch entries, and rows of the keys, lie far apart."""
+    """Batch entries, and rows of the keys, have large strides."""
     return dml.MultiheadAttentionDesc(
         query_tensor=tensor(2, 3, 8, strides=(STEP, 8, 1)),
         key_tensor=tensor(2, 2, 8, strides=(8, STEP, 1)),

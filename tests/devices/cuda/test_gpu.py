@@ -124,7 +124,7 @@ def test_a_call_can_be_captured_by_its_caller(device: Any) -> None:
         check(desc, arrays, results)
     assert all(bool(cupy.isnan(other).all()) for other in others)
     del graph
-    for _ in range(100):  # a thread of the driver's tells the end
+    for _ in range(100):  # a thread of the driver signals the end
         if held.let_go():
             break
         time.sleep(0.05)
@@ -132,7 +132,7 @@ def test_a_call_can_be_captured_by_its_caller(device: Any) -> None:
 
 
 @pytest.mark.cupy
-def test_work_beside_a_capture_of_another_thread(device: Any) -> None:
+def test_work_during_a_capture_of_another_thread(device: Any) -> None:
     """PyTorch captures in the global mode, in which CUDA lets no other thread allocate or query events unless that is relaxed."""
     import cupy
 
@@ -200,7 +200,7 @@ def test_threads_share_an_operator(device: Any) -> None:
 
 
 @pytest.mark.cupy
-def test_cuda_tells_where_memory_lies(device: Any) -> None:
+def test_cuda_reports_where_memory_lies(device: Any) -> None:
     import cupy
 
     pool, managed, pinned = cupy.empty(4096, np.uint8), cupy.cuda.malloc_managed(4096), cupy.cuda.alloc_pinned_memory(4096)

@@ -1,4 +1,4 @@
-"""`.ci/gpu` in dry runs: what its calls run, tell and leave behind, also where tests or the calls themselves come to a bad end."""
+"""`.ci/gpu` in dry runs: what its calls run, print and leave behind, also where tests or the calls themselves come to a bad end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.tools import require
 
 @contextmanager
 def call(*arguments: str | Path, over: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """`.ci/gpu` over a stand-in; its output is text."""
+    """`.ci/gpu` on an emulated GPU; its output is text."""
     variables = os.environ | {emulated_gpu.VARIABLE: over, "PYTHON": sys.executable, **environment}
     command = ["bash", str(ROOT / ".ci" / "gpu"), *map(str, arguments)]
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as started:
@@ -40,7 +40,7 @@ def call(*arguments: str | Path, over: str, **environment: str) -> Iterator[subp
 
 
 def told(started: subprocess.Popen[str]) -> str:
-    """All that a call tells until it ends."""
+    """All output of a call until it ends."""
     return started.communicate(timeout=LIMIT_S)[0]
 
 
@@ -182,7 +182,7 @@ TOOLS = {
     'touch "$2"; shift 2; exec "$@"',
     "compute-sanitizer": 'echo "tool $2"; shift 4; exec "$@"',
 }
-"""What stands in for the tools of `profile` and `sanitize`: they run what they are given."""
+"""Fakes of the tools of `profile` and `sanitize`: they run their arguments."""
 
 
 def tools_in(folder: Path) -> str:
@@ -249,7 +249,7 @@ def test_core_passes_on_the_cpu(tmp_path: Path) -> None:
 
 
 def test_every_test_that_needs_a_gpu_belongs_to_a_part(request: pytest.FixtureRequest) -> None:
-    """Of those that are collected beside this one: all of them where the whole suite is run."""
+    """Of those that are collected with this one: all of them where the whole suite is run."""
     files = {item.nodeid.partition("::")[0] for item in request.session.items if item.get_closest_marker("gpu")}
     assert files <= {*named_for("core"), *named_for("rest")}
     assert not set(named_for("core")) & set(named_for("rest"))
@@ -296,7 +296,7 @@ def test_the_commands_in_the_script_are_right() -> None:
         (["kernels", "--out", "folder"], "unrecognized arguments: --out folder"),
     ],
 )
-def test_what_the_script_cannot_do_is_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_script_cannot_do_is_reported(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(arguments)
     assert said in capsys.readouterr().err

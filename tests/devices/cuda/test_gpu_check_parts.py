@@ -1,4 +1,4 @@
-"""The parts of `.ci/gpu`: time that programs have, what is told of them, what is kept, what is missing, what is measured."""
+"""The parts of `.ci/gpu`: time limits of programs, their output, stored files, missing packages, measurements."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.gpu_check_runs import LIMIT_S, check_folder, has_ended, wait_
 
 
 class Exhausting(Runner):
-    """Each program takes all the time that it is given, and then as long to end as it may; it writes every file that it is told.
+    """Each program takes all the time that it is given, and then as long to end as it may; it writes every file that it is asked to.
 
     What measures ends by itself, in a part of that time.
     """
@@ -88,7 +88,7 @@ PROGRAMS = {
 
 
 def run_call(name: str, out: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> tuple[int, Exhausting, list[str]]:
-    """A call whose programs take all the time that they are given: its status, what ran, and what was told."""
+    """A call whose programs take all the time that they are given: its status, what ran, and its output."""
     runner = Exhausting()
     out.mkdir(exist_ok=True)
     monkeypatch.setattr(os, "environ", dict(os.environ))
@@ -161,7 +161,7 @@ def test_measurements_end_by_themselves_before_they_are_asked_to(tmp_path: Path,
     assert "GEMM" not in runner.ran["bench"][1].command
 
 
-def test_without_their_tools_profiles_are_told_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_their_tools_profiles_are_reported_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     told = {"profile": "ncu is not installed", "sanitize": "compute-sanitizer is not installed"}
     for name, text in told.items():
@@ -196,7 +196,7 @@ Spawn = Callable[..., tuple[Ending, list[str]]]
 
 @pytest.fixture
 def spawned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Spawn]:
-    """Runs a Python program: how it ended, and what was told.
+    """Runs a Python program: how it ended, and its output.
 
     When it has printed a line its time is over, or this process is to `stop`; a quiet one has all the time.
     """
@@ -252,7 +252,7 @@ def test_a_program_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch
     wait_until(lambda: has_ended(int(lines[0])), "what it started is ended too")
 
 
-def test_the_end_alone_of_what_a_quiet_program_prints_is_told(spawned: Spawn, tmp_path: Path) -> None:
+def test_only_the_end_of_a_quiet_program_s_output_is_shown(spawned: Spawn, tmp_path: Path) -> None:
     """However much it is, and however long its lines are."""
     ending, lines = spawned("print(*('x' * 1000 for _ in range(30)), sep='\\n'); 1 / 0", quiet=True)
     assert (ending.status, ending.passed) == (1, False)
@@ -278,7 +278,7 @@ def test_who_failed_is_read_of_a_record_that_was_cut_off(tmp_path: Path) -> None
 # packages and kernels
 
 
-def test_all_that_is_missing_is_told_at_once(tmp_path: Path) -> None:
+def test_all_that_is_missing_is_reported_at_once(tmp_path: Path) -> None:
     """With what brings it; by a Python that has no packages."""
     command = [sys.executable, "-S", "-m", "tests.gpu_check", "check", "--out", str(tmp_path)]
     variables = {name: text for name, text in os.environ.items() if name != emulated_gpu.VARIABLE} | {"PYTHONPATH": str(ROOT)}
@@ -390,7 +390,7 @@ def write_stale(file: Path, cases: Sequence[Any]) -> None:
 SMALL: Any = (("RNN", "FLOAT32", 8, 2), ("LSTM", "FLOAT16", 512, 1))
 
 
-def test_a_step_of_each_strategy_stands_beside_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_each_strategy_is_shown_with_its_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "STEPS", 5)
     device = CudaDevice(DryRunSeam())
     rows = list(steps.rows(device, SMALL))

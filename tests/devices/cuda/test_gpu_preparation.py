@@ -1,4 +1,4 @@
-"""What `.ci/gpu` prepares without a GPU: compiled kernels in one file, the order of the tests, and a plan of what there is time for."""
+"""What `.ci/gpu` prepares without a GPU: compiled kernels in one file, the order of the tests, and a plan of what fits into the time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Noting(AheadSeam):
 
 @pytest.fixture
 def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs `.ci/gpu kernels` for three kernels: what was told. One of them is that of the soak."""
+    """Runs `.ci/gpu kernels` for three kernels: its output. One of them is that of the soak."""
     monkeypatch.setattr(os, "environ", dict(os.environ))
     monkeypatch.setattr(kernels, "processors", lambda: 1)
     monkeypatch.setattr(kernels, "seam_of", lambda target, version: Noting(limits_of(target)))
@@ -86,7 +86,7 @@ def test_every_kernel_is_compiled_by_itself_and_packed(prepared: Any, tmp_path: 
     assert set(library.keys.values()) < set(names)
 
 
-def test_what_was_interrupted_goes_on(prepared: Any) -> None:
+def test_what_was_interrupted_continues(prepared: Any) -> None:
     Noting.left = 2
     with pytest.raises(DeviceError, match="interrupted"):
         prepared()
@@ -120,7 +120,7 @@ def test_another_nvrtc_has_other_keys(version: str) -> None:
     assert kernels.seam_of("H100", version).compiler_version().startswith(f"NVRTC {version} --std=c++17")
 
 
-def test_an_nvrtc_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_nvrtc_that_is_missing_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert kernels.main("sm_90", str(tmp_path), tmp_path / "file", tmp_path / "folder") == 2
     assert capsys.readouterr().out.startswith(f"there is no NVRTC in {tmp_path}; pip install ")
     assert kernels.main("hopper", None, tmp_path / "file", tmp_path / "folder") == 2
@@ -128,7 +128,7 @@ def test_an_nvrtc_that_is_missing_is_told(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_the_kernels_of_what_is_measured_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are profiled, one of each strategy, and the one by which a machine tells whether the kernels fit."""
+    """Those that are profiled, one of each strategy, and the one that shows whether the kernels fit a machine."""
     monkeypatch.setenv("DMLPY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(worth, "FIRST_LAYERS", calls.PROFILED[:1])
     named = kernels.named_by_cases(limits_of("H100"))
@@ -195,7 +195,7 @@ def test_a_row_of_each_operator_comes_first_and_samples_last() -> None:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """What `.ci/gpu plan` tells, of 120 tests in each part."""
+    """The output of `.ci/gpu plan`, with 120 tests in each part."""
     monkeypatch.setattr(plan, "collected", lambda *arguments: [f"tests/test_{number // 60}.py::test_x[{number}]" for number in range(120)])
 
     def run(of: str, seconds: float | None, workers: int = 12) -> list[str]:

@@ -194,7 +194,7 @@ def test_a_kernel_whose_block_never_comes_compiles(protocol: Protocol) -> None:
 SOAKED: dict[Protocol, tuple[int, int]] = {"flags": (2000, 50), "data": (250, 400)}
 """Steps, and how often they are taken: what is exchanged as data has to stay in the L2 cache, all steps of it."""
 SHARE = "DMLPY_TEST_SOAKED"
-"""The variable that says which share of them is taken; by default all."""
+"""The variable that selects the share of them to take; by default all."""
 
 
 def soaked(protocol: Protocol, dtype: Any) -> tuple[dml.OperatorDesc, Network]:

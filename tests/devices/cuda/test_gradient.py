@@ -205,7 +205,7 @@ def test_directions_may_have_different_activations(cuda_seam: Seam, strategy: st
 @pytest.mark.parametrize("strategy", ["persistent_block 4", "per_step"])
 @pytest.mark.parametrize(("cell", "flags"), [*PLAIN, ("LSTM", {})], ids=["RNN", "GRU, resets first", "GRU, resets last", "LSTM"])
 def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: dict[str, Any], strategy: str) -> None:
-    """NaN in the input and in the kept values of such steps, and in the upstream gradients of outputs that show no state."""
+    """NaN in the input and in the saved values of such steps, and in the upstream gradients of outputs that show no state."""
     lengths, mask = [4, 0, 2], np.array([[0, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 1]])
     case = Case(cell, np.random.default_rng(7), direction="BIDIRECTIONAL", lengths=lengths, mask=mask, **flags)
     taken = (np.arange(4)[:, None] < lengths) & (mask != 0)

@@ -1,4 +1,4 @@
-"""The shapes of `persistent_grid`: they fit the device, what a plan of one says and launches, and what compilers make of the largest."""
+"""The shapes of `persistent_grid`: they fit the device, the description and launches of a plan, and the compiled code of the largest."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_blocks_that_cannot_run_together_are_refused() -> None:
         FEW["LSTM"].plan(run.desc, KernelLibrary(Crowded(H100), 0))
 
 
-def test_a_device_without_tf32_is_told() -> None:
+def test_a_device_without_tf32_is_reported() -> None:
     require("g++")
     row = Row("RNN", np.float32, (7, 5, 8), (7, 5), tf32=True)
     with pytest.raises(DeviceError, match=r"needs compute capability 8\.0, the device has 7\.5"):
@@ -155,7 +155,7 @@ def test_launches() -> None:
     assert counted(Row("RNN", np.float16, (7, 5, 8), (7, 5))) == (3 + 1, 1, 0)
 
 
-def test_a_plan_tells_how_it_is_spread() -> None:
+def test_a_plan_describes_how_it_is_spread() -> None:
     require("g++")
     run = FEW["GRU"].build(trains=True)
     plan = FEW["GRU"].plan(run.desc, KernelLibrary(CpuSeam(H100), 0))
@@ -178,7 +178,7 @@ LARGEST: list[tuple[str, str, bool, int, int, dict[str, Any]]] = [
     ("GRU", "FLOAT16", False, 768, 32, RESETS_FIRST),
     ("GRU", "FLOAT32", False, 512, 8, RESETS_FIRST),
 ]
-"""Cell, type, TF32, hidden units, samples, flags; all in training, which keeps most."""
+"""Cell, type, TF32, hidden units, samples, flags; all in training, which saves most."""
 
 
 def largest_and_architectures() -> list[Any]:

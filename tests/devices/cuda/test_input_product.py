@@ -144,8 +144,8 @@ def test_chunks(cell: str, trains: bool, direction: str, layouts: Any, dtype: An
 
 
 @pytest.mark.parametrize("linear_before_reset", [False, True])
-def test_chunks_in_the_place_of_what_is_kept_and_beside_it(linear_before_reset: bool, three_chunks: Limits) -> None:
-    """The product has a separate place only where a step keeps more values than it reads."""
+def test_chunks_in_the_saved_values_place_and_outside_it(linear_before_reset: bool, three_chunks: Limits) -> None:
+    """The product has a separate place only where a step saves more values than it reads."""
     require("g++")
     flags: dict[str, Any] = {"linear_before_reset": linear_before_reset, "direction": "BIDIRECTIONAL"}
     run = training_layers.build("GRU", np.random.default_rng(3), t=T, b=B, h=5, **flags)

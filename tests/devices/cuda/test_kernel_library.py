@@ -1,4 +1,4 @@
-"""How CUDA sources become kernels: expansion, compiling once, and the images kept on disk."""
+"""How CUDA sources become kernels: expansion, compiling once, and the images stored on disk."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def fail_while_another_waits(library: KernelLibrary, seam: CountingSeam, waited_
         return [future.exception(30) or future.result() for future in (first, second)]
 
 
-def test_a_failure_is_told_to_those_who_wait(store: Path, waited_for: threading.Event) -> None:
+def test_a_failure_is_reported_to_those_who_wait(store: Path, waited_for: threading.Event) -> None:
     seam, error = CountingSeam(H100), DeviceError("refused")
     library = KernelLibrary(seam, 0)
     assert fail_while_another_waits(library, seam, waited_for, error) == [error, error]
@@ -406,7 +406,7 @@ def test_the_place_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_directory() == Path("/cache/dmlpy/False/kernels")
 
 
-def test_a_source_that_does_not_compile_is_told(store: Path) -> None:
+def test_a_source_that_does_not_compile_is_reported(store: Path) -> None:
     require("g++")
     with pytest.raises(DeviceError, match="absent"):
         KernelLibrary(CpuSeam(H100), 0).function(replace(COPY, entry="absent<float>"))

@@ -1,4 +1,4 @@
-"""Matrix products on CUDA: by the library and by the own kernel, tiles with remainders, far offsets, what plans tell, sanitizers."""
+"""Matrix products on CUDA: by the library and by the own kernel, tiles with remainders, far offsets, what plans describe, sanitizers."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ MULTIPLICATIONS = [(T4, "m16n8k8", "m8n8k16"), (A100, "m16n8k16", "m16n8k32"), (
 
 
 @pytest.mark.parametrize(("machine", "halves", "of_bytes"), MULTIPLICATIONS, ids=lambda item: str(item))
-def test_plans_tell_how_they_multiply(machine: Limits, halves: str, of_bytes: str) -> None:
+def test_plans_describe_how_they_multiply(machine: Limits, halves: str, of_bytes: str) -> None:
     device = CudaDevice(DryRunSeam(machine))
     assert f"on tensor cores, by mma {halves} of halves" in dml.compile(gemm_desc("float16", (), (64, 64, 64)), device).plan
     sums = dml.MatrixMultiplyIntegerDesc(a_tensor=packed("int8", 64, 64), b_tensor=packed("uint8", 64, 64)).with_outputs()
@@ -282,7 +282,7 @@ def test_how_many_blocks_share_a_tile(monkeypatch: pytest.MonkeyPatch, sizes: tu
 
 
 def test_what_is_not_finite_reaches_its_row_and_column_alone(cuda_device: dml.Device) -> None:
-    """Also beside the remainders of tiles, which are filled with zeros."""
+    """Also around the remainders of tiles, which are filled with zeros."""
     desc = gemm_desc("float32", (), (66, 18, 67), added=True, beta=0.0)
     given = {place: np.ones_like(array) for place, array in random_inputs(desc).items()}
     given["a_tensor"][65, 17], given["b_tensor"][3, 66], given["c_tensor"][1, 2] = np.inf, np.nan, np.inf
@@ -294,7 +294,7 @@ def test_what_is_not_finite_reaches_its_row_and_column_alone(cuda_device: dml.De
 
 @pytest.mark.parametrize("operator", ["GEMM", "MATRIX_MULTIPLY_INTEGER"])
 def test_elements_beyond_32_bits(operator: str) -> None:
-    """Rows and entries of the batch further apart than an int counts, in address space of which only their pages have memory."""
+    """Rows and entries of the batch at distances beyond an int, in address space of which only their pages have memory."""
     device = cuda_on_cpu()
     assert isinstance(device, CudaDevice)
     dtype = np.dtype(np.float16 if operator == "GEMM" else np.int8)
@@ -307,7 +307,7 @@ def test_elements_beyond_32_bits(operator: str) -> None:
 
 
 def test_a_softmax_of_halves_takes_sums_in_float(cuda_device: dml.Device) -> None:
-    """In FLOAT16 neighbours of 100 are 0.0625 apart: both sums would be equal."""
+    """In FLOAT16 neighbours of 100 differ by 0.0625: both sums would be equal."""
     a, b = np.array([[10, 1]], np.float16), np.array([[10, 10], [0, 0.03]], np.float16)
     desc = dml.GEMMDesc(a_tensor=tensor(a), b_tensor=tensor(b), fused_activation=dml.ActivationSoftmaxDesc()).with_outputs()
     given = {"a_tensor": a, "b_tensor": b}

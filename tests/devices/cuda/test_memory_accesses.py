@@ -43,7 +43,7 @@ MOST_STATES = 8 * 512
 
 
 class Asked(NamedTuple):
-    """What the first block of a launch asks of memory, beside the words with which blocks wait for each other.
+    """What the first block of a launch asks of memory, without the words with which blocks wait for each other.
 
     Attributes:
         wavefronts: of shared memory.

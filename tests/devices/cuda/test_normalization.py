@@ -276,7 +276,7 @@ def test_statistics_alone_are_read_once() -> None:
 
 
 def test_counts_beyond_the_kernels() -> None:
-    """Told when the plan is made."""
+    """Reported when the plan is made."""
     for axes in ([Axis(NUMBERS, (1, 1, 1), True)], [Axis(2, (NUMBERS, 0, 0), True), Axis(NUMBERS, (1, 1, 1), False)]):
         with pytest.raises(dml.DeviceError, match=rf"{NUMBERS} .*at most {NUMBERS - 1}"):
             Division(axes, 3, 1, 4, H100, reduces=True, part_bytes=12)
@@ -338,7 +338,7 @@ def test_what_stays_on_chip_changes_no_bit(monkeypatch: pytest.MonkeyPatch, dtyp
 
 
 @pytest.mark.parametrize(("mode", "statement"), [(TRAINING, "store<0>(first, x);"), (TRAINING_GRAD, "store<1>(first, dy);")])
-def test_the_second_pass_reads_what_the_first_one_kept(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
+def test_the_second_pass_reads_what_the_first_one_stored(monkeypatch: pytest.MonkeyPatch, mode: str, statement: str) -> None:
     """Without that statement nothing is right but what is read again."""
     require("g++")
     fault = (f"cached.template {statement}", 0)
@@ -427,7 +427,7 @@ def test_a_mean_that_is_not_finite(entries: int, place: int) -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 @DATA_TYPES
 def test_misaligned_memory(dtype: Any, channels: int, moved: str) -> None:
-    """A tensor that begins one element beside a vector's boundary is taken element by element, beside it nothing is touched."""
+    """A tensor that begins one element off a vector's boundary is taken element by element; nothing outside it is touched."""
     require("g++")
     sizes = (4, 8, 6, 16) if channels == 1 else (4, 6, 16, 8)
     width = VECTOR_BYTES // np.dtype(dtype).itemsize

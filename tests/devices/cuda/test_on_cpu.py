@@ -148,7 +148,7 @@ def test_half_rounds_as_numpy_does(seam: CpuSeam) -> None:
     ("blocks", "place", "said"),
     [(3, 32, "3 blocks along x are no clusters of 2"), (2, 64, "that is not in this one's dynamic shared memory")],
 )
-def test_wrong_clusters_are_told(seam: CpuSeam, blocks: int, place: int, said: str) -> None:
+def test_wrong_clusters_are_reported(seam: CpuSeam, blocks: int, place: int, said: str) -> None:
     with pytest.raises(DeviceError, match=said):
         launch(seam, "hand_over", blocks, 1, 64, count=place, words=unset(seam, blocks, np.uint32))
 
@@ -166,7 +166,7 @@ def test_wrong_clusters_are_told(seam: CpuSeam, blocks: int, place: int, said: s
         ("count_past_the_end", 1, -1, r"block \(0, 0, 0\), thread 0: __trap at kernel.cu:\d+"),
     ],
 )
-def test_a_wrong_kernel_is_told(seam: CpuSeam, entry: str, threads: int, count: int, said: str) -> None:
+def test_a_wrong_kernel_is_reported(seam: CpuSeam, entry: str, threads: int, count: int, said: str) -> None:
     output, words = unset(seam, 64), device(seam, np.zeros(4, np.uint32))
     with pytest.raises(DeviceError, match=said):
         launch(seam, entry, 1, threads, 16, count, input=output, output=output, words=words)
@@ -186,7 +186,7 @@ def test_guards_find_a_stray_write(seam: CpuSeam, at: int, place: str, freed: bo
         seam.check_guards()
 
 
-def test_freed_memory_is_told(seam: CpuSeam) -> None:
+def test_freed_memory_is_reported(seam: CpuSeam) -> None:
     kept = unset(seam, 4)
     argument = parameters(output=kept)
     function = load(seam, "stray_write")

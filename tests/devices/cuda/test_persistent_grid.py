@@ -20,7 +20,7 @@ from tests.support.tools import require
 
 REST = {"most_registers": 0}  # all of R in shared memory
 SOME = {"most_registers": 8}  # a part of it in registers
-DATA = {"protocol": "data"}  # words that tell by themselves whether they have come, in place of flags
+DATA = {"protocol": "data"}  # words that signal their own arrival, in place of flags
 
 ROWS = [
     # one block holds R

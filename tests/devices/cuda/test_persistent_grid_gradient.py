@@ -191,7 +191,7 @@ def test_directions_may_have_different_activations(cuda_seam: Seam, name: str) -
 @pytest.mark.parametrize("name", NAMED)
 @pytest.mark.parametrize(("cell", "flags"), [RESETS_FIRST, ("LSTM", {})], ids=["GRU", "LSTM"])
 def test_what_is_not_taken_is_never_seen(cuda_seam: Seam, cell: str, flags: Flags, name: str) -> None:
-    """NaN in the input and in the kept values of such steps, and in the upstream gradients of outputs that show no state."""
+    """NaN in the input and in the saved values of such steps, and in the upstream gradients of outputs that show no state."""
     spread = SPREADS[name]
     rng = np.random.default_rng(7)
     lengths, mask = rng.integers(0, 5, spread.batch), rng.random((4, spread.batch)) < 0.6
@@ -538,7 +538,7 @@ def test_dropped_states_and_projections_are_left_to_per_step(optional: str) -> N
 
 
 def test_blocks_that_do_not_run_together_are_refused() -> None:
-    """More than the device that is there holds, by what the driver says of the compiled kernel."""
+    """More than the device that is there holds, by the driver's numbers for the compiled kernel."""
     desc = gradient_desc("RNN", "FLOAT32", 1, H, 3)
     shape = grid_gradient_shape(desc, H100, 8, 1, 1, tf32=False)
     assert shape is not None

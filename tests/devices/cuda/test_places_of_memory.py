@@ -23,7 +23,7 @@ RELU = dml.ActivationReluDesc(input_tensor=tensor(*SIZES), output_tensor=tensor(
 
 
 class ByInterface:
-    """Offers `__cuda_array_interface__` alone, which does not tell the GPU."""
+    """Offers `__cuda_array_interface__` alone, which does not name the GPU."""
 
     def __init__(self, array: Any) -> None:
         self.owner = array

@@ -27,7 +27,19 @@ from dmlpy.messages.problems import DeviceError
 from dmlpy.operators import activation as activations
 from dmlpy.operators.recurrent.layer import RNNDesc
 from tests.support import onnx_cases
-from tests.support.cuda.layer_plans import ALL_ROWS, LAYOUTS, LSTM_ROWS, PLAIN_ROWS, STRATEGIES, check, launch, least_of, named, per_step, poisoned
+from tests.support.cuda.layer_plans import (
+    ALL_ROWS,
+    LAYOUTS,
+    LSTM_ROWS,
+    PLAIN_ROWS,
+    STRATEGIES,
+    check,
+    launch,
+    least_of,
+    named,
+    per_step,
+    poisoned,
+)
 from tests.support.exact import exact
 from tests.support.recurrent_runs import (
     CELLS,

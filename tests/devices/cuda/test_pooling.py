@@ -1,4 +1,4 @@
-"""Pooling's CUDA plans: random descs against the NumPy device, long sums, shared indices, what plans tell, sanitizers."""
+"""Pooling's CUDA plans: random descs against the NumPy device, long sums, shared indices, what plans describe, sanitizers."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def gradient_of_maxima() -> dml.OperatorDesc:
     return dml.MaxPoolingGradDesc(**tensors, **members).with_outputs()
 
 
-def test_plans_name_their_kernels_and_tell_their_cost(cuda_device: dml.Device) -> None:
+def test_plans_name_their_kernels_and_cost(cuda_device: dml.Device) -> None:
     op = dml.compile(gradient_of_maxima(), cuda_device)
     assert [line.partition(":")[0] for line in op.plan.splitlines()[1:]] == ["largest<float>", "largest_gradient<float, unsigned>"]
     assert "120 elements" in op.plan

@@ -22,7 +22,7 @@ RELU = dml.ActivationReluDesc(input_tensor=tensor(*SIZES), output_tensor=tensor(
 
 
 class Produced:
-    """An array that a stream is still filling; it says so."""
+    """An array that a stream is still filling, and that names the stream."""
 
     def __init__(self, array: Any, stream: Any, version: int = 3) -> None:
         self.array = array

@@ -58,7 +58,7 @@ def iterate(
 ) -> tuple[Array, Array]:
     """What the kernel makes of random numbers in `blocks` blocks, of which `missing` are not launched, and what it should make.
 
-    Blocks exchange values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is told.
+    Blocks exchange values by `protocol`; one block is alone. `reports`: the addresses where a wait of more than `limit_s` is reported.
     `left` becomes what the kernel leaves in its other memory, by name.
     """
     protocol = "alone" if blocks == 1 else protocol
@@ -235,7 +235,7 @@ def test_the_thread_sanitizer_finds_a_missing_release_or_acquire(fault: Any) -> 
             iterate(seam, product, 20, 3, 3, 2)
 
 
-def test_the_thread_sanitizer_is_silent_on_words_that_tell_by_themselves() -> None:
+def test_the_thread_sanitizer_is_silent_on_words_that_signal_their_arrival() -> None:
     require("g++")
     seam, product = CpuSeam(replace(H100, multiprocessors=2), sanitize="thread"), TensorCores(HALF, 1, 1, 0, 8, 2, 4)
     check(product, *iterate(seam, product, 20, 3, 3, 2, "data"))

@@ -35,7 +35,7 @@ FLOORS = """
 1024  0.51/0.61/0.57  0.70/0.94/1.11  1.22/2.13/2.95  3.69/7.06/10.3
 2048  0.81/3.65/3.65  1.31/3.65/3.65  3.77/13.0/13.0  13.6/31/51
 """
-"""us a step of an LSTM's forward pass on an H200 for H and B = 1, 16, 64, 256: FLOAT16, TF32, FLOAT32. Of a model too, worked out apart."""
+"""us a step of an LSTM's forward pass on an H200 for H and B = 1, 16, 64, 256: FLOAT16, TF32, FLOAT32. Of a separate model too."""
 
 ARITHMETICS: tuple[Arithmetic, ...] = ("half", "tf32", "float")
 
@@ -171,7 +171,7 @@ def test_a_launch_waits_for_its_loads_and_a_small_product_for_its_own() -> None:
 
 
 def test_what_moves_through_memory() -> None:
-    """FLOAT16: the input's gates are halves in inference and floats in training, which keeps as many and a state beside h."""
+    """FLOAT16: the input's gates are halves in inference and floats in training, which saves as many and a state in addition to h."""
     task = work(4, 64, 1)
     assert task.memory_bytes() == 4 * 2 + 2
     assert task.memory_bytes(gates_from_memory=False) == 2
@@ -192,7 +192,7 @@ def test_a_product_is_bound_by_its_bytes_where_it_has_few_sums() -> None:
     assert times[2] < times[1] / 2
 
 
-def test_what_a_device_tells_of_itself_counts() -> None:
+def test_what_a_device_reports_about_itself_counts() -> None:
     gpu = GpuModel.of(replace(H200, clock_hz=1e9, memory_rate=2e12, l2_bytes=1 << 20))
     assert (gpu.clock_hz, gpu.l2_bytes) == (1e9, 1 << 20)
     assert gpu.memory == pytest.approx(1.8e12)

@@ -1,4 +1,4 @@
-"""Resampling's CUDA plans: random descs against the NumPy device, odd scales, what plans tell, sanitizers."""
+"""Resampling's CUDA plans: random descs against the NumPy device, odd scales, what plans describe, sanitizers."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_long_edges_and_filters_stay_accurate(cuda_device: dml.Device) -> None:
     assert_close(found, by_definition(mean, {"input_tensor": x})["output_tensor"], np.float32, terms=1)
 
 
-def test_plans_name_their_kernels_and_tell_their_scratch(cuda_device: dml.Device) -> None:
+def test_plans_name_their_kernels_and_scratch(cuda_device: dml.Device) -> None:
     """Tables only of what changes: 40 bytes for an element of the output, 8 for one of a gradient's."""
     x = packed("float16", 2, 3, 100, 200)
     up = dml.Upsample2DDesc(input_tensor=x, scale_size={"width": 2, "height": 1}, interpolation_mode="LINEAR").with_outputs()

@@ -1,4 +1,4 @@
-"""A grid whose blocks do not fit together though the device's numbers said so: other kernels do its work, or it is told what to do."""
+"""A grid whose blocks do not fit together though the device's numbers said so: other kernels do its work, or the error names a remedy."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_packed_constants_are_of_no_use_to_other_kernels() -> None:
     gru.check(new(**gru.inputs).as_dict())
 
 
-def test_memory_of_the_size_that_was_told_takes_the_constants_of_other_kernels() -> None:
+def test_memory_of_the_reported_size_takes_the_constants_of_other_kernels() -> None:
     gru = Gru()
     memory = gru.seam.allocate(0, gru.op.binding_properties.persistent_resource_size, 0)
     persistent = dml.Buffer(memory.pointer, memory.size)
@@ -326,7 +326,7 @@ def test_a_graph_that_is_refused_as_a_whole_is_made_again(when_made: bool) -> No
 ARGUMENT = np.zeros(1, np.dtype([("pointer", np.uint64), ("count", np.int64)], align=True))
 
 
-def test_what_the_driver_refuses_is_told(seam: CupySeam, gpus: FakeGpus) -> None:
+def test_what_the_driver_refuses_is_reported(seam: CupySeam, gpus: FakeGpus) -> None:
     function = seam.load(0, *seam.compile("source", ["kernel<float>"], 90)[0], 0)
     with pytest.raises(NotResidentError, match=r"^133 blocks would have to run together, the device holds 132$"):
         seam.bind_launch(function, (133, 1, 1), 256, 0, ARGUMENT, cooperative=True)

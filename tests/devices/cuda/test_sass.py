@@ -160,7 +160,7 @@ def test_a_turn_executes_what_the_loop_says(steps: int, version: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", [75, pytest.param(80, marks=pytest.mark.slow), 90, 100, pytest.param(120, marks=pytest.mark.slow)])
-def test_a_prefetched_load_is_told_from_one_that_is_waited_for(architecture: int) -> None:
+def test_a_prefetched_load_is_distinguished_from_one_that_is_waited_for(architecture: int) -> None:
     ahead, at_once = (made_up(f"piecewise<{flag}>", architecture=architecture) for flag in ("true", "false"))
     (prefetched,) = UsualWays(ahead).loads(*PIECES.loops(ahead))
     (awaited,) = UsualWays(at_once).loads(*PIECES.loops(at_once))
@@ -208,7 +208,7 @@ def test_what_every_way_passes_is_not_left_out(following: tuple[int, ...], total
 
 
 def test_a_poll_that_may_give_up_is_passed_by() -> None:
-    """A look before the loop finds all there; looks in it are many or few before it pauses, and in the end it goes on by another way."""
+    """A look before the loop finds all there; looks in it are many or few before it pauses, and in the end it continues by another way."""
     look, again, pause, more, gives_up, goes_on = 0, 1, 2, 3, 4, 5
     code = Code(
         (
@@ -295,7 +295,7 @@ def test_a_statement_has_to_be_said_once() -> None:
             assert len(statement(text, after).lines) == 3
 
 
-def test_a_kernel_that_is_not_there_is_told() -> None:
+def test_a_kernel_that_is_not_there_is_reported() -> None:
     with pytest.raises(SassError, match="other is not among"):
         code_of(disassemble(compile_instance(SOURCE, "counted<3>", 90).image), "other")
     with pytest.raises(SassError, match="nvdisasm: "):

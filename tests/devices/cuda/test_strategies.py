@@ -184,7 +184,7 @@ def test_tf32_is_for_tensor_cores() -> None:
 
 
 def test_blocks_that_cannot_run_together() -> None:
-    """A loaded kernel may tell that fewer blocks fit than multiprocessors: then clusters and blocks alone are left, or other strategies."""
+    """A loaded kernel may report fewer blocks than multiprocessors: then clusters and blocks alone are left, or other strategies."""
 
     class NothingFits(DryRunSeam):
         def occupancy(self, function: Any, threads: int, shared_bytes: int) -> int:

@@ -129,7 +129,7 @@ def test_the_error_of_a_launch_names_the_operator_too(gpu: CudaDevice, monkeypat
 
 @SWITCHED_OFF
 def test_an_error_on_another_stream_is_the_one_that_is_raised(gpu: CudaDevice, gpus: FakeGpus) -> None:
-    """Not the one that follows from it, when the memory of the dispatch is told what uses it."""
+    """Not the one that follows from it, when the memory of the dispatch is associated with its user."""
     op = dml.compile(rnn(), gpu)
     given = {name: gpu.from_host(value) for name, value in inputs(rnn()).items()}
     outputs = {field.name: gpu.empty(rnn().tensors()[field.name], 0) for field in rnn().outputs()}

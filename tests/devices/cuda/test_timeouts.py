@@ -1,4 +1,4 @@
-"""What becomes of a launch whose blocks wait in vain for each other: it ends by the clock, its operator is named, and all goes on."""
+"""What becomes of a launch whose blocks wait in vain for each other: it ends by the clock, its operator is named, and work continues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATE = "blocks of a kernel have waited in vain"
 
 
 class Absent(CpuSeam):
-    """In whatever runs while `is_absent`, block 1 of a group releases nothing, and others wait for a short time: an odd one tells it."""
+    """In whatever runs while `is_absent`, block 1 of a group releases nothing, and others wait for a short time: an odd one marks it."""
 
     is_absent = False
 
@@ -83,7 +83,7 @@ def test_a_block_that_never_comes_ends_the_launch(protocol: Protocol, monkeypatc
     assert all(np.isnan(values).all() for values in lone.values())
     with pytest.raises(DeviceError, match=rf"^{GRU}: {LATE}.* DMLPY_TIMEOUT_S .* strategy='per_step'"):
         lone.layer.results()
-    lone.layer.results()  # it is told once
+    lone.layer.results()  # it is reported once
     assert lone.layer.run() == lone.expected
     lone.seam.check_guards()
 
@@ -111,8 +111,8 @@ TELLING: dict[str, Callable[[Lone, dml.Dispatch], object]] = {
 
 
 @pytest.mark.parametrize("how", TELLING)
-def test_where_it_is_told(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, and a dispatch that tells it launches nothing."""
+def test_where_a_timeout_is_reported(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, and a dispatch that reports it launches nothing."""
     lone = Lone("data", monkeypatch)
     tensor = dml.TensorDesc(data_type="FLOAT32", sizes=(2,))
     array = lone.device.from_host(np.array([-1, 1], np.float32))
@@ -129,7 +129,7 @@ def test_where_it_is_told(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("protocol", [pytest.param("flags", marks=pytest.mark.slow), "data"])
 def test_gradients_of_it_are_nan(protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a network's layers, which are told by their numbers."""
+    """Those of a network's layers, which are reported by their numbers."""
     require("g++")
     exchanging_by(protocol, monkeypatch)
     seam = Absent(protocol, replace(FEW, multiprocessors=6))
@@ -199,7 +199,7 @@ def test_more_operators_than_words_share_one() -> None:
         timeouts.check()
 
 
-def test_without_such_memory_kernels_are_told_to_trap() -> None:
+def test_without_such_memory_kernels_trap() -> None:
     timeouts = Timeouts(HostWords(has_some=False), 0)
     timeout = timeouts.of("A", 8)[0]
     assert (timeout["report"], timeout["any_report"], timeout["expired"]) == (0, 0, 8)
@@ -210,7 +210,7 @@ def test_without_such_memory_kernels_are_told_to_trap() -> None:
 
 
 class Recording(DryRunSeam):
-    """Keeps the limit of each launch whose blocks wait."""
+    """Records the limit of each launch whose blocks wait."""
 
     def __init__(self) -> None:
         super().__init__(replace(H100, multiprocessors=40))

@@ -69,7 +69,7 @@ def test_random_descs_in_full(cuda_seam: Seam, cell: str, flags: dict[str, Any],
 
 
 @pytest.mark.parametrize("first", range(0, len(EVERY_ACTIVATION), 2), ids=lambda first: EVERY_ACTIVATION[first].type_name[24:].lower())
-def test_every_activation_keeps_its_value_or_its_argument(cuda_seam: Seam, first: int) -> None:
+def test_every_activation_saves_its_value_or_its_argument(cuda_seam: Seam, first: int) -> None:
     functions = tuple(EVERY_ACTIVATION[(first + direction) % len(EVERY_ACTIVATION)] for direction in range(2))
     run = build("RNN", np.random.default_rng(20), functions=functions, direction="BIDIRECTIONAL", lengths=[4, 0, 2])
     launch(run, STRATEGIES["persistent_block 2"], cuda_seam)
@@ -176,7 +176,7 @@ def test_what_persistent_block_leaves_to_per_step(cell: str, added: dict[str, An
             recurrent_plan(run.desc, Target(library, strategy="persistent_block"))
 
 
-def test_a_plan_tells_what_training_adds() -> None:
+def test_a_plan_describes_what_training_adds() -> None:
     require("g++")
     library = KernelLibrary(CpuSeam(H100), 0)
     mask = np.ones((4, 3))

@@ -179,7 +179,7 @@ FAR = 2**31 + 24
     ],
     ids=lambda own: own.short_name(),
 )
-def test_rows_may_lie_more_than_2_to_the_31_apart(desc: Any, far: str) -> None:
+def test_rows_may_be_more_than_2_to_the_31_elements_from_each_other(desc: Any, far: str) -> None:
     require("g++")
     desc = desc.with_outputs()
     own = getattr(desc, far)

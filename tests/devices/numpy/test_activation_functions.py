@@ -65,7 +65,7 @@ def test_values_match_the_definition(computed: Any, desc: ActivationDesc, dtype:
 
 @COMPUTED
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_gelu_keeps_its_digits(computed: Any, dtype: Any) -> None:
+def test_gelu_stays_accurate(computed: Any, dtype: Any) -> None:
     x = gelu_points(dtype)
     expected = np.array([exact_gelu(float(value))[0] for value in x])
     # In float32 the device loses what the rounding of x would change besides.

@@ -76,7 +76,7 @@ def test_every_activation_in_every_role(function: Any, cell: str, role: int, fla
 
 @pytest.mark.parametrize("flags", first_few([{}, {"use_clip_threshold": True, "clip_threshold": 0.3}], 1))
 def test_one_unit_of_one_sample(flags: dict[str, Any]) -> None:
-    """Then a gate's values of all steps lie a few elements apart, and not side by side."""
+    """Then a gate's values of all steps are strided by a few elements, not contiguous."""
     rng = np.random.default_rng(6)
     for function, role in itertools.product(EVERY_ACTIVATION, range(3)):
         functions = (*USUAL["LSTM"][:role], function, *USUAL["LSTM"][role + 1 :])

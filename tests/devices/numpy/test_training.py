@@ -35,13 +35,13 @@ from tests.support.training_runs import (
     TRAINING,
     X_DROPOUT,
     Array,
-    KeptRows,
+    SavedRows,
     build,
     check,
     check_dropout_of_h,
     check_repeated_outputs,
     check_reserve,
-    kept_gates,
+    saved_gates,
 )
 
 
@@ -88,7 +88,7 @@ def test_every_option(cell: str, flags: dict[str, Any], direction: str, ragged: 
         for batch in (1, 2)
     ],
 )
-def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> None:
+def test_what_every_activation_saves(function: ActivationDesc, batch: int) -> None:
     """For one sample and for several, by turns in the usual run."""
     rng = np.random.default_rng(23)
     tables: list[tuple[str, dict[str, Any]]] = [
@@ -103,7 +103,7 @@ def test_what_every_activation_keeps(function: ActivationDesc, batch: int) -> No
     ]
     for cell, flags in tables:
         for role in range(len(USUAL[cell])):
-            # The backward direction has the usual functions, so the two sets differ, in what they keep too.
+            # The backward direction has the usual functions, so the two sets differ, also in what they save.
             functions = (*USUAL[cell][:role], function, *USUAL[cell][role + 1 :], *USUAL[cell])
             run = build(cell, rng, b=batch, direction="BIDIRECTIONAL", functions=functions, **flags)
             run.launch(DefinitionPlan(run.desc))
@@ -182,7 +182,7 @@ def test_any_combination(run: Run) -> None:
         np.testing.assert_array_equal(placed.memory, kept[name], err_msg=f"{name} was written to")
 
 
-# beside the operator itself
+# in addition to the operator
 
 
 @pytest.mark.pairwise
@@ -297,7 +297,7 @@ def test_through_the_front_door() -> None:
     expected = traced(run.desc, run.arrays)
     for name in OUTPUTS[:2]:
         assert_close(getattr(results, name), expected.outputs[name], np.float32, terms=run.terms, what=name)
-    check_reserve(run.desc, KeptRows.of_definition(run.desc, results.reserve_tensor.array), kept_gates, expected, run.terms)
+    check_reserve(run.desc, SavedRows.of_definition(run.desc, results.reserve_tensor.array), saved_gates, expected, run.terms)
 
 
 def test_a_projection_is_packed_with_the_other_constants() -> None:

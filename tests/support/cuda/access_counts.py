@@ -106,7 +106,7 @@ class Counts:
         return sum(getattr(line, name) for line in self.lines)
 
     def without(self, other: Counts, times: int = 1) -> Counts:
-        """What this launch did beside `times` times what another one did, such as one of the same kernel with fewer steps."""
+        """What this launch did in addition to `times` times another one's accesses, such as one of the same kernel with fewer steps."""
         less = {line.key: line for line in other.lines}
         rest = [line.without(less[line.key], times) if line.key in less else line for line in self.lines]
         return replace(self, lines=tuple(line for line in rest if line.accesses))

@@ -1,4 +1,4 @@
-"""Compares a CuPy with what the seam and its stand-in take for CuPy.
+"""Compares a CuPy with what the seam and the fake CuPy assume.
 
 `python -m tests.support.cuda.cupy_likeness` does so for the first CuPy on the path.
 """
@@ -43,7 +43,7 @@ def _compare_part(real: Any, fake: Any) -> int:
 
 
 def _check_the_rest(cupy: Any) -> None:
-    """What the seam uses beside."""
+    """What else the seam uses."""
     stream = cupy.cuda.Stream.__new__(cupy.cuda.Stream)
     stream.ptr, stream.device_id, stream._foreign_stream_ref = 0x7000, 0, object()
     stream.__del__()  # a stream from outside is not destroyed with its wrapper: that would fail here, where no driver is
@@ -72,7 +72,7 @@ def _check_the_rest(cupy: Any) -> None:
 
 
 def _check_captures(cupy: Any) -> None:
-    """What `fake_captures` says of CuPy, as far as it shows without a GPU."""
+    """What `fake_captures` assumes of CuPy, as far as it shows without a GPU."""
     runtime, event = cupy.cuda.runtime, cupy.cuda.Event.__new__(cupy.cuda.Event)
     event.ptr = 0
     assert runtime.eventQuery(event.ptr) != 0, "without a GPU it fails, and tells so by its status"

@@ -1,4 +1,4 @@
-"""The strategies that a CUDA device may be told to take."""
+"""The strategies that can be selected for a CUDA device."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def _in_odd_rows(desc: dml.OperatorDesc) -> dml.OperatorDesc:
 
 
 def _across() -> Iterator[dml.OperatorDesc]:
-    """Inputs that lie across the output: of each size of elements, as one of two inputs, and beside elements that are numbered."""
+    """Inputs that lie across the output: of each size of elements, as one of two inputs, and with elements that are numbered."""
     for data_type in ("UINT8", "FLOAT16", "FLOAT32", "INT64"):
         tensor = dml.TensorDesc(data_type=data_type, sizes=[3, 40, 50])
         across = tensor.replace(strides=[2000, 1, 40])

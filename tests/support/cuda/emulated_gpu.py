@@ -1,7 +1,7 @@
-"""What stands in for the first GPU in a dry run of what needs one: `DMLPY_TEST_GPU=cpu`, or `null`, or `"null A100"` for another GPU.
+"""The emulated first GPU in a dry run of what needs one: `DMLPY_TEST_GPU=cpu`, or `null`, or `"null A100"` for another GPU.
 
 Over `cpu` kernels are executed by the CPU, so that tests marked `gpu` have to pass. Over `null` nothing is executed: results are wrong by
-construction, and what is shown is that everything up to the launches works. Tests whose results are wrong are told as expected failures
+construction, and what is shown is that everything up to the launches works. Tests whose results are wrong are reported as expected failures
 there (see `conftest`); any other failure is one.
 """
 
@@ -21,7 +21,7 @@ SEAMS: dict[str, type[CpuSeam]] = {"cpu": CpuSeam, "null": DryRunSeam}
 
 
 def chosen() -> str | None:
-    """The stand-in that is asked for.
+    """The requested emulated device.
 
     Raises:
         ValueError: there is none of this name.
@@ -33,7 +33,7 @@ def chosen() -> str | None:
 
 
 def install() -> CudaDevice | None:
-    """Puts the stand-in that is asked for in the place of `dml.device("cuda")`; None where none is."""
+    """Replaces `dml.device("cuda")` by the requested emulated device; None where none is requested."""
     name = chosen()
     if name is None:
         return None

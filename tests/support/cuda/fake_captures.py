@@ -14,7 +14,7 @@ It follows the text of cuda.h (13.0) and the sources of CuPy 14.2:
   wait for another event fails, and its capture is invalidated.
 - The legacy stream can neither be used nor asked whether it captures while a stream captures that it would wait for, which are those that
   were not created as non-blocking. CuPy refuses to capture the legacy stream itself.
-- A graph keeps user objects. Their destructors are called when it is destroyed and its last launch is done.
+- A graph holds user objects. Their destructors are called when it is destroyed and its last launch is done.
 - A stream-ordered allocator adds a node to a capture for each allocation and for its end.
 """
 

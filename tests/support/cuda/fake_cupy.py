@@ -1,8 +1,8 @@
-"""A stand-in for CuPy's low-level bindings that obeys CUDA's rules on host memory: what `CupySeam` asks of CuPy, without a GPU.
+"""A fake of CuPy's low-level bindings that obeys CUDA's rules on host memory: what `CupySeam` asks of CuPy, without a GPU.
 
 It knows contexts by thread, current devices and streams, CuPy's pool with its arenas by stream, deferred copies, capture, and the shared
 memory that a function may ask for. Whatever CUDA refuses raises as CuPy does. Functions have the names and parameters of CuPy's; a test
-compares them where CuPy is installed. `fake_captures` says what is known of captures; beside those:
+compares them where CuPy is installed. `fake_captures` describes captures; in addition:
 
 - An event that was never recorded counts as done.
 - Where memory lacks, the pool gives its free blocks back to CUDA and tries again. CUDA calls all memory used that an allocator holds.
@@ -64,7 +64,7 @@ class FakeGpus(Captures):
         compiled: options of each compilation.
         synchronized: streams that were waited for.
         broken: raised by every call from now on, as after a kernel's illegal access.
-        faulty: parts of the symbols of kernels that break the context when they run, which their launch does not tell.
+        faulty: parts of the symbols of kernels that break the context when they run, which their launch does not report.
         asked: the addresses that CUDA was asked about.
         recorded: the events that were recorded, in order.
         waits: the streams that were made to wait for an event, in order.

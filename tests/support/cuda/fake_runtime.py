@@ -153,13 +153,13 @@ class Runtime:
 
 
 class Nvrtc:
-    """`cupy.cuda.nvrtc`; it compiles anything to a text that names it, but refuses what it is told to."""
+    """`cupy.cuda.nvrtc`; it compiles anything to a text that names it, but refuses configured sources."""
 
     NVRTCError = NVRTCError
 
     def __init__(self, gpus: FakeGpus) -> None:
         self._gpus = gpus
-        self.refused: dict[str, str] = {}  # instances, and what the log says of them
+        self.refused: dict[str, str] = {}  # instances, and the log's lines on them
         self._programs: dict[int, list[str]] = {}
 
     def getVersion(self) -> tuple[int, int]:  # noqa: N802

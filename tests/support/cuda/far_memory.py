@@ -1,4 +1,4 @@
-"""Tensors whose elements are further apart than 32 bits count, in address space of which only their pages have memory."""
+"""Tensors whose elements are at distances beyond 32 bits, in address space of which only their pages have memory."""
 
 from __future__ import annotations
 

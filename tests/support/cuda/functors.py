@@ -74,7 +74,7 @@ __global__ void apply(ApplyParameters parameters) {
 
 
 def apply(seam: Seam, desc: ActivationDesc, x: np.ndarray[Any, Any], *, derivative: bool = False) -> np.ndarray[Any, Any]:
-    """The functor's values at float32 `x`, or the derivatives that it computes from `x` as what is kept."""
+    """The functor's values at float32 `x`, or the derivatives that it computes from `x` as the saved value."""
     ((image, symbol),) = seam.compile(SOURCE, [f"apply<{', '.join(NAMES)}>"], seam.limits(0).compute_capability)
     given, found = seam.to_device(0, x, 0), seam.to_device(0, np.full_like(x, NAN), 0)
     argument = np.zeros(1, APPLY)

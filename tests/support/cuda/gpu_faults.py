@@ -1,5 +1,5 @@
-"""Tests that go wrong in each way that a run on a GPU has to survive. pytest finds this file only where it is named: `test_stand_in` and
-`test_gpu_check` run its tests over a stand-in, by name.
+"""Tests that go wrong in each way that a run on a GPU has to survive. pytest finds this file only where it is named: `test_emulated_gpu`
+and `test_gpu_check` run its tests on an emulated GPU, by name.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_takes_too_long() -> None:
 
 
 def test_hangs() -> None:
-    """Tells that it has begun in the file that `BEGUN` names."""
+    """Records that it has begun in the file that `BEGUN` names."""
     if begun := os.environ.get(BEGUN):
         Path(begun).touch()
     time.sleep(3600)

@@ -1,4 +1,4 @@
-"""The kernels that the tests marked `gpu` name: a plugin of pytest that notes them, over the stand-in that computes nothing.
+"""The kernels that the tests marked `gpu` name: a plugin of pytest that notes them, on the emulated GPU that computes nothing.
 
 `kernels_of_gpu_tests` runs those tests under it in a process of their own.
 """

@@ -193,7 +193,7 @@ class Case:
 
 
 def saved_values(desc: RecurrentGradDesc, forward: Trace) -> Array:
-    """What the reserve keeps of each gate, its value or its argument, [T, B, D, K, H]; NaN at steps that a sample does not take."""
+    """What the reserve saves of each gate, its value or its argument, [T, B, D, K, H]; NaN at steps that a sample does not take."""
     kept, cell = forward.arguments.copy(), desc.cell
     for d in range(len(kept)):
         f, *others = desc.activations_of(d)

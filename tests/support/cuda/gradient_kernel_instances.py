@@ -34,7 +34,7 @@ def activations(*functors: str) -> str:
 
 
 def gradient_instances() -> Iterator[Kernel]:
-    """As the forward kernels have it, every activation where it keeps its value, its argument or a clipped sum; all others."""
+    """As the forward kernels have it, every activation where it saves its value, its argument or a clipped sum; all others."""
     shapes = [(data_type, samples) for data_type in (FLOAT, HALF) for samples in SLICES]
     for (data_type, samples), cell in product(shapes, ("Rnn", "Gru<false>", "Gru<true>", LSTMS[5])):
         yield persistent_block_kernel(data_type, samples, cell, *[activations(*CELLS[cell])] * 2)

@@ -1,4 +1,4 @@
-"""Arguments of small kernels, and arrays for them, over the stand-in for the seam to CuPy."""
+"""Arguments of small kernels, and arrays for them, on the emulated seam to CuPy."""
 
 from __future__ import annotations
 

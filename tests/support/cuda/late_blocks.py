@@ -20,7 +20,7 @@ unsigned const late = (static_cast<unsigned>(clock()) ^ blockIdx.x * 0x9E3779B9u
 
 
 def with_delays(text: str) -> str:
-    """A kernel's source that may sleep before each store for other blocks: of a value, and of a flag that tells that values are there."""
+    """A kernel's source that may sleep before each store for other blocks: of a value, and of a flag that signals values."""
     for store in STORES:
         assert text.count(store) <= 1
         text = text.replace(store, DELAY + store)

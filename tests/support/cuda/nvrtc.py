@@ -1,6 +1,6 @@
-"""NVRTC in several versions: compiles kernels for GPUs that need not be there, and reads what the compiler says about them.
+"""NVRTC in several versions: compiles kernels for GPUs that need not be there, and reads the compiler's reports on them.
 
-The newest is the one that is installed, others lie where `tests.support.tools.folder_of` tells. Libraries of one major version share a
+The newest is the one that is installed, others are in `tests.support.tools.folder_of`. Libraries of one major version share a
 file name: each is loaded by its path, and all of them live side by side in one process.
 """
 
@@ -69,7 +69,7 @@ class Nvrtc:
     """One version of the library.
 
     Args:
-        path: its file. The one with CUDA's own functions lies beside it.
+        path: its file. The one with CUDA's own functions is next to it.
 
     Raises:
         OSError: it cannot be loaded.
@@ -92,7 +92,7 @@ class Nvrtc:
             entries: the instances.
             target: sm_90, or compute_90 for PTX alone.
             kind: what is wanted, "CUBIN" or "PTX".
-            lines: whether to tell the line of each instruction; the instructions are the same.
+            lines: whether to give the line of each instruction; the instructions are the same.
 
         Returns:
             What is wanted, the kernels' names in it, and the compiler's log.

@@ -39,7 +39,7 @@ def normal(distribution: str) -> str:
 
 
 def with_requirements(distributions: Iterable[str]) -> set[str]:
-    """Distributions with all that pip installs beside them."""
+    """Distributions with all that pip installs with them."""
     found, left = set[str](), list(map(normal, distributions))
     while left:
         name = left.pop()

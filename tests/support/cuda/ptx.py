@@ -1,4 +1,4 @@
-"""What a kernel's PTX tells, its code before the last translation: the instructions, and which loads wait for other loads."""
+"""A kernel's PTX, its code before the last translation: the instructions, and which loads wait for other loads."""
 
 from __future__ import annotations
 

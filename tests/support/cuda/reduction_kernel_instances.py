@@ -23,7 +23,7 @@ TYPES = dict.fromkeys(FUNCTIONS.values(), FLOATS) | {
     "Extreme": FLOATS + INTEGERS,
     "ArgExtreme": FLOATS + INTEGERS,
 }
-"""One type for each that the kernels tell apart."""
+"""One type for each that the kernels distinguish."""
 
 
 def reduction_instances() -> Iterator[Kernel]:

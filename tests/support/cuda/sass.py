@@ -3,7 +3,7 @@
 NVIDIA documents neither the encoding nor the control bits, which are in the upper half of an instruction's 128 bits from Volta on: bits
 105 to 108 are the cycles until the warp's next instruction may issue, 109 whether another warp had better go first, 110 to 112 the barrier
 that is raised until the result is written, 113 to 115 the one that is raised until the operands are read (7: none), 116 to 121 the barriers
-that have to be down before the instruction issues, 122 to 125 the operands that are kept for the next one. Barriers are of a warp, six in
+that have to be down before the instruction issues, 122 to 125 the operands that are reused by the next one. Barriers are of a warp, six in
 number. A load's result is used after a wait for its barrier; loads may share one.
 """
 
@@ -280,7 +280,7 @@ def _instruction(found: re.Match[str], next_line: str, places: tuple[tuple[str, 
 
 
 def _connected(parts: list[tuple[Instruction, ...]], blocks: dict[str, int]) -> tuple[Block, ...]:
-    """Blocks with those that follow. Where threads converge (BSYNC) the way goes on at the label of the BSSY that came before."""
+    """Blocks with those that follow. Where threads converge (BSYNC) the way continues at the label of the BSSY that came before."""
     following: list[set[int]] = [set() for _ in parts]
     states: list[dict[str, set[int]] | None] = [None] * len(parts)  # where convergence registers lead, at a block's begin
     states[0] = {}
@@ -317,7 +317,7 @@ def _following(number: int, parts: list[tuple[Instruction, ...]], blocks: dict[s
     if last.name in ("EXIT", "RET", "BPT"):
         return next_one if last.predicate else set()
     if last.name == "BREAK":
-        return next_one  # threads that are to part leave the barrier, and go on as before
+        return next_one  # threads that are to part leave the barrier, and continue as before
     if last.name == "JMP":
         raise SassError(f"not understood: {last.opcode} {last.operands}")
     return next_one

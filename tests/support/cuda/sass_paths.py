@@ -48,7 +48,7 @@ class Way:
 class UsualWays:
     """The ways through a loop that a warp usually takes.
 
-    They pass no block that is left out, and inner loops as often as is said.
+    They pass no block that is left out, and inner loops as often as given.
 
     Attributes:
         code: the kernel.

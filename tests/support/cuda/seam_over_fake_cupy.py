@@ -80,7 +80,7 @@ class FakeCaptures(CaptureDriver):
 
 
 def seam_over(gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, folder: Path) -> CupySeam:
-    """A seam whose CuPy runs on a gpus, and which keeps its kernels in a folder."""
+    """A seam whose CuPy runs on a gpus, and which stores its kernels in a folder."""
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(gpus))
     monkeypatch.setattr(cupy_seam, "Cublas", type("Cublas", (FakeCublas,), {"gpus": gpus}))
     monkeypatch.setattr(cupy_seam, "CaptureDriver", type("CaptureDriver", (FakeCaptures,), {"gpus": gpus}))

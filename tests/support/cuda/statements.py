@@ -19,8 +19,8 @@ class Statement:
 
     Attributes:
         file: below raw_kernels, or the name of a made-up source.
-        text: how it begins, which is said once; white space counts as it is.
-        after: where it is said more often: what is said once, and the statement is the first one after.
+        text: how it begins, which occurs once; white space counts.
+        after: if it occurs more often: a text that occurs once; the statement is the first one after it.
         source: the file's text; None: that of raw_kernels.
     """
 

@@ -88,7 +88,7 @@ def build(
 
 
 def check(run: Run, what: str = "", *, least: float = 0.0) -> None:
-    """Outputs, all states of the reserve, and what it keeps of the steps that are taken."""
+    """Outputs, all states of the reserve, and what it saves of the steps that are taken."""
     arrays = {name: np.array(array) for name, array in run.arrays.items()}
     reference = traced(run.desc, arrays)
     reserve = run.outputs.pop("reserve_tensor", None)
@@ -109,11 +109,11 @@ def check(run: Run, what: str = "", *, least: float = 0.0) -> None:
     compare(part(places.hidden, d, t + 1, b, sizes.state_size), reference.hidden, "slots of h")
     if cell.has_memory:
         compare(part(places.memory, d, t + 1, b, h), reference.memory, "slots of c")
-    kept = part(places.saved, t, b, d, cell.kept, h).transpose(2, 0, 3, 1, 4)
+    kept = part(places.saved, t, b, d, cell.saved, h).transpose(2, 0, 3, 1, 4)
     assert kept.size + (t + 1) * d * b * (sizes.state_size + h * cell.has_memory) == values.size
     found, wanted = [], []  # of all gates together: a single value near zero may be little but the rounding of FLOAT16 factors
     for direction in range(d):
-        for place_of, name in enumerate((*run.desc.gate_names, "Rh h + Rbh")[: cell.kept]):
+        for place_of, name in enumerate((*run.desc.gate_names, "Rh h + Rbh")[: cell.saved]):
             if cell.couple_input_forget and name == "f":
                 continue
             arguments = reference.arguments[direction, :, place_of]

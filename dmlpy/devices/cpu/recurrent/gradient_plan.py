@@ -279,7 +279,7 @@ class GradientPlan(PlanWithoutConstants):
             "clip": self._cell.clip or 0.0,
             "constants": constants_of(self._desc.activations_of(direction)),
             "saved": reserve.saved[direction].ctypes.data,
-            "saved_values": self._cell.kept,
+            "saved_values": self._cell.saved,
             "hidden_before": reserve.hidden[direction, before:].ctypes.data,
             "gates_row": scratch["gates"].strides[0],
             "state_gradient": self._columns.gates * sizes.hidden_size * FLOAT_BYTES,

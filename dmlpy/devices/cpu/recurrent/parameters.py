@@ -253,7 +253,7 @@ class ReserveRows:
         """The parts of a reserve, from a packed array of `reserve_size` elements."""
         sizes, cell = desc.geometry, desc.cell
         directions, steps, batch, hidden = sizes.num_directions, sizes.seq_length, sizes.batch_size, sizes.hidden_size
-        shapes = [(directions, steps, cell.kept, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]
+        shapes = [(directions, steps, cell.saved, batch, hidden), (directions, steps + 1, batch, sizes.state_size)]
         if cell.has_memory:
             shapes.append((directions, steps + 1, batch, hidden))
         flat, parts, start = array.reshape(-1), [], 0

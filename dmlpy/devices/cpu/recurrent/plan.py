@@ -401,7 +401,7 @@ class RecurrentPlan(Plan):
             values["input_gate"] = scratch["input_dropout"].strides[1]
         if reserve is not None:
             after = 0 if backward else 1
-            values |= {"saved": reserve.saved[direction].ctypes.data, "saved_values": self._cell.kept}
+            values |= {"saved": reserve.saved[direction].ctypes.data, "saved_values": self._cell.saved}
             values["saved_hidden"] = reserve.hidden[direction, after:].ctypes.data
             if reserve.memory is not None:
                 values["saved_memory"] = reserve.memory[direction, after:].ctypes.data

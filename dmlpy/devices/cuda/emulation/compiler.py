@@ -49,7 +49,7 @@ MACHINE_FILES = (
     "cuda_events_on_cpu.h",
     "cuda_on_cpu_main.cpp",
 )
-"""What stands in for the GPU."""
+"""The emulated GPU."""
 
 ARITHMETICS = ("exact", "up", "down", "mixed")
 """What a GPU's approximate functions and tensor cores give: exact results, or such as are off by all that is documented, upwards,
@@ -153,14 +153,14 @@ def machine_object(file: str, *flags: str) -> Path:
 
 @functools.cache
 def fused_flags() -> tuple[str, ...]:
-    """Products and sums in one rounding, as NVRTC makes them unless told otherwise; on processors that can."""
+    """Products and sums in one rounding, as NVRTC makes them by default; on processors that can."""
     cpu = Path("/proc/cpuinfo")
     has_fma = platform.machine() == "x86_64" and cpu.exists() and re.search(r"^flags.*\bfma\b", cpu.read_text(), re.MULTILINE)
     return ("-ffp-contract=fast", *(["-mfma"] if has_fma else []))
 
 
 def compile_shared(source: str, entry: str, *, fused: bool = False) -> Path:
-    """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as `fused_flags` says."""
+    """A shared object that runs the kernel `entry` of an expanded source in this process; `fused` as in `fused_flags`."""
     flags = (*SHARED, *(fused_flags() if fused else ()))
     return compile_program(kernel_text(source, entry), flags, [machine_object(THREADS, *SHARED), *LIBRARIES], precompiled=True)
 

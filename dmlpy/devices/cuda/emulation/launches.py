@@ -43,7 +43,7 @@ class CooperativeLaunch:
         self.run()
 
     def check(self, seam: CpuSeam) -> None:
-        """Raises NotResidentError where not enough multiprocessors are left. The driver does not tell how many blocks would fit."""
+        """Raises NotResidentError where not enough multiprocessors are left. The driver does not report how many blocks would fit."""
         if self.blocks > self.per_multiprocessor * seam.left:
             seam.counts["refused"] += 1
             raise NotResidentError.of(self.blocks)

@@ -23,7 +23,7 @@ GUARD = bytes([0xA5]) * 256
 POISON = 0xFF
 ALIGNMENT = 256
 QUARANTINE_BYTES = 64 << 20
-"""How much freed memory is kept to find uses of it."""
+"""How much freed memory is held to find uses of it."""
 
 
 def host_view(pointer: int, sizes: Sequence[int], byte_strides: Sequence[int], data_type: np.dtype[Any]) -> Array:
@@ -94,7 +94,7 @@ class DeviceArray:
 
 
 class DlpackArray:
-    """An array in device memory, the stand-in's or a GPU's, that offers DLPack alone."""
+    """An array in device memory, emulated or a GPU's, that offers DLPack alone."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -118,7 +118,7 @@ class Allocation:
     freed: bool = False
 
     def damage(self) -> str | None:
-        """What was written beside the memory, or None."""
+        """What was written outside the memory, or None."""
         start = self.pointer - self.storage.ctypes.data
         before = self.storage[start - len(GUARD) : start]
         after = self.storage[start + self.size : start + self.size + len(GUARD)]
@@ -174,7 +174,7 @@ class AddressMap:
                     self._damages.append(damage)
 
     def check_guards(self) -> None:
-        """Raises AssertionError if a byte beside any allocation was written, be it freed since or not."""
+        """Raises AssertionError if a byte outside any allocation was written, be it freed since or not."""
         with self._lock:
             damages = self._damages + [found for allocation in list(self._allocations.values()) if (found := allocation.damage())]
         assert not damages, "; ".join(damages)

@@ -55,7 +55,7 @@ def replace_occurrence(source: str, text: str, place: int, replacement: str = ""
 
 
 def approximates(seam: object) -> bool:
-    """Whether float functions may be off by more than the C library's are: on a GPU, and on a CPU that is told to be so."""
+    """Whether float functions may be off by more than the C library's are: on a GPU, and on a CPU if requested."""
     return seam.arithmetic != "exact" if isinstance(seam, CpuSeam) else seam is not None
 
 
@@ -80,7 +80,7 @@ class CpuSeam(CpuStreams):
         delay_us: bounds the random pause of a block before it releases something to others.
         arithmetic: one of `ARITHMETICS`. In all but "exact" approximate functions are off by all that is documented, sums on tensor
             cores are cut off, and so are the factors of a TF32 product. With " fused" behind it products and sums are rounded together
-            where NVRTC does so. By default what the variable DMLPY_TEST_ARITHMETIC says, else "exact".
+            where NVRTC does so. By default the value of the variable DMLPY_TEST_ARITHMETIC, else "exact".
         fault: `("__syncthreads();", 2)` deletes the third such text from each source that has one, to see that the loss is noticed; a
             third member takes its place.
     """
@@ -342,12 +342,12 @@ class CpuSeam(CpuStreams):
         return memory
 
     def _hold(self, memory: CpuMemory, stream: int) -> None:
-        """Keeps memory for the graph, if the stream is being captured. Other work is done when it is enqueued."""
+        """Keeps memory alive for the graph, if the stream is being captured. Other work is done when it is enqueued."""
         if stream in self._recordings:
             self._recordings[stream].held.append(memory)
 
     def check_guards(self) -> None:
-        """Raises AssertionError if a byte beside any allocation was written, be it freed since or not."""
+        """Raises AssertionError if a byte outside any allocation was written, be it freed since or not."""
         self._memory.check_guards()
 
     def copy(self, destination: int, source: int, size: int, stream: int) -> None:
@@ -417,7 +417,7 @@ class CpuSeam(CpuStreams):
         self._check_device(device)
 
         class OnHost:
-            """The same capsule, said to be the host's: NumPy takes no other."""
+            """The same capsule, marked as the host's: NumPy takes no other."""
 
             def __dlpack_device__(self) -> tuple[int, int]:
                 return 1, 0

@@ -22,7 +22,7 @@ DEFAULT_STREAMS = (0, 1, 2)
 
 @dataclass
 class Graph:
-    """The operations issued into a stream while it was captured, and the memory that is kept for them."""
+    """The operations issued into a stream while it was captured, and the memory that is kept alive for them."""
 
     thread: int
     operations: list[Callable[[], object]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Graph:
 
 
 class CpuStreams:
-    """The part of the seam that keeps order.
+    """The part of the seam that orders work.
 
     Attributes:
         counts: how often each of the seam's functions was called, by name.

@@ -417,7 +417,7 @@ def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *
     else:
         others += 2 * more_sums
     if pairs > 1:
-        others += 32 + (pairs - 1) * (facts.gates + (facts.cell.kept if facts.trains else 0) + 4)
+        others += 32 + (pairs - 1) * (facts.gates + (facts.cell.saved if facts.trains else 0) + 4)
     if not alone:
         others += 48
     return None if most_sums > 64 or others > RESIDENT_REGISTERS else RESIDENT_REGISTERS - others

@@ -73,7 +73,7 @@ class InputProduct:
         self._stride = None if self._drops else row_stride(self._tensors["input_tensor"])
         self._columns = sizes.num_directions * sizes.gates * sizes.hidden_size
         self.data_type = FLOAT if training else self._type
-        self.in_place = "reserve_tensor" in self._tensors and desc.cell.kept == sizes.gates
+        self.in_place = "reserve_tensor" in self._tensors and desc.cell.saved == sizes.gates
         steps = self._chunk_steps() if in_chunks and can_be_in_chunks(desc) else sizes.seq_length
         self.chunks = [Chunk(first, min(steps, sizes.seq_length - first)) for first in range(0, sizes.seq_length, steps)]
 

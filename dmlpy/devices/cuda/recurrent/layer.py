@@ -167,7 +167,7 @@ class RecurrentPlan(RecurrencePlan):
         ]
         if "reserve_tensor" in self._tensors:
             place = ", in the place of the input product" if self._input.in_place else ""
-            lines.append(f"reserve: {self._cell.kept} values of each unit and step{place}, and the states around each step")
+            lines.append(f"reserve: {self._cell.saved} values of each unit and step{place}, and the states around each step")
         if "step_mask_tensor" in self._tensors:
             lines.append("step mask: read in each step")
         return "\n".join(lines)

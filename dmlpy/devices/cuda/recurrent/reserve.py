@@ -36,6 +36,6 @@ class ReserveAddresses:
         sizes, cell = desc.geometry, desc.cell
         directions, steps, batch = sizes.num_directions, sizes.seq_length, sizes.batch_size
         item = np.dtype(np.float32).itemsize
-        hidden = pointer + item * prod((steps, batch, directions, cell.kept, sizes.hidden_size))
+        hidden = pointer + item * prod((steps, batch, directions, cell.saved, sizes.hidden_size))
         memory = hidden + item * prod((directions, steps + 1, batch, sizes.state_size))
         return cls(pointer, hidden, memory if cell.has_memory else 0)

@@ -1,4 +1,4 @@
-"""The forms of struct members: the values that a constructor accepts, the value that is kept, and how a wrong value is shown."""
+"""Coercion of struct members: the values that a constructor accepts, the stored value, and how a wrong value is shown."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _pieces(value: Any) -> Iterator[str]:
 
 
 MAX_BITS = 128
-"""The most bits of an integer that a member keeps."""
+"""The most bits of an integer that a member stores."""
 
 
 def as_uint(value: Any) -> int:
@@ -70,7 +70,7 @@ def as_uint(value: Any) -> int:
         raise ValueError("an integer")
     try:
         number = operator.index(value)
-    except Exception:  # TypeError of what is no integer, or whatever the methods of the caller's type raise
+    except Exception:  # TypeError for what is not an integer, or whatever the methods of the caller's type raise
         raise ValueError("an integer") from None
     # `check` decides which integers the C member can hold. This bound only excludes numbers that Python refuses to print.
     if number.bit_length() > MAX_BITS:
@@ -79,7 +79,7 @@ def as_uint(value: Any) -> int:
 
 
 Reader = Callable[[Any], Any]
-"""Converts a caller's value to the form that the member keeps."""
+"""Converts a caller's value to the form that the member stores."""
 
 MAX_ENTRIES = 2**20
 """The most entries of an array: an iterator may never end."""
@@ -192,11 +192,11 @@ SIGNED = Signed()
 class After:
     """Marks a member that follows an inherited one in the C struct.
 
-    Without the mark the first member that a class adds stands behind all inherited ones, and each of the others behind the one above it.
+    Without the mark the first member that a class adds comes after all inherited ones, and each of the others after the one above it.
     A member that is declared again keeps its place.
 
     Args:
-        name: the member before it; without a name, the member stands first.
+        name: the member before it; without a name, the member comes first.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -209,7 +209,7 @@ EnumT = TypeVar("EnumT", bound=DmlEnum)
 
 if TYPE_CHECKING:
     # Type checkers infer a member's constructor argument from `__set__` and its value from `__get__`, so that a
-    # list is accepted where a tuple is kept, and a name where an enumeration is.
+    # list is accepted where a tuple is stored, and a name where an enumeration is.
     class Member(Generic[ReadT, WriteT]):
         """A member that returns `ReadT` and accepts `WriteT`."""
 
