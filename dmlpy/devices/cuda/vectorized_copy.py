@@ -119,7 +119,7 @@ class VectorizedCopyPlan(PlanWithoutConstants):
     def __init__(self, desc: OperatorDesc, library: KernelLibrary, copy: CopyAxes) -> None:
         self._cost = movement_cost(desc, library, 1)
         self._library, self._elements = library, copy
-        self._words = self._widened()  # a narrower kernel is compiled when memory first asks for one
+        self._words = self._widened()  # a narrower kernel is compiled when alignment first requires it
         library.function(self.kernel(self._words.word_bytes))
 
     @classmethod
