@@ -38,7 +38,7 @@ class Movement:
 
 
 def movements(desc: OperatorDesc) -> tuple[Movement, ...]:
-    """The elements that an operator moves, if it does nothing else; empty for all others, and for 4-bit elements, which have no addresses."""
+    """The elements that an operator moves, if it does nothing else; else empty, as for 4-bit elements, which have no addresses."""
     if any(tensor.data_type.bits == 4 for tensor in desc.tensors().values()):
         return ()
     return tuple(_movements(desc))
