@@ -3,7 +3,7 @@
 // copy:      destination[i][j][k][l] = source(i, j, k, l)
 // scale:     destination[i][j][k][l] = source(i, j, k, l) * factor(i, j, k, l)
 // pack_bias: destination[d][g][u] = bias(d, g, u) + bias(d, gates + g, u), the bias of the input product plus that of the recurrence
-// pack_vector4:     destination[i][j][q][k][e] = source(i, j, k, 4 q + e), four neighbours of a row side by side, rows next to each other
+// pack_vector4:     destination[i][j][q][k][e] = source(i, j, k, 4 q + e), groups of four neighbours of a row, interleaved by rows
 //
 // One thread owns elements; the grid is one-dimensional, of any size. No block shares anything with another.
 // Source and destination do not overlap.
@@ -93,12 +93,12 @@ __global__ void pack_bias(PackBiasParameters<T> parameters) {
 template <class T>
 struct PackVector4Parameters {
     Strided<T const> source;  // any strides
-    Vector4<T>* destination;     // [sizes[0]][count], the first quads of each i: [sizes[1]][ceil(sizes[3] / 4)][sizes[2]]
+    Vector4<T>* destination;     // [sizes[0]][count], the first vectors of each i: [sizes[1]][ceil(sizes[3] / 4)][sizes[2]]
     long long sizes[4];
     long long count;
 };
 
-/// Zero beyond the source's last axis, and in the quads of each i that are left.
+/// Zero beyond the source's last axis, and in the remaining vectors of each i.
 template <class T>
 __global__ void pack_vector4(PackVector4Parameters<T> parameters) {
     long long const(&sizes)[4] = parameters.sizes;

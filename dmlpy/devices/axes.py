@@ -1,6 +1,6 @@
 """The axes that tensors of the same sizes share, in memory order and merged wherever all tensors allow it.
 
-Plans that walk over elements ask here, so that every layout of the same memory (NCHW or NHWC, packed or a slice) is one and the same walk.
+Plans of element-wise work use them, so every layout of the same memory (NCHW or NHWC, packed or a slice) gives the same loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
 _MOST_ENTRIES = 2**32 - 1
-"""Of one axis, as of one dimension: what kernels count along it fits in 32 bits."""
+"""The most entries of an axis, as of a dimension: indices along it fit in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Axis:
     Attributes:
         size: entries along it.
         strides: elements from one entry to the next, for each tensor; 0 repeats an entry.
-        reduced: whether entries along it belong to one group: their sums, maximum or statistics are taken together.
+        reduced: whether entries along it belong to one group: one sum, maximum or statistic covers them.
     """
 
     size: int
@@ -34,8 +34,8 @@ class Axis:
 def merged(sizes: Sequence[int], strides: Sequence[Sequence[int]], reduced: Collection[int] = ()) -> tuple[Axis, ...]:
     """The axes of tensors that share their sizes, outermost first, without those of size 1; empty for a single element.
 
-    The order is that of the first tensor's memory; axes along which that one repeats are placed by the next one. Neighbours of a kind
-    become one axis if each tensor walks through both as through one.
+    The order is that of the first tensor's memory; axes along which it repeats are ordered by the next tensor. Adjacent axes of a kind
+    are merged if one stride describes both in each tensor.
 
     Args:
         sizes: entries along each dimension.
@@ -69,8 +69,8 @@ def repeated(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
 def vector_width(axes: Sequence[Axis], widest: int) -> int:
     """The widest vector access along the innermost axis that sizes and strides allow, in elements: a power of two up to `widest`.
 
-    Each tensor's elements have to lie side by side along that axis or repeat; addresses, which have to be multiples of the access's size
-    where they lie side by side, are the caller's to check.
+    Along that axis each tensor's elements must be contiguous or repeat. Where they are contiguous, addresses must be multiples of
+    the access size, which the caller checks.
     """
     if not axes or any(stride not in (0, 1) for stride in axes[-1].strides):
         return 1

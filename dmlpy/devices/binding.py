@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.device import Device
 
 ADDRESSES = 2**64
-"""An upper bound on all addresses."""
+"""An upper bound of all addresses."""
 
 Layout = tuple[str, np.dtype[Any], tuple[int, ...], tuple[int, ...], bool]
 """An array's address, type, sizes, strides in bytes, and whether it is an output that cannot be written."""
@@ -42,7 +42,7 @@ class BoundTensor:
         output: whether it is written.
         owner: the object that keeps the memory alive.
         array: a view of host memory in the desc's layout where the caller gave a NumPy array, else None.
-        producer: the stream whose work whoever uses the memory has to wait for; None if there is none.
+        producer: the stream that users of the memory have to wait for; None if there is none.
     """
 
     __slots__ = ("_pointer", "array", "desc", "name", "output", "owner", "producer")
@@ -62,12 +62,12 @@ class BoundTensor:
 
     @classmethod
     def of_array(cls, name: str, desc: TensorDesc, output: bool, array: np.ndarray[Any, Any]) -> BoundTensor:
-        """Binds a NumPy array of the desc's layout. The view is kept, so later changes of the array's shape do no harm."""
+        """Binds a NumPy array of the desc's layout. It holds a view, so later changes of the array's shape have no effect."""
         return cls(name, desc, output, None, array, array[...])
 
     @property
     def pointer(self) -> int:
-        """The address of the first byte. NumPy is slow to give it and not every plan needs it, so it is computed when first used."""
+        """The address of the first byte. NumPy returns it slowly and not every plan needs it, so it is read on first use."""
         if self._pointer is None:
             assert self.array is not None
             self._pointer = int(self.array.__array_interface__["data"][0])
@@ -87,13 +87,13 @@ class BoundTensor:
 
 
 MAX_KNOWN = 64
-"""Layouts of one tensor that are remembered: strides of dimensions of size 1 may be anything."""
+"""The most cached layouts of a tensor: strides of dimensions of size 1 may be anything, so there could be any number."""
 
 
 class KnownLayouts:
-    """The array layouts already found valid for a tensor, so that each layout is checked once. Threads may share it.
+    """The valid array layouts of a tensor, so that each is checked once. Threads may share it.
 
-    What depends on an array's address, its values or what else is bound is no part of a layout.
+    Checks of an array's address, of its values and of other bound tensors are not cached.
     """
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ def _bind_buffer(device: Device, name: str, desc: TensorDesc, buffer: Buffer, *,
 
 
 def _foreign_memory_problem(device: Device, name: str, where: str, what: str) -> Problem:
-    """The problem of memory in a place that the device cannot use."""
+    """The problem with memory that the device cannot use."""
     expected, why = f"memory of {device.name}", f"the operator was compiled for {device.name}"
     if where == "cpu":
         remedy = "give memory of the GPU, page-locked or managed memory"
@@ -286,7 +286,7 @@ def _stride_problem(name: str, desc: TensorDesc, found: str, *, output: bool) ->
 
 
 _MOST_SHARING = 1000
-"""Pairs of tensors in one memory that are compared: a SPLIT may have thousands of outputs, all bound to one buffer."""
+"""The most pairs of tensors in one buffer that are compared: a SPLIT may have thousands of outputs, all bound to one buffer."""
 
 
 def _sharing(bound: Sequence[BoundTensor]) -> dict[int, list[int]]:
@@ -372,12 +372,12 @@ def resource(
     """The address and end of caller-given scratch or persistent memory, or the problems with it.
 
     Args:
-        device: where it has to lie.
+        device: the device that must be able to use it.
         name: its place.
         value: an array, a buffer, or memory that a device has allocated.
         needed: the bytes that it must have.
-        producers: gets the stream whose work whoever uses the memory has to wait for, if there is one.
-        promised: an alignment in bytes that tensors within it rely on.
+        producers: the stream that users of the memory have to wait for is appended, if there is one.
+        promised: an alignment in bytes that its tensors rely on.
     """
     alignment = max(RESOURCE_ALIGNMENT, promised)
     if isinstance(value, (Buffer, Memory)):
@@ -411,7 +411,7 @@ def resource(
 
 
 def memory_of(value: Any, area: tuple[int, int] | None) -> Memory | None:
-    """Caller-given memory whose `resource` is an area, in the form in which dispatches hold it."""
+    """The caller's memory, whose `resource` is an area, as dispatches hold it."""
     if area is None or isinstance(value, Memory):
         return None if area is None else value
     return Memory(area[0], area[1] - area[0], value)
@@ -462,6 +462,6 @@ def stage(desc: TensorDesc, values: np.ndarray[Any, Any] | None) -> np.ndarray[A
 
 
 def copy_back(data: np.ndarray[Any, Any], desc: TensorDesc, values: np.ndarray[Any, Any]) -> None:
-    """Writes what bytes of a described tensor hold into an array of valid form."""
+    """Copies a described tensor from its bytes to an array of valid form."""
     unpacks = int4_type(values.dtype) is not None
     values[...] = unpack_tensor(data, desc).astype(values.dtype) if unpacks else strided(data, desc)

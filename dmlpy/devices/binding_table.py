@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OperatorTables:
-    """The tensors that an operator's methods bind, computed once. In each pair the second is for an operator with packed constants.
+    """The tensors that an operator's methods bind, computed once. The second of each pair is for an operator with packed constants.
 
     Attributes:
         inputs: the inputs of `bind`.

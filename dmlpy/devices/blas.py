@@ -1,7 +1,7 @@
 """Limits BLAS to as many threads per launch as its products are worth.
 
 OpenBLAS divides every product of some size among all its threads. They spin while they wait for the next one, and a product is done when
-the last of them is: on a machine with other work that thread may have to wait for a core, milliseconds for a product of microseconds.
+the last thread is: on a busy machine that thread may wait milliseconds for a core, for a product of microseconds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 WORK_OF_A_THREAD = 1 << 23
 """Multiplications of one product that are worth a BLAS thread: 0.16 ms of a core with AVX-512. A second thread saves at most half of
-that, where a core is idle; where other processes used both cores of a machine, it made products of 4 to 33 million multiplications 2 to 15
-times as slow in the mean."""
+that if a core is idle. With both cores of a machine in use, a second thread made products of 4 to 33 million multiplications 2 to 15
+times as slow on average."""
 
 _ALONE = 1 << 18
-"""Multiplications of the largest product that OpenBLAS itself takes on one thread."""
+"""Multiplications of the largest product that OpenBLAS itself computes on one thread."""
 
 
 class Library(Protocol):
@@ -49,11 +49,11 @@ def _numpys_libraries() -> tuple[Library, ...]:
 
 
 class Limits:
-    """Lowers BLAS's thread count while launches run that are not worth more threads, and restores it afterwards.
+    """Lowers BLAS's thread count while small launches run, and restores it afterwards.
 
-    The number is the process's. Of launches at the same time the smallest one counts; whoever else multiplies meanwhile has as few threads.
-    With another number, some kernels of OpenBLAS, those for AVX2 among them, sum in another order. A number that somebody else sets
-    meanwhile is kept.
+    The count applies to the whole process. Of concurrent launches the smallest one counts, and other products have as few threads
+    meanwhile. With another count, some OpenBLAS kernels, including those for AVX2, sum in another order. A count that other code sets
+    meanwhile stays.
 
     Args:
         library: the BLAS.
@@ -64,9 +64,9 @@ class Limits:
         self._lock = threading.Lock()
         self._launches: dict[object, int] = {}
         self._own: int | None = None
-        """The number without launches, while there are some."""
+        """The count to restore, while launches run."""
         self._set = (0, 0)
-        """The number that was set last, and the one that is being set: an interrupt may come between."""
+        """The count that was set last, and the one being set: an interrupt may come between."""
 
     def enter(self, launch: object, threads: int) -> None:
         """Registers the start of a launch that is worth this many threads."""
@@ -100,7 +100,7 @@ class Limits:
             self._own = None
 
     def forked(self) -> None:
-        """Resets the count of launches in a child process, where only this thread goes on; those of other threads never end there."""
+        """Resets the count of launches in a child process, where only this thread continues; launches of other threads never end there."""
         self._lock = threading.Lock()
         if self._own is not None and self._library.get_num_threads() in self._set:
             self._library.set_num_threads(self._own)
@@ -137,7 +137,7 @@ def worth(multiplications: int) -> int:
 
 @contextmanager
 def limited(multiplications: int) -> Iterator[None]:
-    """Limits BLAS within the block to the threads that its largest product, of this many multiplications, is worth and may have."""
+    """Limits BLAS within the block to the threads that its largest product is worth, given its multiplications."""
     call, threads = object(), min(worth(multiplications), processors())
     limits = _limits() if multiplications > _ALONE else ()
     try:
@@ -154,7 +154,7 @@ def limited(multiplications: int) -> Iterator[None]:
 
 
 def with_limited_blas(launch: Launch, multiplications: int) -> Launch:
-    """Wraps a launch so that BLAS is limited to the threads that its largest product, of this many multiplications, is worth."""
+    """Wraps a launch so that BLAS has the threads that its largest product is worth, given its multiplications."""
     if multiplications <= _ALONE or min(worth(multiplications), processors()) >= (os.cpu_count() or 1):
         return launch
 

@@ -1,4 +1,4 @@
-"""`Cost`: the costs that a plan knows beyond those that follow from its desc."""
+"""`Cost`: the costs of a plan that do not follow from its desc."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Cost:
     """The memory traffic of a plan, and the times that a model of the device predicts, in microseconds of one dispatch.
 
     Attributes:
-        strategy: the strategy of kernels, where there are several.
-        traffic: bytes that are read or written beside the desc's tensors, by kind.
-        residency: bytes of what is read in every step, by the place where it lies meanwhile.
+        strategy: the strategy, if there are several.
+        traffic: bytes read or written besides the desc's tensors, by kind.
+        residency: bytes of what each step reads, by where they are stored.
         floor_us: the least that any kernel could take; None without a model.
         floor_step_us: the floor of one step.
         estimate_us: the estimate for the chosen kernels.

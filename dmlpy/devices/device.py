@@ -39,8 +39,8 @@ class Memory:
         pointer: its address.
         size: the size in bytes.
         owner: the object that keeps it alive.
-        used_in: tells that work in a stream uses it, so that the device gives it to nobody else before that is done; None where the device
-            has no streams or somebody else owns the memory.
+        used_in: records that work in a stream uses it, so that the device does not reuse it before that work is done; None if the device
+            has no streams or does not own the memory.
     """
 
     pointer: int
@@ -64,22 +64,22 @@ class Device(ABC):
     """`numpy`, `cuda:0`, ..."""
 
     memory_kind: str
-    """Where its arrays lie, as `ArrayView.device` says it: `cpu` or `cuda`."""
+    """The location of its arrays, as in `ArrayView.device`: `cpu` or `cuda`."""
 
     replays = False
-    """Whether `replayed` records launches, so that many of them are repeated as one."""
+    """Whether `replayed` records launches, to repeat many of them as one."""
 
     sizes_to_check: int | None = 1 << 24
-    """Requests of this many bytes or more are compared with the available memory by `require`, since an operating system promises more than
-    there is. For less the allocator's failure suffices, and with None for all: a GPU's allocators give only what they have, and may have
-    more than the device tells."""
+    """Requests of this many bytes or more are compared with the available memory by `require`, since operating systems overcommit memory
+    For smaller requests, and with None for all, the allocator's failure suffices: a GPU's allocators return only existing memory, and may
+    have more than the device reports."""
 
     @abstractmethod
     def plan(self, desc: OperatorDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> Plan | None:
         """The plan for a checked desc, or None if the device does not run this operator."""
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
-        """Whether a checked desc, which has this plan, can be one of several that run as one kernel, each element apart from the others."""
+        """Whether a checked desc, which has this plan, can be one of several that run as one kernel, with independent elements."""
         return False
 
     def why_not(self, desc: OperatorDesc) -> str:
@@ -93,11 +93,11 @@ class Device(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, str]:
-        """The device's name, versions and limits, for people."""
+        """The device's name, versions and limits, as text."""
 
     @abstractmethod
     def available_memory(self) -> int:
-        """The bytes that can be allocated now, as far as the device can tell."""
+        """The bytes that can be allocated now, if the device can tell."""
 
     @abstractmethod
     def _allocate(self, size: int, stream: int) -> Memory: ...
@@ -135,15 +135,15 @@ class Device(ABC):
         """A user's array as memory. Raises TypeError if it is not an array."""
 
     def stream_identity(self, stream: int) -> int:
-        """A number for the stream that a handle means in the calling thread: equal numbers mean the same stream."""
+        """A number that identifies the stream of a handle in the calling thread."""
         return stream
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether what is enqueued on a stream is recorded for later, in a CUDA graph."""
+        """Whether work enqueued on a stream is recorded in a CUDA graph."""
         return False
 
     def place_of(self, pointer: int) -> str | None:
-        """Where memory lies that the device cannot use: `cpu`, or another GPU's name. None if it can use it, or cannot tell."""
+        """The location of memory that the device cannot use: `cpu`, or another GPU's name. None if it can use it, or if unknown."""
         return None
 
     def wait_for(self, producer: int) -> Callable[[int], bool]:
@@ -158,7 +158,7 @@ class Device(ABC):
 
     @abstractmethod
     def current_stream(self) -> int:
-        """The stream on which work is ordered when the caller names none."""
+        """The stream that work uses when the caller passes none."""
 
     @abstractmethod
     def synchronize(self, stream: int) -> None:
@@ -170,13 +170,13 @@ class Device(ABC):
 
     @abstractmethod
     def dispatched(self, launch: Launch, name: str, memory: Iterable[Memory] = ()) -> Launch:
-        """Wraps a launch for a dispatch: it runs on this device, whichever is current for the thread, and profilers show it by name.
+        """Wraps a launch for a dispatch: it runs on this device, even if another is current for the thread, and profilers show it by name.
 
-        It uses `memory`, which may be let go of as soon as it is launched.
+        It uses `memory`, which may be released as soon as it is launched.
         """
 
     def part(self, launch: Launch, name: Callable[[], str]) -> Launch:
-        """A part of a dispatch, in the form in which the device tells its errors apart from those of other parts, if it does."""
+        """A part of a dispatch, wrapped so that its errors can be told from those of other parts if the device supports it."""
         return log_launch(launch, lambda: f"{name()} on {self.name}")
 
     def joined(self, launches: Sequence[Launch]) -> Joined:
@@ -191,7 +191,7 @@ class Device(ABC):
         """Allocates memory for scratch or packed constants.
 
         Raises:
-            DeviceError: it will not fit; `purpose` says what it is for.
+            DeviceError: it does not fit; `purpose` is for the message.
         """
         if size == 0:
             return _NO_MEMORY
@@ -205,7 +205,7 @@ class Device(ABC):
         """Allocates arrays as `empty` does, by name.
 
         Raises:
-            DeviceError: they will not fit; `purpose` says what they are for.
+            DeviceError: they do not fit; `purpose` is for the message.
         """
         try:
             return {name: self.empty(desc, stream) for name, desc in descs.items()}
@@ -218,7 +218,7 @@ class Device(ABC):
             raise self._lacking(size, available, purpose)
 
     def with_sizes(self, error: DeviceError, size: int, purpose: str) -> DeviceError:
-        """An allocator's error, or if it lacks memory, one that tells for what, how much was asked for, and how much there is."""
+        """An allocator's error; if it lacks memory, one with the purpose, the requested size and the available size."""
         if error.hresult != HResult.E_OUTOFMEMORY:
             return error
         try:
@@ -256,19 +256,19 @@ class Device(ABC):
 
 
 class Unusable(str):
-    """The reason why the device of an index, which exists, cannot be used; there may be others of its kind that can."""
+    """The reason why the device of an index, which exists, cannot be used; others of its kind may be usable."""
 
     __slots__ = ()
 
 
 DEVICE_KINDS: dict[str, Callable[[int], Device | str]] = {}
-"""Makes the device of an index, by kind (`numpy`, `cpu`, `cuda`), or says why it does not exist. The devices' packages add themselves."""
+"""Creates the device with an index, by kind (`numpy`, `cpu`, `cuda`), or returns why there is none. Packages of devices register it."""
 
 LISTED_KINDS = ("numpy", "cpu", "cuda")
 """The kinds of devices that a machine is said to have, in order. The others are for debugging: who wants one names it."""
 
 _OTHER_NAMES = {"host": "cpu", "gpu": "cuda", "dml": "cuda"}
-"""Other libraries' names for the devices, which dmlpy does not take."""
+"""Other libraries' names for the devices, which dmlpy rejects."""
 
 _FORMER_NAMES = {"numba": "cpu"}
 """Names that a device had before. They still work, with a `RenamedWarning`."""
@@ -277,7 +277,7 @@ Kind = TypeVar("Kind", bound=Device)
 
 
 def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
-    """Makes a function that returns one device per index: threads that ask at the same time get the same object."""
+    """Makes a function that returns one device per index: concurrent calls get the same object."""
     made: dict[int, Kind | str] = {}
 
     @wraps(make)
@@ -289,13 +289,13 @@ def shared(make: Callable[[int], Kind | str]) -> Callable[[int], Kind | str]:
 
 
 def device(name: Device | str | None = None) -> Device:
-    """The device of a name: `cpu`, `numpy`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that answers, else `cpu`.
+    """The device of a name: `cpu`, `numpy`, `cuda` (the first GPU) or `cuda:1`; None means the first GPU that works, else `cpu`.
 
     Both `cpu` and `numpy` are the processor: `numpy` runs by NumPy alone, and `cpu` by compiled kernels where they exist and Numba is
     installed. `numba` is a former name of `cpu`. `cuda-emulated` runs the CUDA kernels on the processor, slowly, to debug them.
 
     Raises:
-        DeviceError: no such device; the text says why, and what would help.
+        DeviceError: no such device; the message has the reason and a remedy.
     """
     if isinstance(name, Device):
         return name

@@ -41,7 +41,7 @@ class ValueBound:
 
 
 BoundedValues = Sequence[tuple[ValueBound, np.ndarray[Any, Any]]]
-"""Bounds, and the values in host memory that they are for."""
+"""Bounds, with the values in host memory that they apply to."""
 
 
 def check_value_bounds(name: str, bounded: BoundedValues) -> None:
@@ -52,7 +52,7 @@ def check_value_bounds(name: str, bounded: BoundedValues) -> None:
 
 
 _forks = 0
-"""How often this process descends from a fork. Calls that were under way in the parent's other threads do not exist here."""
+"""How often this process descends from a fork. Calls that were in progress in the parent's other threads do not exist here."""
 
 
 def _count_fork() -> None:
@@ -67,14 +67,14 @@ if hasattr(os, "register_at_fork"):
 class BoundWork(ABC):
     """Work with all its memory bound, called by one thread at a time: two calls at once would corrupt each other's scratch and outputs.
 
-    A second call while one is under way raises `DispatchError`. The call that is under way is not disturbed.
+    A second call while one is in progress raises `DispatchError`. The call in progress is not disturbed.
     """
 
     def __init__(self, name: str, device: Device) -> None:
         self._name, self._device = name, device
         self._stream_handle = device.stream_handle
         self._under_way: dict[int, object] = {}
-        """The call that is under way in this process: `dict.setdefault` is atomic. A lock could stay locked by an interrupt or a fork."""
+        """The call in progress in this process: `dict.setdefault` is atomic. A lock could stay locked by an interrupt or a fork."""
 
     def __call__(self, stream: Any = None) -> None:
         """Enqueues the work.
@@ -85,7 +85,7 @@ class BoundWork(ABC):
         Raises:
             BindError: a sequence length in host memory is above T or negative; nothing was written.
             DeviceError: the launch failed, or there was no memory for its temporaries.
-            DispatchError: another call is under way, on another thread or further up the stack.
+            DispatchError: another call is in progress, on another thread or further up the stack.
         """
         self._run_exclusively(self._enqueue_on, stream)
 
@@ -93,7 +93,7 @@ class BoundWork(ABC):
         self._enqueue(self._stream_handle(stream))
 
     def _run_exclusively(self, work: Callable[[Any], None], argument: Any) -> None:
-        """Does work that no other call of this object may overlap."""
+        """Runs work that no other call of this object may overlap."""
         under_way, process = self._under_way, _forks
         call: object = []
         try:
@@ -137,15 +137,15 @@ Span = tuple[int, int, bool]
 
 
 MAX_CACHED_LAUNCHES = 4
-"""The sets of memory whose launches a dispatch keeps on a GPU: engines take turns with two or three."""
+"""The sets of memory whose launches a dispatch caches on a GPU: engines alternate between two or three."""
 
 
 class Rebindable(BoundWork):
-    """Bound work that keeps what is bound by name, so that one binding can be replaced without the others.
+    """Bound work with its bindings by name, so that one can be replaced without the others.
 
-    On a GPU the launches for the last `MAX_CACHED_LAUNCHES` sets of memory are kept: they refer to addresses only. Work that is replayed as
-    a CUDA graph is captured when it is bound; for other memory its launches are issued one by one the first time, and captured if it comes
-    again.
+    On a GPU the launches for the last `MAX_CACHED_LAUNCHES` sets of memory are cached: they refer to addresses only. Work that is replayed
+    as a CUDA graph is captured when it is bound; for other memory its launches are issued one by one the first time, and captured if that
+    memory is bound again.
 
     Args:
         name: the operator's or graph's.
@@ -153,7 +153,7 @@ class Rebindable(BoundWork):
         bound: the tensors with their memory.
         layouts: the layouts of arrays that were checked, by name.
         areas: the scratch and the packed constants, by name.
-        memories: what each launch uses beside the tensors.
+        memories: the memory that each launch uses besides the tensors.
         producers: the streams whose work fills that memory: the first call makes its stream wait for them, and for those of the tensors.
         replayed: whether repeated launches are put into the form that is cheapest to repeat.
     """
@@ -177,24 +177,24 @@ class Rebindable(BoundWork):
         self._spans: dict[str, Span] = {}
         self._launch: Launch | None = None
         self._waits: dict[str | int, Callable[[int], bool]] = dict(enumerate(map(device.wait_for, producers)))
-        """What the next call has to wait for: by the name of the tensor, of scratch and constants by number."""
+        """The work that the next call has to wait for: by name for tensors, by number for scratch and constants."""
         self._waits |= {name: device.wait_for(item.producer) for name, item in self._bound.items() if item.producer is not None}
         self._cached_launches: dict[tuple[int, ...], tuple[Launch, Launch | None]] = {}
-        """Launches, and their form that is replayed, by the addresses that they are for; those that were used last come last."""
+        """Launches, and their replayed form, by their addresses; the most recently used come last."""
 
     @abstractmethod
     def _build_launch(self) -> Launch:
-        """Makes the launches for what is bound now."""
+        """Creates the launches for the current bindings."""
 
     def _build_first_launch(self) -> None:
-        """Makes the launches that are repeated, for what is bound first."""
+        """Creates the repeated launches for the first bindings."""
         launch = self._build_launch()
         self._launch = self._make_repeatable(launch)
         if self._device.replays:
             self._cached_launches[self._addresses()] = launch, self._launch
 
     def _rebuild_launch(self) -> Launch:
-        """The launches for what is bound after `rebind`."""
+        """The launches for the bindings after `rebind`."""
         if not self._device.replays:
             self._launch = launch = self._make_repeatable(self._build_launch())
             return launch
@@ -212,7 +212,7 @@ class Rebindable(BoundWork):
         return repeated
 
     def _wait(self, stream: int) -> None:
-        """Makes a stream wait; what cannot be waited for in a capture stays for the next call."""
+        """Makes a stream wait; waits that are not possible in a capture stay for the next call."""
         self._waits = {key: wait for key, wait in self._waits.items() if not wait(stream)}
 
     def _addresses(self) -> tuple[int, ...]:
@@ -223,19 +223,19 @@ class Rebindable(BoundWork):
         return self._device.dispatched(whole, self._name, self._memories)
 
     def rebind(self, **tensors: Any) -> None:
-        """Binds other memory to some inputs and outputs; all others keep theirs.
+        """Binds other memory to some inputs and outputs; all others stay bound.
 
-        Everything is checked here; what has to be prepared for the new addresses, the next call prepares. Dispatches that were enqueued
+        Everything is checked here; the next call prepares what the new addresses need. Dispatches that were enqueued
         before still use the old memory. On a GPU work that is replayed as a CUDA graph is launched part by part after this, and captured
         when it is called with the same memory again, since CuPy cannot change the addresses in an instantiated graph. The graphs of the
-        last four sets of memory are kept, so that taking turns with some buffers captures each of them once.
+        last four sets of memory are kept, so alternating between some buffers captures each of them once.
 
         Args:
             **tensors: arrays or `Buffer`s by name, as for `bind`.
 
         Raises:
             BindError: memory that does not fit or is used twice; all stays as it was.
-            DispatchError: a call is under way.
+            DispatchError: a call is in progress.
         """
         self._run_exclusively(self._rebind, tensors)
 
@@ -264,7 +264,7 @@ class Rebindable(BoundWork):
         if producers or waits:
             waits = {key: wait for key, wait in waits.items() if key not in changed}
             waits |= {name: self._device.wait_for(producer) for name, producer in producers.items()}
-        # From here on nothing fails. After an interrupt the next call makes everything from what is bound then.
+        # From here on nothing fails. After an interrupt the next call recreates everything from the current bindings.
         self._spans = {}
         self._launch = None
         self._update_value_bounds(bound)
@@ -273,12 +273,12 @@ class Rebindable(BoundWork):
         self._waits = waits
 
     def _bind_replacement(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:
-        """The memory of a value that takes the place of another one."""
+        """The memory of a value that replaces another one."""
         return binding.bind_tensor(self._device, old.name, old.desc, value, output=old.output, known=self._layouts[old.name])
 
     @abstractmethod
     def _by_place(self, tensors: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-        """Values by the names in `_bound`, and the problems of those that belong to none."""
+        """Values by the names in `_bound`, and the problems of unknown names."""
 
     @abstractmethod
     def _hazards(self, bound: Mapping[str, BoundTensor]) -> list[Problem]:
@@ -286,7 +286,7 @@ class Rebindable(BoundWork):
 
     @abstractmethod
     def _update_value_bounds(self, bound: Mapping[str, BoundTensor]) -> None:
-        """Finds anew the values that have bounds."""
+        """Updates the values that have bounds."""
 
 
 def _spans(bound: Mapping[str, BoundTensor]) -> dict[str, Span]:
@@ -294,7 +294,7 @@ def _spans(bound: Mapping[str, BoundTensor]) -> dict[str, Span]:
 
 
 def _may_share(changed: Iterable[str], spans: Mapping[str, Span], areas: Iterable[Area]) -> bool:
-    """Whether changed memory meets memory other than that of an input which is read beside it: a quick look before all hazard rules."""
+    """Whether changed memory overlaps other memory, except inputs with inputs: a quick check before all hazard rules."""
     for name in changed:
         start, end, output = spans[name]
         for first, last in areas:
@@ -307,7 +307,7 @@ def _may_share(changed: Iterable[str], spans: Mapping[str, Span], areas: Iterabl
 
 
 class DispatchedOperator(Protocol):
-    """What a dispatch knows of its operator, which is a `CompiledOperator`."""
+    """The part of `CompiledOperator` that a dispatch uses."""
 
     @property
     def desc(self) -> OperatorDesc: ...
@@ -344,7 +344,7 @@ class DispatchedOperator(Protocol):
         """The values of bound tensors in host memory that have bounds, with these."""
 
     def _bind_reserve(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:
-        """The memory of a reserve that takes the place of a bound tensor's, and the problems with it."""
+        """The memory of a reserve that replaces a bound tensor's, and the problems with it."""
 
 
 class Dispatch(Rebindable):

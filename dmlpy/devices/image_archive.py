@@ -1,4 +1,4 @@
-"""Compiled kernels in one file, for a machine that shall not compile them: it unpacks them into its own folder of kernels."""
+"""Compiled kernels in one file, for a machine without a compiler: it unpacks them into its own folder of kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pack(store: ImageStore, keys: Iterable[str], file: Path) -> int:
-    """Writes the images of these keys as a compressed tar archive, in the place of an older one. Returns how many there are.
+    """Writes the images of these keys as a compressed tar archive, replacing an older one. Returns how many there are.
 
     Raises:
         DeviceError: an image is missing, or the file cannot be written.

@@ -25,22 +25,22 @@ _IMAGE_NAME = re.compile(r"[0-9a-f]{64}(\.[0-9a-f]{16})?")
 """Names of files that the store wrote: an image, or an unfinished one. Other files in its folder are left alone."""
 
 KEPT_BYTES = 1 << 30
-"""Images beyond this are removed, those that were used longest ago first."""
+"""Images beyond this are removed, the least recently used ones first."""
 
 _PART = 16
-"""Looking for such images reads the whole folder: a process does it at its first write and after each such part of `KEPT_BYTES`."""
+"""The search for such images reads the whole folder: a process does it at its first write and after each such part of `KEPT_BYTES`."""
 
 _written: dict[Path, int] = {}
-"""How many bytes this process has written to a folder since it last looked."""
+"""The bytes that this process has written to a folder since its last search."""
 _written_lock = threading.Lock()
 
 
 class ImageStore:
-    """Compiled kernels, one file each, named by a hash of everything that the kernel was made from. Threads and processes may share it.
+    """Compiled kernels, one file each, named by a hash of everything that the kernel depends on. Threads and processes may share it.
 
-    A file holds the SHA-256 of its name and the rest, then the symbol, a zero byte and the image. Whoever can write here decides what runs
-    in the process and on the GPU, so neither a folder nor a file that others own or can write to is used. What cannot be read or written
-    is compiled anew.
+    A file holds the SHA-256 of its name and the rest, then the symbol, a zero byte and the image. Anyone who can write here controls code
+    in the process and on the GPU, so folders and files that others own or can write to are not used. Images that cannot be read or written
+    are recompiled.
 
     On POSIX the folder is held open, so the store keeps using it even if somebody who can write to its parent replaces it.
     """
@@ -55,7 +55,7 @@ class ImageStore:
     def open(cls) -> ImageStore | None:
         """Opens the user's store and creates it if it is missing; None if no private folder can be had.
 
-        There is none for a process that runs for one user with the rights of another: the folder that it is told of is one's, its files
+        There is none for a process that runs for one user with the rights of another: the configured folder is one's, its files
         the other's.
         """
         folder = cache_directory()
@@ -80,9 +80,9 @@ class ImageStore:
         return (image, symbol.decode()) if symbol.isascii() else None
 
     def file(self, key: str) -> bytes | None:
-        """The whole file of a kernel, to be taken elsewhere; None if it is missing or damaged."""
+        """The whole file of a kernel, for an archive; None if it is missing or damaged."""
         try:
-            # Does not block if a pipe stands in the file's place.
+            # Does not block if the path is a pipe.
             with os.fdopen(self._open(key, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
                 state = os.fstat(file.fileno())
                 if not stat.S_ISREG(state.st_mode) or not _is_private(state) or state.st_size > _MAX_BYTES:
@@ -97,7 +97,7 @@ class ImageStore:
     def write(self, key: str, image: bytes, symbol: str) -> None:
         """Stores an image so that readers find all of it or nothing. If the folder cannot be written, nothing is stored.
 
-        Images that were used longest ago make room for it when all of them take more than `KEPT_BYTES`, by up to a sixteenth later.
+        The least recently used images are removed when all of them exceed `KEPT_BYTES`, by up to a sixteenth.
         """
         content = symbol.encode() + b"\0" + image
         temporary = f"{key}.{secrets.token_hex(8)}"
@@ -136,7 +136,7 @@ class ImageStore:
 
 
 def _digest(key: str, content: bytes) -> bytes:
-    """What a file begins with. The name is a part of it: a file that was moved to another's place is not taken for that."""
+    """The header of a file. It includes the name, so a file that replaces another one is detected."""
     return hashlib.sha256(key.encode() + b"\0" + content).digest()
 
 
@@ -150,7 +150,7 @@ def cache_directory() -> Path | None:
     chosen = os.environ.get("DMLPY_CACHE_DIR")
     if chosen:
         return Path(chosen)
-    # In a container there may be neither HOME nor an entry in the table of users: platformdirs raises, or leaves the tilde as it is.
+    # In a container there may be neither HOME nor an entry in the user database: platformdirs raises, or leaves the tilde.
     with contextlib.suppress(RuntimeError):
         folder = platformdirs.user_cache_path("dmlpy", appauthor=False) / "kernels"
         if folder.is_absolute():

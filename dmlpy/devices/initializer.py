@@ -36,7 +36,7 @@ class OperatorInitializer:
         self.reset(targets)
 
     def reset(self, targets: Sequence[Target]) -> None:
-        """Takes other targets. Work that was enqueued for the old ones is not disturbed."""
+        """Replaces the targets. Work that was enqueued for the old ones is not disturbed."""
         problems = [
             Problem("bind.form", f"targets[{index}]", brief(target), "a CompiledOperator or CompiledGraph")
             for index, target in enumerate(targets)
@@ -76,7 +76,7 @@ class OperatorInitializer:
             stream: as for `Dispatch`; later work must be ordered after it.
 
         Returns:
-            What `prepare` of each target returns.
+            The results of each target's `prepare`.
 
         Raises:
             BindError: memory that does not fit, is missing or is used twice; nothing was written.
@@ -115,7 +115,7 @@ def _refuse(problems: list[Problem]) -> None:
 
 
 def _preparation(target: Target, values: Mapping[str, Any], persistent: Any, handle: int, scratch: Memory | None) -> Callable[[], Prepared]:
-    """What enqueues the preparation of one target, whose memory is checked here."""
+    """The function that enqueues the preparation of one target; its memory is checked here."""
     if isinstance(target, CompiledOperator):
         return target._preparation(values, persistent, handle, copy=False)
     enqueue = target._preparation(values, persistent, handle, [], copy=False)

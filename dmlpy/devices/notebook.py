@@ -1,4 +1,4 @@
-"""What notebooks show of operators and of bound memory."""
+"""Notebook views of operators and of bound memory."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def bound_table(name: str, bound: Iterable[BoundTensor]) -> Table:
 
 
 def operator_html(desc: OperatorDesc, text: str) -> str:
-    """The desc's table with what is said of its compiled operator, such as its plan, below it."""
+    """The desc's table, with text about its compiled operator, such as the plan, below it."""
     return desc.table().to_html() + paragraph_html(text)

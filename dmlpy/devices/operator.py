@@ -34,7 +34,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _without_memory_error(step: str = "") -> Callable[[Method], Method]:
-    """Wraps an operator's method so that a lack of host memory raises `DeviceError`; `step` is the method's name for people."""
+    """Wraps an operator's method so that a lack of host memory raises `DeviceError`; `step` is the method's name in messages."""
 
     def decorated(method: Method) -> Method:
         @wraps(method)
@@ -107,7 +107,7 @@ class CompiledOperator:
 
     @property
     def standing(self) -> CompiledOperator:
-        """The operator that constants are to be packed for: this one, unless another plan has taken the place of its own meanwhile."""
+        """The operator that constants are to be packed for: this one, unless its plan has been replaced meanwhile."""
         plan = self._plan.standing
         return self if plan is self._plan else replace(self, _plan=plan)
 
@@ -118,7 +118,7 @@ class CompiledOperator:
 
     @property
     def plan(self) -> str:
-        """Describes which kernels run and why, and which execution flags they heed."""
+        """Describes which kernels run and why, and which execution flags they support."""
         lines = [] if self._plan.strategy is None else [f"strategy: {self._plan.strategy}"]
         lines.append(self._plan.describe())
         if self.flags:
@@ -129,9 +129,9 @@ class CompiledOperator:
         return "\n".join(lines)
 
     def explain_plan(self) -> PlanReport:
-        """Reports the work and the predicted cost of one dispatch: flops, bytes by kind, where recurrent weights lie, and a model's floor.
+        """Reports the work and the predicted cost of one dispatch: flops, bytes by kind, where recurrent weights are, and a model's floor.
 
-        Floors and estimates are a model's, they are not measured. Only GPUs have one.
+        Floors and estimates come from a model and are not measured. Only GPUs have one.
         """
         from dmlpy.devices.report import explain
 
@@ -140,14 +140,14 @@ class CompiledOperator:
     def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once.
 
-        In a stream that is being captured the call is captured, and the memory that it allocates is kept as long as the CUDA graph.
+        In a stream that is being captured the call is captured, and the memory that it allocates is held as long as the CUDA graph.
 
         Args:
             stream: as for `Dispatch`.
             copy: whether arrays in host memory are copied to a CUDA operator's device (and passed outputs back); not while captured.
             validate: whether sequence lengths in GPU memory are read back and checked; this synchronises, so not while captured.
             temporary: scratch, as for `bind`; None allocates it. It may be used again as soon as the stream has come past this call.
-            **tensors: inputs, and outputs that shall be filled, by field name in either spelling; for an array of tensors a list of them.
+            **tensors: inputs, and outputs to fill, by field name in either spelling; for an array of tensors a list of them.
 
         Returns:
             Outputs: the described outputs; those that were not passed are allocated.
@@ -162,14 +162,14 @@ class CompiledOperator:
     def prepare(
         self, *, persistent: Any = None, stream: Any = None, copy: bool = False, portable: bool = False, **constants: Any
     ) -> PreparedOperator:
-        """Packs what does not change, in the layout that the kernels read, once for all later dispatches.
+        """Packs the constants, in the layout that the kernels read, once for all later dispatches.
 
         Args:
             persistent: memory to pack into (`binding_properties.persistent_resource_size` bytes, 16-byte aligned); None allocates it.
             stream: as for `Dispatch`; later work must be ordered after it.
             copy: whether arrays in host memory are copied to a CUDA operator's device.
-            portable: whether copies of the constants are kept in host memory, which a pickle then holds in place of packed bytes: it is
-                packed anew where it is loaded, in the layout of the plan there. With constants on a GPU this synchronises.
+            portable: whether copies of the constants are stored in host memory, which a pickle then holds instead of packed bytes: it is
+                repacked where it is loaded, in the layout of the plan there. With constants on a GPU this synchronises.
             **constants: all of `prepared_inputs` (the described ones of weight, recurrence, bias, peephole and projection, or the inputs
                 flagged OWNED_BY_DML), by field name. Their memory may be changed or freed once the stream has come past this call.
 
@@ -182,7 +182,7 @@ class CompiledOperator:
     def _preparation(
         self, constants: Mapping[str, Any], persistent: Any, handle: int, *, copy: bool, portable: bool = False
     ) -> Callable[[], PreparedOperator]:
-        """Checks what `prepare` takes, and returns the function that enqueues the work."""
+        """Checks the arguments of `prepare`, and returns the function that enqueues the work."""
         if (standing := self.standing) is not self:
             return standing._preparation(constants, persistent, handle, copy=copy, portable=portable)
         producers: list[int] = []
@@ -195,7 +195,7 @@ class CompiledOperator:
 
         def enqueue() -> PreparedOperator:
             binding.order_after_producers(self.device, bound, handle, producers)
-            # First, since it is refused in a capture, which shall then be as it was.
+            # First, since it raises in a capture, which must then be undisturbed.
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
             filled = memory or self.device.allocate(self._plan.persistent_size, handle, f"packed constants of {self.name}")
             self.device.dispatched(self._plan.pack(_pointers(bound), filled.pointer), f"{self.name} prepare")(handle)
@@ -218,7 +218,7 @@ class CompiledOperator:
                 array of tensors one after the other. With `persistent` the inputs that `prepare` has packed are left out, or None.
             outputs: the same for every described output.
             temporary: scratch (`binding_properties.temporary_resource_size` bytes, 16-byte aligned); None allocates it.
-            persistent: memory that `prepare` filled; None packs the constants anew in each dispatch.
+            persistent: memory that `prepare` filled; None packs the constants in each dispatch.
 
         Raises:
             BindError: memory that does not fit, is missing, or is used twice.
@@ -333,7 +333,7 @@ class CompiledOperator:
         copy: bool,
         copied_back: list[tuple[np.ndarray[Any, Any], BoundTensor]] | None = None,
     ) -> tuple[BoundTensor | None, list[Problem]]:
-        """The memory of a value; in a call, which has a list for the outputs that are copied back, it may be a copy of its own accord."""
+        """The memory of a value; in a call, which has a list for the outputs that are copied back, it may be a copy."""
         name, desc, output = field.name, self._descs[field.name], field.marker.output
         if isinstance(value, Reserve):
             problems = foreign_problems(field, value, self._reserve_configuration)
@@ -369,7 +369,7 @@ class CompiledOperator:
         return area, binding.memory_of(value, area)
 
     def _bind_reserve(self, old: BoundTensor, value: Any) -> tuple[BoundTensor | None, list[Problem]]:
-        """The memory of a value that takes the place of another one."""
+        """The memory of a value that replaces another one."""
         field = next(field for field in self._fields if field.name == old.name)
         return self._bind_tensor(field, value, self.device.current_stream(), copy=False)
 
@@ -409,8 +409,8 @@ class CompiledOperator:
 class PreparedOperator:
     """A compiled operator with its constants packed. Called and bound like the operator, without the constants. Immutable.
 
-    A pickle holds the operator's and, if it was prepared with `portable=True`, the constants, which are packed anew where it is loaded.
-    Else it holds the packed bytes, and loading it raises `PickleError` where the plan packs in another layout.
+    A pickle holds the operator's and, if it was prepared with `portable=True`, the constants, which are repacked where it is loaded.
+    Else it holds the packed bytes, and loading it raises `PickleError` if the plan packs in another layout.
 
     Attributes:
         operator: the compiled operator.
@@ -436,7 +436,7 @@ class PreparedOperator:
         return self.operator.plan
 
     def explain_plan(self) -> PlanReport:
-        """Reports what `CompiledOperator.explain_plan` reports: packing constants changes nothing."""
+        """Reports what `CompiledOperator.explain_plan` reports: packing constants does not change it."""
         return self.operator.explain_plan()
 
     def __call__(self, *, stream: Any = None, copy: bool = False, validate: bool = False, temporary: Any = None, **tensors: Any) -> Any:

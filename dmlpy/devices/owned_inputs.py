@@ -20,9 +20,9 @@ _ALIGNMENT = 256
 
 
 class OwningPlan(Plan):
-    """A plan that packs no constants, made to take the owned inputs at initialisation.
+    """A plan that packs no constants, extended to copy the owned inputs at initialization.
 
-    A launch that is not prepared reads them where they are.
+    A launch that is not prepared reads them in place.
 
     Args:
         plan: the work.
@@ -75,6 +75,6 @@ def owned_inputs(desc: OperatorDesc) -> tuple[str, ...]:
 
 
 def with_owned_inputs(plan: Plan, desc: OperatorDesc, device: Device) -> Plan:
-    """The plan of a checked desc that takes the flagged inputs at initialisation."""
+    """The plan of a checked desc that copies the flagged inputs at initialization."""
     names = owned_inputs(desc)
     return OwningPlan(plan, names, desc, device) if names else plan

@@ -1,7 +1,7 @@
-"""What pickles of compiled operators and graphs hold beside descs: the version that wrote them, and constants.
+"""The contents of pickles of compiled operators and graphs besides descs: the version that wrote them, and constants.
 
-Constants travel as they were given (`portable`), and are packed where they arrive; or as the plan packed them, and then the plan where they
-arrive must pack alike.
+Constants are pickled as given (`portable`), and packed where they are loaded; or as the plan packed them, and then the plan that
+loads them must have the same packing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 class WrittenBy:
     """The version of dmlpy that writes a pickle; loading it elsewhere raises `PickleError`.
 
-    It stands before everything else in a pickle of what is compiled, because descs of another version may not be readable at all. Its
+    It precedes everything else in a pickle of a compiled object, because descs of another version may not be readable at all. Its
     name and place must stay the same in all versions.
     """
 
@@ -70,7 +70,7 @@ def written_by() -> str:
 
 
 def version_difference(writer: str) -> str:
-    """Says that another version of dmlpy wrote a pickle."""
+    """Returns the error that another version of dmlpy wrote a pickle."""
     return (
         f"dmlpy {writer} wrote this pickle, and dmlpy {__version__} is to load it: what is compiled travels between "
         f"equal versions only. Install the same version at both ends (pip install dmlpy=={writer}), or store the desc (desc.to_json()) "
@@ -79,13 +79,13 @@ def version_difference(writer: str) -> str:
 
 
 class Refused:
-    """Stands in a message of `dask.distributed` for what could not be loaded; whatever is done with it raises `PickleError`.
+    """Replaces an object that could not be loaded in a message of `dask.distributed`; every use of it raises `PickleError`.
 
-    A worker that fails to read a message loses its connection and tells nobody why. With this the message is read, and the task that uses
+    A worker that fails to read a message loses its connection without a report. With this the message is read, and the task that uses
     the operator fails, whose error reaches the caller.
 
     Args:
-        reason: what is wrong.
+        reason: the problem.
     """
 
     def __init__(self, reason: str) -> None:
@@ -112,7 +112,7 @@ def version_refused(writer: str) -> Refused | None:
         Refused: of another version, where `distributed` reads a message.
 
     Raises:
-        PickleError: of another version, where anything else loads the pickle.
+        PickleError: of another version, when other code loads the pickle.
     """
     if writer == __version__:
         return None
@@ -162,7 +162,7 @@ def layout_fingerprint(operator: Compiled) -> bytes:
     handle, rng = device.current_stream(), np.random.default_rng(1)
     sources = {name: device.upload(_numbers(rng, tensors[name].span, tensors[name].data_type.numpy), handle) for name in plan.constants}
     memory = device.allocate(plan.persistent_size, handle, f"packed constants of {operator.name}")
-    device.clear(memory.pointer, plan.persistent_size, handle)  # also what lies between the packed arrays
+    device.clear(memory.pointer, plan.persistent_size, handle)  # including gaps between the packed arrays
     pack = plan.pack({name: source.pointer for name, source in sources.items()}, memory.pointer)
     device.dispatched(pack, f"{operator.name} prepare", [memory, *sources.values()])(handle)
     return blake2b(device.read(memory.pointer, plan.persistent_size, handle), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Plans, which a device makes from checked descs: a plan packs constants once and launches any number of times."""
+"""Plans, which devices create from checked descs: a plan packs constants once and launches any number of times."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def in_order(work: Sequence[Launch]) -> Launch:
 
 
 class Joined:
-    """Launches in the form in which they run one after the other.
+    """Launches that run one after the other.
 
     Attributes:
-        parts: what is launched, and how many of the launches each part is.
+        parts: the parts, and the number of launches of each.
     """
 
     def __init__(self, parts: Iterable[tuple[Launch, int]]) -> None:
         self.parts = list(parts)
 
     def changed(self, launches: Mapping[int, Launch]) -> Joined:
-        """The form with other launches at some numbers: the same work on other memory. This one may be used up by it."""
+        """A copy with other launches at some indices: the same work on other memory. It may consume this one."""
         return Joined((launches.get(at, part), count) for at, (part, count) in enumerate(self.parts))
 
 
 def arrays_of(tensors: Mapping[str, TensorDesc], pointers: Pointers) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
-    """Tensors in host memory as arrays of the described sizes, strides and types: those that have an address."""
+    """Tensors in host memory as arrays of the described sizes, strides and types: those with an address."""
     descs = {name: tensors[name] for name in pointers}
     return {name: array_at(pointers[name], desc.sizes, desc.data_type.numpy, desc.element_strides) for name, desc in descs.items()}
 
@@ -91,7 +91,7 @@ class Layout:
 
     Args:
         arrays: name, sizes and element type of each, in order.
-        alignment: bytes that each array begins at a multiple of.
+        alignment: the alignment of each array in bytes.
     """
 
     def __init__(self, arrays: Iterable[tuple[str, Sequence[int], np.dtype[Any]]], alignment: int) -> None:
@@ -116,7 +116,7 @@ class Layout:
 
 
 def packing_of(desc: OperatorDesc, constants: Iterable[str], layout: Layout) -> Hashable:
-    """Tells how constants are packed where the attributes, the constants' tensors and the layout of the result determine it."""
+    """A key of how constants are packed, if the attributes, the constants' tensors and the layout of the result determine it."""
     tensors = desc.tensors()
     attributes = tuple((name, getattr(desc, name)) for name in type(desc).attribute_names())
     return type(desc), attributes, tuple((name, tensors[name]) for name in constants), tuple(layout.arrays.items())
@@ -149,23 +149,23 @@ class Plan(ABC):
     """Whether a bound launch gains by being captured once and replayed (a CUDA graph)."""
 
     supported_flags: ExecutionFlags = ExecutionFlags.NONE
-    """Which of the execution flags that it was made with change what it does."""
+    """The execution flags, among those it was created with, that affect it."""
 
     strategy: str | None = None
-    """The strategy that the device took, with the reason, where it chose among several and `describe` does not tell."""
+    """The strategy that the device took, with the reason, if it chose among several and `describe` does not say so."""
 
     reserve_layout: str = "columns"
     """The name of the layout in which it writes or reads a training operator's reserve; a device may have several."""
 
     @property
     def packing(self) -> Hashable:
-        """Tells how the constants are packed: plans of a class for which it is equal pack alike. None where that is not known."""
+        """A key of how the constants are packed: plans of a class with equal keys pack alike. None if unknown."""
         return None
 
     def load(self) -> None:  # noqa: B027  most plans need nothing
-        """Makes ready what launches need beside memory, such as kernels to compile; called before the first `bind`.
+        """Prepares everything that launches need besides memory, such as kernels to compile; called before the first `bind`.
 
-        A graph asks for it once it is known which plans run.
+        A graph calls it once the plans that run are known.
 
         Raises:
             DeviceError: a kernel cannot be compiled.
@@ -173,7 +173,7 @@ class Plan(ABC):
 
     @property
     def standing(self) -> Plan:
-        """The plan that constants are to be packed for from now on: another one if that has taken the place of this one meanwhile."""
+        """The plan that constants are to be packed for from now on: another one if this one has been replaced meanwhile."""
         return self
 
     @abstractmethod
@@ -181,7 +181,7 @@ class Plan(ABC):
         """Describes, in lines of text, which kernels run, in which order, and why this strategy was chosen."""
 
     def cost(self) -> Cost:
-        """The memory traffic and the predicted time, as far as there is a model of the device."""
+        """The memory traffic and the predicted time, if there is a model of the device."""
         return Cost()
 
     @abstractmethod
@@ -192,7 +192,7 @@ class Plan(ABC):
     def bind(self, tensors: Pointers, temporary: int, persistent: int | None) -> Launch:
         """The work of one dispatch over these addresses.
 
-        All that can be computed before the launch is computed here. With `persistent` the constants are absent from `tensors`.
+        Everything that can be computed before the launch is computed here. With `persistent` the constants are absent from `tensors`.
         """
 
 

@@ -17,14 +17,14 @@ _REREAD_AFTER_S = 1.0
 _OWN_GROUPS, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 _known: tuple[float, int | None] = (0.0, None)
-"""When the quota is to be read again, and what it was."""
+"""The time to read the quota again, and its last value."""
 
 
 def processors() -> int:
-    """The number of processors that this process may use: as Python tells it, or the quota of its control groups where that is less.
+    """The number of processors that this process may use: as Python reports it, or the quota of its control groups if that is lower.
 
-    Python heeds the process's mask (`os.sched_setaffinity`, `taskset`) and from 3.13 on `-X cpu_count`. A quota of parts of a processor is
-    rounded down, to 1 at least: of two threads with one and a half processors each one waits for the other until the next period.
+    Python respects the process's mask (`os.sched_setaffinity`, `taskset`) and from 3.13 on `-X cpu_count`. A quota of parts of a processor
+    is rounded down, to 1 at least: with one and a half processors, two threads wait for each other until the next period.
     """
     if sys.version_info >= (3, 13):
         count = os.process_cpu_count() or 1
@@ -35,7 +35,7 @@ def processors() -> int:
 
 
 def _quota_now() -> int | None:
-    """The quota, read anew once in a while."""
+    """The quota, reread from time to time."""
     global _known
     if sys.platform != "linux":
         return None
@@ -51,13 +51,13 @@ def quota(own: Path, groups: Path) -> int | None:
 
     Args:
         own: the file that lists the process's groups: `/proc/self/cgroup`.
-        groups: where the groups are mounted. In a container the paths may be those outside it: what is not there counts as no limit.
+        groups: where the groups are mounted. In a container the paths may be those outside it: missing files count as no limit.
     """
     return min((int(time_us / period_us) for time_us, period_us in _limits(own, groups)), default=None)
 
 
 def _limits(own: Path, groups: Path) -> Iterator[tuple[int, int]]:
-    """The microseconds that each group has in so many."""
+    """The microseconds that each group may use in each period."""
     try:
         lines = own.read_text().splitlines()
     except (OSError, UnicodeDecodeError):
@@ -77,7 +77,7 @@ def _limits(own: Path, groups: Path) -> Iterator[tuple[int, int]]:
             for place in places:
                 words = _words(place / above, names)
                 if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
-                    yield int(words[0]), int(words[1])  # of no limit the first one is "max" or -1
+                    yield int(words[0]), int(words[1])  # without a limit the first one is "max" or -1
                     break
 
 

@@ -25,8 +25,8 @@ _WEIGHTS = ("weight_tensor", "recurrence_tensor", "bias_tensor", "peephole_tenso
 class PlanReport:
     """The work and the predicted cost of one dispatch of a compiled operator. `str` formats it as a small table.
 
-    Floors and estimates come from a model of the device in plain arithmetic: they are not measured. A floor is for the best kernels that
-    could be written, an estimate for those of the plan. Neither knows what else the device does, or sequences shorter than others.
+    Floors and estimates come from a model of the device and are not measured. A floor is for the best kernels that
+    could be written, an estimate for those of the plan. Neither includes other work of the device, or shorter sequences.
 
     Attributes:
         operator: the desc's struct.
@@ -34,14 +34,14 @@ class PlanReport:
         strategy: the strategy of the kernels, where there are several; of a network those of all layers.
         flops: the operations of the operator's formula, as `dmlpy.devices.flops` counts them: of products two for each multiplication; None
             where their number depends on data.
-        bytes_moved: bytes by kind. `weights` and `tensors` are those that the desc describes, each counted once; the others are what the
-            plan's kernels read and write beside them.
-        residency: bytes of the recurrent weights by the place where they lie while steps are walked; `nowhere` is read anew in each step.
-        floor_us: the model's floor, in microseconds; None where there is no model.
+        bytes_moved: bytes by kind. `weights` and `tensors` are those that the desc describes, each counted once; the others are those that
+            the plan's kernels read and write besides them.
+        residency: bytes of the recurrent weights by where they are stored during the recurrence; `nowhere` is reread in each step.
+        floor_us: the model's floor, in microseconds; None without a model.
         floor_step_us: the floor of one step; of a network one step of each layer.
         estimate_us: the estimate for the plan's kernels, in microseconds.
         estimate_step_us: one step.
-        unmodelled: why there is no floor; empty where there is one.
+        unmodelled: why there is no floor; empty if there is one.
         parts: the reports of a network's layers, or of a graph's nodes, whose sums these are.
     """
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Reserve:
     """Memory that only the device and the configuration that wrote it can read.
 
-    A call returns it in place of the output's array. A gradient refuses one of another configuration; of an array or a raw pointer, which
-    `dispatch` works with, it can check the size only.
+    A call returns it in place of the output's array. A gradient rejects one of another configuration; for an array or a raw pointer, with
+    which `dispatch` works, it can check only the size.
 
     Attributes:
         array: the memory, an array of the device's library.

@@ -1,8 +1,8 @@
 """Threads that share a launch's work with the calling thread, and the handling of interrupted launches.
 
-Python raises KeyboardInterrupt, or whatever a signal handler raises, between any two instructions of the main thread. By then other threads
-may be at work on the launch's memory, which the caller frees next. So all that runs on several threads goes through a `Gate`: who leaves
-it by an exception first shuts it, and waits until nobody is inside any more.
+Python raises KeyboardInterrupt, or whatever a signal handler raises, between any two instructions of the main thread. Other threads
+may then still use the launch's memory, which the caller frees next. So all work on several threads passes a `Gate`: a thread that leaves
+it by an exception first shuts it, and waits until no thread is inside.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def available_threads() -> int:
 
 
 class Gate:
-    """Lets threads in until it is shut; the thread that shuts it goes on when all have left.
+    """Lets threads in until it is shut; the thread that shuts it continues when all have left.
 
-    It takes no lock, which an interrupt between two instructions might leave locked. A thread enters first and looks then whether the gate
-    is shut, the other way round from whoever shuts it: one of the two sees the other.
+    It uses no lock, which an interrupt between two instructions might leave locked. A thread enters first and then checks whether the gate
+    is shut, in the opposite order of the thread that shuts it: one of the two sees the other.
 
     Attributes:
-        shut: whether nobody enters any more.
-        inside: who is inside, each with its thread.
+        shut: whether it is closed to new threads.
+        inside: the entrants, each with its thread.
     """
 
     def __init__(self) -> None:
@@ -61,13 +61,13 @@ class Gate:
             self._left.put(None)
 
     def finish(self) -> None:
-        """Shuts the gate and returns when nobody is inside but those this thread let in. An interrupt of the wait is raised afterwards."""
+        """Shuts the gate and returns when only entrants of this thread are inside. An interrupt of the wait is raised afterwards."""
         interrupt: BaseException | None = None
         while True:
             try:
                 self.shut = True
                 here = {threading.get_ident()}
-                while not here.issuperset(self.inside.copy().values()):  # checked anew: an interrupt may discard what `get` returned
+                while not here.issuperset(self.inside.copy().values()):  # checked again: an interrupt may discard what `get` returned
                     self._left.get()
                 break
             except BaseException as error:
@@ -77,11 +77,11 @@ class Gate:
 
 
 class _Forks:
-    """Keeps launches and forks apart.
+    """Excludes forks during launches.
 
-    A child has a copy of all locks and no thread but the one that forked. One that OpenBLAS holds while it multiplies would never be
+    A child has a copy of all locks but only the thread that forked. A lock that OpenBLAS holds while it multiplies would never be
     unlocked there: the child's first matrix product would hang, and even the fork, before which OpenBLAS waits for its threads. So a
-    fork waits until no other thread has a launch under way, and those that come meanwhile wait for the fork.
+    fork waits until no other thread has a launch in progress, and new launches wait for the fork.
     """
 
     def __init__(self) -> None:
@@ -134,9 +134,9 @@ def apart_from_forks(launch: Callable[[int], None]) -> Callable[[int], None]:
 
 
 class Helper:
-    """A thread that takes work in the order given, and sleeps when there is none.
+    """A thread that runs work in order, and sleeps when there is none.
 
-    It ends with the interpreter, in whatever it does then.
+    It is a daemon: it ends with the interpreter.
 
     Args:
         name: the name of the thread.
@@ -156,11 +156,11 @@ class Helper:
         while True:
             function, arguments = self._work.get()
             function(*arguments)
-            del function, arguments  # they would keep memory alive while this thread sleeps
+            del function, arguments  # else they would hold memory while this thread sleeps
 
 
 class _Pool:
-    """Helpers that take work from one queue, started on demand; all launches of the process share them."""
+    """Worker threads with one queue, started on demand; all launches of the process share them."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[tuple[Callable[..., None], Any]] = SimpleQueue()
@@ -168,7 +168,7 @@ class _Pool:
 
     def begin(self, function: Callable[[int], None], count: int) -> None:
         """Calls `function(1)` to `function(count)` as threads become free. While the interpreter exits, perhaps never."""
-        with suppress(RuntimeError):  # there can be no more threads
+        with suppress(RuntimeError):  # no more threads can be started
             while len(self._helpers) < min(count, os.cpu_count() or 1):
                 self._helpers.append(Helper("dmlpy-numpy", self._work))
         for number in range(1, count + 1):
@@ -179,7 +179,7 @@ _pool = _Pool()
 
 
 def _renew() -> None:
-    """Starts afresh after a fork: the threads, and the locks that they hold, stay behind in the parent."""
+    """Resets after a fork: the threads, and the locks that they hold, exist only in the parent."""
     global _pool, _forks
     _pool, _forks = _Pool(), _Forks()
 
@@ -189,9 +189,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def share(work: Callable[[T, int], None], items: Iterable[T], threads: int) -> None:
-    """Calls `work(item, thread)` for all items, whichever thread is free taking the next; returns or raises once no thread is working.
+    """Calls `work(item, thread)` for all items, each free thread running the next; returns or raises once no thread is working.
 
-    After an error in any thread, or an interrupt of this one, no item is begun any more.
+    After an error in any thread, or an interrupt of this one, no further item is started.
 
     Args:
         work: the function to call; calls with the same `thread` never overlap. Floating-point warnings are off while it runs.

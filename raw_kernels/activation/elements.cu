@@ -1,9 +1,9 @@
-// The element-wise activations, each standing alone:
+// The element-wise activations, each as a separate operator:
 //
 //   y = f(x)         one input: every functor of one argument
 //   y = f(x, v)      two inputs: ParameterizedRelu of x and its slope, ReluGrad of x and the gradient of relu(x)
 //
-// Integers are computed as they are, but for Shrink, which computes them as double.
+// Integers keep their type, except in Shrink, which computes them as double.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

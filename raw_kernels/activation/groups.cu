@@ -6,8 +6,8 @@
 //
 // A thread reads vectors: `width` neighbours in memory. With `across` they belong to as many groups, as the same entry of each; else they
 // are entries of one group. The innermost axis of memory counts vectors. A thread group of threads has a group, with `across` a vector of
-// groups: its members take vectors of entries in turn, what they find is merged in a fixed order, and each writes the results of its own
-// vectors. Neighbouring threads are members of a thread group; with `across` they are of neighbouring thread groups.
+// groups: its threads process vectors of entries in turn, their partial results are merged in a fixed order, and each writes the results of
+// its own vectors. Neighbouring threads are in one thread group; with `across` in neighbouring thread groups.
 //
 // The grid is one-dimensional, of any size; blocks share nothing. Threads of a block and of a thread group are powers of two. The output
 // overlaps nothing else.
@@ -19,7 +19,7 @@ constexpr int most_threads = 512;   // of a block
 constexpr float largest_float = 3.40282347e38f;
 
 /// The largest of some entries, at least the smallest number, and the sum of exp(entry - largest). Infinity makes the sum NaN, as NaN
-/// does; minus infinity adds nothing, and where there is nothing else 1 / 0 and ln(0) make the results NaN.
+/// does; minus infinity adds nothing, and if there are no other entries 1 / 0 and ln(0) make the results NaN.
 struct Powers {
     float largest;
     float sum;
@@ -35,7 +35,7 @@ struct PowersFinder {
     using Found = Powers;
     float largest = -largest_float;
     // The sum is of exp(entry - reference). The reference follows the largest entry only when that is more than 1 above it: a rescaling
-    // at each step of a slowly rising row would add up its roundings.
+    // at each step of a slowly rising row would accumulate rounding errors.
     float reference = -largest_float;
     float sum = 0.0f;
     float lost = 0.0f;   // what rounding has added to the sum
@@ -93,7 +93,7 @@ __device__ inline Entry merged(Entry a, Entry b) {
 /// Finds the first largest entry.
 struct EntryFinder {
     using Found = Entry;
-    Entry best = {logf(0.0f), ~0u};   // minus infinity, and no entry comes later
+    Entry best = {logf(0.0f), ~0u};   // minus infinity, after all entries
 
     __device__ void take(float x, unsigned number) { best = merged(best, Entry{x, number}); }
     __device__ Entry found() const { return best; }
@@ -120,7 +120,7 @@ struct GroupsParameters {
     int thread_group_size;
 };
 
-/// Calls use(values, place, number) for each vector of entries of a member, several of which are on their way at a time. Without `reads`
+/// Calls use(values, place, number) for each vector of entries of a member, several of which are loaded at a time. Without `reads`
 /// the values are unset.
 template <bool reads, int width, class T, class Use>
 __device__ inline void for_each_pack(GroupsParameters<T> const& parameters, Places<3> const& group, int member, Use use) {
@@ -132,7 +132,7 @@ __device__ inline void for_each_pack(GroupsParameters<T> const& parameters, Plac
         unsigned numbers[batch];
 #pragma unroll
         for (int i = 0; i < batch; ++i) {
-            numbers[i] = static_cast<unsigned>(first + i * parameters.thread_group_size);  // maybe beyond the last one, which nobody looks at
+            numbers[i] = static_cast<unsigned>(first + i * parameters.thread_group_size);  // may be past the last one, where it is not used
             places[i] = group;
         }
         add_places(parameters.entries, numbers, places);

@@ -1,4 +1,4 @@
-// What the kernels of attention share: their tensors, and the softmax of a query's scores while they come.
+// Shared by the kernels of attention: their tensors, and the online softmax of a query's scores.
 #pragma once
 
 /// Queries, keys or values: earlier ones, then new ones with a bias.
@@ -9,7 +9,7 @@ struct Source {
     T const* bias;            // [G, size], or null
     long long bias_stride;
     int size;                 // of a head
-    int wide;                 // whether elements come 16 bytes at a time: they are neighbours, and all that rows begin at is a multiple
+    int wide;                 // whether elements are loaded 16 bytes at a time: they are contiguous and rows are aligned
 
     __device__ __forceinline__ float at(int batch, int head, int place, int valid, int element) const {
         if (place < valid) {
@@ -40,7 +40,7 @@ struct AttentionParameters {
     Strided<int const> mask;           // [B, H, S, T]: 0 filters a key out
     Limit ends;                        // keys from there on are filtered out
     Limit starts;                      // and those before
-    Limit past_lengths;                // how many earlier keys count, if not all; a query then sees no new key after its own
+    Limit past_lengths;                // the number of valid earlier keys, if not all; a query then attends to no new key after its own
     Strided<T> output;                 // [B, S, H, E]
     Strided<T> present_key;            // [B, G, total, D]
     Strided<T> present_value;          // [B, G, total, E]
@@ -51,13 +51,13 @@ struct AttentionParameters {
     int heads;
     int groups;                        // heads of keys and values, each for equally many neighbouring heads of the queries
     int queries;
-    int most_valid;                    // earlier keys that count, at most
+    int most_valid;                    // the most valid earlier keys
     int fresh;                         // L
     int total;                         // keys that the present tensors hold
     float scale;
     float filter_value;
 
-    /// How many earlier keys of a batch entry count.
+    /// The number of valid earlier keys of a batch entry.
     __device__ int valid(int batch) const {
         return past_lengths.data == nullptr ? most_valid : max(0, min(past_lengths.at(batch), most_valid));
     }
@@ -72,7 +72,7 @@ struct AttentionParameters {
     }
 };
 
-/// What neighbouring lanes have of a query, merged for all of them alike.
+/// Merges the values of a query's neighbouring lanes, for all of them.
 template <int lanes, class Merge>
 __device__ __forceinline__ float over_lanes(float value, Merge const& merge) {
 #pragma unroll
@@ -82,15 +82,15 @@ __device__ __forceinline__ float over_lanes(float value, Merge const& merge) {
     return value;
 }
 
-/// Whether a query of a block counts, and what it has seen of the keys.
+/// The running softmax of a query over the keys so far.
 struct Softmax {
     float most;      // score
-    float sum;       // of powers of the scores, relative to it
+    float sum;       // of the exponentials of scores relative to `most`
     float offset;    // the most that the mask added
-    int seen;        // keys that the query may see, the first ones; 0 beyond the last query
+    int seen;        // the number of leading keys that the query attends to; 0 past the last query
 };
 
-/// That of a query before any key.
+/// The state before the first key.
 template <class T>
 __device__ __forceinline__ Softmax softmax_of(AttentionParameters<T> const& parameters, int query, int valid) {
     float const infinity = machine::float_of_bits(0x7f800000u);
@@ -98,13 +98,13 @@ __device__ __forceinline__ Softmax softmax_of(AttentionParameters<T> const& para
     return {-infinity, 0.0f, -infinity, query < parameters.queries ? seen : 0};
 }
 
-/// One minus another, 0 if they are equal: of infinities too.
+/// The difference; 0 if both are equal, also for infinities.
 __device__ __forceinline__ float distance(float a, float b) {
     return a == b ? 0.0f : a - b;
 }
 
-/// Makes weights of a query's products with more keys, and returns what the results so far are scaled by. The lanes of a query, neighbours,
-/// have `count` products each, those of the keys place(0), place(1), ...
+/// Converts a query's products with more keys to weights, and returns the factor of the results so far. The neighbouring lanes of a query
+/// have `count` products each, for the keys place(0), place(1), ...
 template <int lanes, class T, int count, class Place>
 __device__ __forceinline__ float weigh(AttentionParameters<T> const& parameters, int batch, int head, int query, Softmax& softmax,
                                        float (&scores)[count], Place const& place) {
@@ -158,7 +158,7 @@ __device__ __forceinline__ float weigh(AttentionParameters<T> const& parameters,
     return factor;
 }
 
-/// What a block of `attend` or `attend_halves` works on.
+/// The work of a block of `attend` or `attend_halves`.
 struct Task {
     int first_query;
     int first_column;

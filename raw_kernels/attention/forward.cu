@@ -4,30 +4,30 @@
 //
 // `attend` computes y; the scores never leave the chip. `keep` writes the present keys and values. T is the type of data, arithmetic is
 // float. Sizes: B batch entries, S queries of H heads, keys and values of G heads, P of them earlier and L new, D elements of a head of
-// queries and keys, E of values. In a batch entry `valid` of the P earlier ones count, and the new ones follow these.
+// queries and keys, E of values. In a batch entry `valid` of the P earlier ones are used, followed by the new ones.
 //
-// A block of `attend` takes a tile of the queries of one head and a tile of the values' elements. It iterates over the keys, a tile at a
-// time, and keeps for each query the maximum of the scores so far, the sum of their powers, and the weighted sum of the values, both
-// relative to that maximum: where a tile raises it, they are scaled. The 256 threads are 16 x 16: a thread owns `rows` neighbouring
+// A block of `attend` has a tile of the queries of one head and a tile of the values' elements. It iterates over the keys, a tile at a
+// time, and holds for each query the maximum of the scores so far, the sum of their exponentials, and the weighted sum of the values, both
+// relative to that maximum: if a tile raises it, they are rescaled. The 256 threads are 16 x 16: a thread owns `rows` neighbouring
 // queries, every 16th key of a tile and every 16th element of a value. Sums run over the keys in their order.
 //
-// What a mask adds counts from the most that it adds to any key of the query (`offset`), so that a query all of whose keys are filtered
+// Mask values are relative to the largest one of the query (`offset`), so that a query all of whose keys are filtered
 // keeps the precision of its scores. Outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/grid_stride.cuh"
 #include "common/strided.cuh"
 #include "attention/attention.cuh"
 
-inline constexpr int lanes = 16;                // threads side by side, along keys and along a value's elements
+inline constexpr int lanes = 16;                // threads along keys and along a value's elements
 inline constexpr int warp = 32;
 inline constexpr int attend_threads = lanes * lanes;
 inline constexpr int keys = 4;                  // of a thread in each tile
 inline constexpr int key_tile = lanes * keys;
-inline constexpr int depth = 32;                // elements of a product, or values, that are in shared memory together
+inline constexpr int depth = 32;                // elements of a product, or values, that are in shared memory at a time
 inline constexpr int pitch = depth + 1;         // odd, so that neighbouring rows are in different banks
 inline constexpr int weight_pitch = key_tile + 1;
 
-/// Brings a part of the rows of queries or keys into shared memory, from one element of a head on; zeros beyond the last one of either.
+/// Copies a part of the rows of queries or keys to shared memory, from one element of a head on; zeros past the last one of either.
 template <int tile, class T>
 __device__ __forceinline__ void stage_rows(Source<T> const& source, int batch, int head, int first, int count, int valid, int element,
                                            float* staged) {
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(attend_threads, 1) attend(const __grid_constan
     }
 }
 
-/// One row of a present tensor, by the lanes of a warp; zeros behind the new ones.
+/// One row of a present tensor, by the lanes of a warp; zeros after the new ones.
 template <class T>
 __device__ __forceinline__ void keep_row(Source<T> const& source, Strided<T> const& present, int batch, int group, int place, int valid,
                                          bool counts) {
@@ -166,7 +166,7 @@ __device__ __forceinline__ void keep_row(Source<T> const& source, Strided<T> con
     }
 }
 
-/// Warps own rows of the present tensors, of both those that are wanted; the grid is one-dimensional, of any size.
+/// Warps own rows of the present tensors, keys and values as requested; the grid is one-dimensional, of any size.
 template <class T>
 __global__ void keep(const __grid_constant__ AttentionParameters<T> parameters) {
 #pragma unroll 1

@@ -1,10 +1,10 @@
-// Attention of halves whose products are formed by tensor cores: the same as `attend` of attention/forward.cu, for many queries.
+// Attention of halves with products on tensor cores: the same as `attend` of attention/forward.cu, for many queries.
 //
-// A block of 4 warps takes 64 queries of one head and `columns` of the values' elements; a warp owns 16 of the queries. It iterates over
-// the keys, `keys` at a time. Scores stay in the registers that tensor cores leave them in, where four lanes side by side have a query's;
-// as weights they are rounded to halves, and so become factors of the values without moving. Queries, keys and values pass through shared
-// memory in words as common/tile_products.cuh has them. Products are halves: a query, key or value to which a bias was added is rounded to
-// one. Sums, the sum of the weights among them, are float.
+// A block of 4 warps has 64 queries of one head and `columns` of the values' elements; a warp owns 16 of the queries. It iterates over
+// the keys, `keys` at a time. Scores stay in the accumulator registers of the tensor cores, where four neighbouring lanes have a query's;
+// as weights they are rounded to halves, and become factors of the values without moving. Queries, keys and values pass through shared
+// memory in words as in common/tile_products.cuh. Operands are halves: a query, key or value with an added bias is rounded to
+// half. Sums, including that of the weights, are float.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/strided.cuh"
@@ -16,11 +16,11 @@ using machine::half;
 inline constexpr int warp_queries = 16;
 inline constexpr int query_tile = 64;
 inline constexpr int piece_elements = 32;                        // of a line, in its 16 words
-inline constexpr int together = 8;                               // elements that a thread brings at once
-inline constexpr int most_pieces = 4;                            // of queries and keys that are in shared memory together
+inline constexpr int together = 8;                               // elements that a thread loads at once
+inline constexpr int most_pieces = 4;                            // of queries and keys that are in shared memory at a time
 static_assert(query_tile == warp_queries * tile_threads / 32);
 
-/// Eight neighbouring elements of a row as words, two in each; zeros beyond the row's end, and where there is no row.
+/// Eight neighbouring elements of a row as words, two in each; zeros past the row's end, and without a row.
 __device__ __forceinline__ Vector4<unsigned> eight_of(Source<half> const& source, int batch, int head, int place, int valid, int element,
                                                    bool is) {
     Vector4<unsigned> words = {};
@@ -54,7 +54,7 @@ __device__ __forceinline__ Vector4<unsigned> eight_of(Source<half> const& source
     return words;
 }
 
-/// Brings rows of queries or keys into shared memory as lines of elements: some pieces, from one element on.
+/// Copies rows of queries or keys to shared memory as lines of elements: some pieces, from one element on.
 template <int rows>
 __device__ __forceinline__ void stage_lines(Source<half> const& source, int batch, int head, int first, int count, int valid, int element,
                                             int pieces, unsigned* staged) {
@@ -77,7 +77,7 @@ __device__ __forceinline__ void stage_lines(Source<half> const& source, int batc
     }
 }
 
-/// Brings some columns of the values of some keys into shared memory as lines of keys, 32 of them in a piece.
+/// Copies some columns of the values of some keys to shared memory as lines of keys, 32 of them in a piece.
 template <int columns, int keys>
 __device__ __forceinline__ void stage_columns(Source<half> const& source, int batch, int head, int first, int count, int valid, int column,
                                               unsigned* staged) {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void stage_columns(Source<half> const& source, int ba
             rows[e] = eight_of(source, batch, head, place, valid, column + group * together, place < count);
         }
         unsigned* const piece = staged + pair / line_words * (columns * line_words);
-        int const upper = group / 4 % 2;   // these write their lines in the other order, or they would meet the others' banks
+        int const upper = group / 4 % 2;   // these write their lines in the other order, to avoid bank conflicts
 #pragma unroll
         for (int i = 0; i < together; i += 2) {
             unsigned const first_line = (rows[0].values[i / 2] & 0xffffu) | rows[1].values[i / 2] << 16;
@@ -108,7 +108,7 @@ __device__ __forceinline__ unsigned halves_of(float low, float high) {
     return machine::to_bits(machine::from_float<half>(low)) | machine::to_bits(machine::from_float<half>(high)) << 16;
 }
 
-/// Adds to the scores of a warp what some pieces of queries and keys give.
+/// Adds the products of some pieces of queries and keys to the scores of a warp.
 template <int fragments>
 __device__ __forceinline__ void add_scores(float (&scores)[fragments][4], unsigned const* queries, unsigned const* keys, int pieces) {
     int const lane = static_cast<int>(threadIdx.x) % 32, first_line = static_cast<int>(threadIdx.x) / 32 * warp_queries;
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(tile_threads, 2) attend_halves(const __grid_co
     alignas(16) __shared__ unsigned queries[most_pieces * query_tile * line_words];
     alignas(16) __shared__ unsigned staged[of_keys > of_values ? of_keys : of_values];   // keys, and later values
     int const lane = static_cast<int>(threadIdx.x) % 32;
-    int const own_query = static_cast<int>(threadIdx.x) / 32 * warp_queries + lane / 4;   // and the one 8 behind it
+    int const own_query = static_cast<int>(threadIdx.x) / 32 * warp_queries + lane / 4;   // and the one 8 after it
     int const pieces = (parameters.key.size + piece_elements - 1) / piece_elements;
 
 #pragma unroll 1
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(tile_threads, 2) attend_halves(const __grid_co
 
 #pragma unroll 1
         for (int first_key = 0; first_key < task.count; first_key += keys) {
-            // What follows from these would fill registers from tile to tile.
+            // Values derived from these would occupy registers across tiles.
             int const batch = machine::opaque(task.batch), head = machine::opaque(task.head), group = machine::opaque(task.group);
             int const valid = task.valid, count = task.count;
             float scores[key_fragments][4] = {};

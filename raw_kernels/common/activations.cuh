@@ -1,16 +1,16 @@
 // The activation functions of DirectML, one functor each, named after its operator.
 //
-// A functor's members are its operator's attributes, in the order of the C struct. Arithmetic is float; Relu and Shrink take other numbers
+// A functor's members are its operator's attributes, in the order of the C struct. Arithmetic is float; Relu and Shrink accept other types
 // too. A NaN comes out as a NaN unless the operator's formula says otherwise (ThresholdedRelu, Shrink, ReluGrad: a comparison with NaN is
 // false, the result 0).
 //
-// derivative(saved) takes what a training pass saves: the function's value where saves_value is true, because the derivative follows from
-// it exactly, else the argument. A comment says which derivative is taken where it is one-sided; at an infinity it is the limit. NaN
+// derivative(saved) takes the value that a training pass saves: the function's value if saves_value is true, because the derivative follows
+// from it exactly, else the argument. A comment gives the derivative where it is one-sided; at an infinity it is the limit. NaN
 // stays NaN, except where the derivative is a constant (Identity, Linear) and in ThresholdedRelu and Shrink, as above. The functors at the
 // end, which no operator fuses, have none.
 #pragma once
 
-/// 1 / (1 + e^-x) to 3 ulp, or 8 if the machine's functions are as far off as documented. e to a negative power keeps the small results,
+/// 1 / (1 + e^-x) to 3 ulp, or 8 with the documented errors of the machine's functions. e to a negative power keeps the small results,
 /// and does not overflow where they are subnormal.
 __device__ inline float logistic(float x) {
     float const power = expf(-fabsf(x));
@@ -18,7 +18,7 @@ __device__ inline float logistic(float x) {
     return x < 0.0f ? power * larger : larger;
 }
 
-/// tanh to 3 ulp. 1 - 2 / (1 + e^2x) would lose the small results to cancellation: near zero an odd polynomial stands in.
+/// tanh to 3 ulp. 1 - 2 / (1 + e^2x) would lose small results to cancellation: near zero an odd polynomial is used.
 __device__ inline float hyperbolic_tangent(float x) {
     float const magnitude = fabsf(x);
     if (magnitude > 0.55f) {
@@ -41,7 +41,7 @@ struct Relu {
     __device__ Number operator()(Number x) const {
         return x < Number(0) ? Number(0) : x;
     }
-    // 0 at 0; what is not above 0 is 0 or NaN itself
+    // 0 at 0; values not above 0 are 0 or NaN
     __device__ float derivative(float saved) const { return saved > 0.0f ? 1.0f : saved; }
 };
 
@@ -120,13 +120,13 @@ struct Sigmoid {
     __device__ float derivative(float saved) const { return saved * (1.0f - saved); }
 };
 
-/// 1 less an activation's value
+/// 1 minus an activation's value
 template <class Functor>
 __device__ float rest_of(Functor const&, float, float value) {
     return 1.0f - value;
 }
 
-/// With all its digits where the value is nearly 1.
+/// Accurate where the value is nearly 1.
 __device__ inline float rest_of(Sigmoid const& sigmoid, float argument, float) {
     return sigmoid(-argument);
 }
@@ -160,7 +160,7 @@ struct Identity {
     __device__ float derivative(float) const { return 1.0f; }
 };
 
-/// e^-|factor x|; what the product's rounding changes the power by is made up for
+/// e^-|factor x|; corrected for the rounding of the product
 __device__ inline float decay(float factor, float x) {
     float const product = factor * x;
     float const power = expf(-fabsf(product));
@@ -214,7 +214,7 @@ struct Gelu {
             return 0.0f;
         }
         if (argument > 1.0f) {
-            // what the argument lost, by its rounding and that of the root, times the derivative of erfc's logarithm
+            // the rounding errors of the argument and of the root, times the derivative of erfc's logarithm
             float const lost = fmaf(-root_half, x, -argument) - 1.21016175e-8f * x;
             tail = fmaf(tail, -2.0f * argument * lost, tail);
         }
@@ -240,7 +240,7 @@ struct Shrink {
     __device__ float derivative(float saved) const { return saved > threshold || saved < -threshold ? 1.0f : 0.0f; }
 };
 
-/// gate x, and 0 where the gate is closed, also to an infinity
+/// gate x; 0 where the gate is 0, even if x is infinite
 __device__ inline float gated(float gate, float x) {
     return gate == 0.0f ? 0.0f : gate * x;
 }
@@ -268,7 +268,7 @@ struct ParameterizedRelu {
     __device__ float operator()(float x, float slope) const { return x >= 0.0f ? x : slope * x; }
     template <class Integer>
     __device__ Integer operator()(Integer x, Integer slope) const {
-        // unsigned numbers may wrap around, signed ones may not
+        // unsigned overflow is defined, signed is not
         return x >= 0 ? x : static_cast<Integer>(static_cast<unsigned>(slope) * static_cast<unsigned>(x));
     }
 };
@@ -281,7 +281,7 @@ struct ReluGrad {
     }
 };
 
-/// The functor with its attributes, which a launch passes as numbers; a functor ignores those that it does not have.
+/// The functor with its attributes, which a launch passes as numbers; a functor ignores those that it lacks.
 template <class Functor>
 __device__ Functor with_attributes(float const (&attributes)[2]) {
     if constexpr (sizeof(Functor) < sizeof(float)) {

@@ -1,7 +1,7 @@
-// Axes that several tensors share, and where an entry of them lies in each.
+// Axes that several tensors share, and the offset of an entry in each tensor.
 #pragma once
 
-/// A divisor that the host knows, so that a multiplication and shifts divide by it: Granlund and Montgomery, "Division by invariant integers
+/// A divisor known on the host, for division by a multiplication and shifts: Granlund and Montgomery, "Division by invariant integers
 /// using multiplication". With l = ceil(log2 divisor), multiplier = floor(2^32 (2^l - divisor) / divisor) + 1, first_shift = min(l, 1) and
 /// second_shift = l - first_shift the quotient of any 32-bit number is exact.
 struct Divisor {
@@ -17,7 +17,7 @@ struct Divisor {
 };
 
 /// Up to `most` axes, outermost first: sizes, and for each of `tensors` tensors the distance of neighbours, in elements. A stride of zero
-/// repeats an entry. Their entries, numbered with the last axis fastest, are less than 2^32. `Offset` is int where every place fits in one.
+/// repeats an entry. Their entries, numbered with the last axis fastest, are less than 2^32. `Offset` is int if every offset fits.
 template <int tensors, class Offset = long long, int most = 8>
 struct Axes {
     Offset strides[tensors][most];
@@ -31,8 +31,8 @@ struct Places {
     Offset of[tensors];
 };
 
-/// Adds to the places of some entries where those of these numbers lie; the numbers are used up. All entries go along an axis together: the
-/// code is there once, not for each axis, which the axes of a parameter allow if it is a `__grid_constant__`.
+/// Adds the offsets of the entries with these numbers to their places; overwrites the numbers. All entries are processed axis by axis: the
+/// loop is not unrolled, which requires the axes of a parameter to be a `__grid_constant__`.
 template <int tensors, class Offset, int most, int count>
 __device__ __forceinline__ void add_places(Axes<tensors, Offset, most> const& axes, unsigned (&numbers)[count],
                                            Places<tensors, Offset> (&places)[count]) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ void add_places(Axes<tensors, Offset, most> const& ax
             }
         }
     }
-    // the first axis takes what is left: no division
+    // the first axis has the remaining quotient: no division
 #pragma unroll
     for (int i = 0; i < count; ++i) {
 #pragma unroll
@@ -60,7 +60,7 @@ __device__ __forceinline__ void add_places(Axes<tensors, Offset, most> const& ax
     }
 }
 
-/// Where the entry of a number lies. Without axes there is one entry, at place zero.
+/// The place of the entry with a number. Without axes there is one entry, at place zero.
 template <int tensors, class Offset, int most>
 __device__ __forceinline__ Places<tensors, Offset> locate(Axes<tensors, Offset, most> const& axes, unsigned number) {
     unsigned numbers[1] = {number};
@@ -69,7 +69,7 @@ __device__ __forceinline__ Places<tensors, Offset> locate(Axes<tensors, Offset, 
     return places[0];
 }
 
-/// Where the entry of a number lies, of axes that may have 2^32 entries and more. The division is a short one where what is left is short.
+/// The same for axes with 2^32 entries and more. The division is 32-bit if the dividend is.
 template <int tensors>
 __device__ __forceinline__ Places<tensors> locate_far(Axes<tensors> const& axes, unsigned long long number) {
     Places<tensors> places = {};

@@ -1,25 +1,26 @@
-// The recurrent cells backwards: what one hidden unit of one sample makes of the gradient of its state, given what the step saved.
+// The recurrent cells backwards: the gradients of one hidden unit of one sample from the gradient of its state and the values that the step
+// saved.
 //
-// A cell's gradient is a pointwise function; who forms the products is the business of the kernels. All arithmetic is float.
+// A cell's gradient is a pointwise function; the kernels compute the products. All arithmetic is float.
 // d_x stands for the gradient of x; d_z, d_i, ... are those of the gates' sums, before the activation and the clip. The derivatives
 // at kinks are those of common/activations.cuh; a clipped sum has derivative 1 up to its bound and 0 beyond.
 #pragma once
 
-/// What a step saved of one hidden unit, and the states around it.
+/// The saved values of one hidden unit at a step, and the states around it.
 template <int gates>
 struct Saved {
-    float saved_gates[gates];  // of each gate its value or its argument, as the activation's functor says; the sum where it is clipped
+    float saved_gates[gates];  // of each gate its value or its argument, as the activation's functor specifies; the sum if it is clipped
     float before;             // Gru: H[t-1]; Lstm: C[t-1]
     float after;              // Lstm: C[t]
 };
 
-/// What a cell knows of one hidden unit for the whole sequence.
+/// The constants of one hidden unit for the whole sequence.
 struct UnitConstants {
     float peephole[3];     // i, o, f; read by Lstm with peepholes only
     float clip_threshold;  // read by Lstm with clip only
 };
 
-/// The value of an activation, from what is saved of it.
+/// The value of an activation, from its saved value or argument.
 template <class Functor>
 __device__ float value_of(Functor const& functor, float saved) {
     if constexpr (Functor::saves_value) {
@@ -29,7 +30,7 @@ __device__ float value_of(Functor const& functor, float saved) {
     }
 }
 
-/// The derivative of an activation at an argument, where its value there is known too.
+/// The derivative of an activation at an argument whose value is known too.
 template <class Functor>
 __device__ float derivative_at(Functor const& functor, float argument, float value) {
     return functor.derivative(Functor::saves_value ? value : argument);
@@ -37,11 +38,11 @@ __device__ float derivative_at(Functor const& functor, float argument, float val
 
 /// For each cell:
 ///   saved           values that the reserve holds for each unit and step
-///   rows            gradients of sums for each unit and step: by gate, but for Gru<true>, where the recurrent product of the last
-///                   gate has a gradient of its own, z, r, product of h, h
+///   rows            gradients of sums for each unit and step: by gate; for Gru<true>, where the recurrent product of the last
+///                   gate has a separate gradient, z, r, product of h, h
 ///   before, after   which state's slots `Saved` is filled from: 0 none, 1 hidden, 2 memory
 ///   step            d_sums from d_hidden and d_memory, the gradients of H[t] and C[t]. d_memory becomes that of C[t-1], and d_hidden
-///                   what reaches H[t-1] beside the products with R.
+///                   the part of H[t-1]'s gradient that does not come from products with R.
 template <class Cell>
 struct CellGradient;
 
@@ -84,13 +85,13 @@ struct CellGradient<Gru<linear_before_reset>> {
             d_sums[2] = d_candidate * value_of(activations.f, of_step.saved_gates[1]);
             d_sums[3] = d_candidate;
         } else {
-            d_sums[1] = 0.0f;  // `reset` gives it
+            d_sums[1] = 0.0f;  // computed by `reset`
             d_sums[2] = d_candidate;
         }
         d_hidden *= update;
     }
 
-    /// d_r, from d_q; adds to what reaches H[t-1].
+    /// d_r, from d_q; adds to the gradient of H[t-1].
     template <class Activations>
     __device__ static float reset(Activations const& activations, Saved<saved> const& of_step, float d_product, float& d_hidden) {
         d_hidden += d_product * value_of(activations.f, of_step.saved_gates[1]);

@@ -1,14 +1,14 @@
-// The recurrent cells: what one hidden unit of one sample makes of a step, given the sums of its gates.
+// The recurrent cells: a step of one hidden unit of one sample, given the sums of its gates.
 //
-// A cell is a pointwise function; who forms the products and when is the business of the kernels. All arithmetic is float.
+// A cell is a pointwise function; the kernels compute the products. All arithmetic is float.
 //   input[g]    row g of X[t] W^T
 //   product[g]  row g of H[t-1] R^T
 // Gate order along g: Rnn i; Gru z, r, h; Lstm i, o, f, c.
 //
-// A cell passes what a gradient needs of a step to its argument `pass`: for gate g, at place g, the activation's value where the
-// derivative follows from that, else its argument; Gru<true> also H[t-1] Rh^T + Rbh, at place 3. Where sums are clipped it is always
-// the argument before the clip. Lstm's h is evaluated anew from C[t]. The bits of `saved_by_next`, and of `saved_by_reset` where the reset
-// is a step of its own, are the places that are handed over.
+// A cell passes the values that a gradient needs to its argument `pass`: for gate g, at place g, the activation's value if the
+// derivative follows from that, else its argument; Gru<true> also H[t-1] Rh^T + Rbh, at place 3. If sums are clipped it is always
+// the argument before the clip. Lstm's h is recomputed from C[t]. The bits of `saved_by_next`, and of `saved_by_reset` where the reset
+// is a separate kernel, are the places that are saved there.
 #pragma once
 
 /// A pass that saves nothing.
@@ -20,9 +20,9 @@ struct Inference {
     }
 };
 
-/// A pass whose gradient will be asked for.
+/// A training pass, with saved values for a gradient.
 struct Training {
-    float* saved;  // [Cell::saved][H], from the unit's own on; null: nobody asks
+    float* saved;  // [Cell::saved][H], from the unit's own on; null: not saved
     long long hidden_size;
 
     __device__ void save(int place, float value) const {
@@ -31,7 +31,7 @@ struct Training {
         }
     }
 
-    /// Where place 0 of the unit is; null: nobody asks.
+    /// The address of place 0 of the unit; null: not saved.
     __device__ float* address() const {
         return saved;
     }
@@ -56,7 +56,7 @@ struct Activations {
         : f(with_attributes<F>(attributes[0])), g(with_attributes<G>(attributes[1])), h(with_attributes<H>(attributes[2])) {}
 };
 
-/// What a cell knows of one hidden unit for the whole sequence.
+/// The constants of one hidden unit for the whole sequence.
 template <class Cell>
 struct Unit {
     float bias[Cell::biases];  // Wb + Rb for each gate; Gru<true>: z and r summed, then Wb of h, then Rb of h
@@ -76,8 +76,8 @@ struct Unit {
         }
     }
 
-    /// From what a unit's constructor found, stored side by side.
-    __device__ Unit(float const* biases,     // [biases], aligned to all of them where they are four
+    /// From the values that a unit's constructor read, stored contiguously.
+    __device__ Unit(float const* biases,     // [biases], aligned for one access if there are four
                     float const* peepholes,  // [3] or null
                     float clip)
         : clip_threshold(clip) {
@@ -126,7 +126,7 @@ struct Gru {
     static constexpr unsigned saved_by_next = linear_before_reset ? 0b1111 : 0b101;
     static constexpr unsigned saved_by_reset = 0b10;
     static constexpr bool has_memory = false;
-    /// Whether the product of the last gate is of r . H[t-1], so that all units have to reset before any can go on.
+    /// Whether the product of the last gate is of r . H[t-1], so that all units have to reset before any can continue.
     static constexpr bool resets_before_product = !linear_before_reset;
 
     /// r; needs product[1] only.
@@ -168,7 +168,7 @@ struct Lstm {
     static constexpr bool has_memory = true;
     static constexpr bool resets_before_product = false;
 
-    /// A gate's sum, bounded; a NaN stays one.
+    /// A gate's sum, clipped; NaN stays NaN.
     __device__ static float clip(float sum, float threshold) {
         return sum < -threshold ? -threshold : sum > threshold ? threshold : sum;
     }

@@ -2,11 +2,11 @@
 //
 //   a = f(x, y),  b = g(a, y),  c = h(b, a)    ->    Chain<Step<F, A, Given<0>, Given<1>>, Step<G, B, Element<2, A>, Given<1>>, ...>
 //
-// Values are numbered: the inputs of the chain, and then the results of the steps. Each result but the last is made an element of its own
-// tensor, rounded by itself, so that a chain gives what its operators give one by one.
+// Values are numbered: the inputs of the chain, and then the results of the steps. Each result except the last is converted to an element
+// of its own tensor, so that a chain returns the same bits as separate operators.
 #pragma once
 
-/// Value `index` of those that are given.
+/// Value `index` of the given ones.
 template <int index, class First, class... Rest>
 __device__ __forceinline__ auto value_at(First first, Rest... rest) {
     if constexpr (index == 0) {
@@ -32,9 +32,9 @@ __device__ __forceinline__ To same_bits(From element) {
     }
 }
 
-// What a step takes as an argument.
+// The arguments of a step.
 
-/// An input, as the engine gives it.
+/// An input, as the engine passes it.
 template <int index>
 struct Given {
     template <class... Values>
@@ -52,7 +52,7 @@ struct Element {
     }
 };
 
-/// A tensor that is left out.
+/// A missing tensor.
 struct Nothing {
     template <class... Values>
     __device__ static int of(Values...) {
@@ -60,7 +60,7 @@ struct Nothing {
     }
 };
 
-/// One operator: its functor, the type of its tensor's elements, and what it takes.
+/// One operator: its functor, the type of its tensor's elements, and its arguments.
 template <class Functor, class Out, class... Arguments>
 struct Step : Functor {
     template <class... Values>

@@ -1,20 +1,21 @@
-// How the blocks of a cluster exchange what they make, step by step: from shared memory to shared memory.
+// How the blocks of a cluster exchange values step by step: from shared memory to shared memory.
 //
-// Each block has all values of an exchange in shared memory of its own: whoever stores a value writes it to every block, itself included, and
-// each block counts what has come. Nobody looks for words, and nothing crosses to the L2 cache. That takes two counters, whose exchanges take
-// turns: a block may be one exchange ahead of another, but not two, since it waits for values of all. So two buffers are enough; one is where
+// Each block has all values of an exchange in its own shared memory: a thread that stores a value writes it to every block, including its
+// own, and each block counts arrivals. No words are polled, and nothing crosses to the L2 cache. This needs two counters, whose exchanges
+// take
+// turns: a block may be one exchange ahead of another, but not two, since it waits for values of all. So two buffers are enough; one is if
 // another exchange comes between reading from it and storing to it again.
 //
-// The barrier of a whole cluster would do the same, but it makes each thread wait for all that it wrote, outputs in global memory too.
-// Blocks of a cluster run together or not at all, so that no wait needs an end.
+// A barrier of the cluster would do the same, but it makes each thread wait for all its writes, including outputs in global memory.
+// Blocks of a cluster are scheduled together, so waits need no timeout.
 #pragma once
 
-/// A block's part in its group, a cluster of so many blocks, which lie along the x axis of the grid.
+/// A block's part in its group, a cluster of so many blocks, along the x axis of the grid.
 template <int blocks>
 class ClusterExchange {
   public:
-    /// Called by all threads before the first `store`, a barrier of the cluster. `arrivals`: two in shared memory, at the same place in each
-    /// block. `bytes`: of the words that the whole group stores in each exchange. What this block has written to its buffers so far is there
+    /// Called by all threads before the first `store`, a barrier of the cluster. `arrivals`: two in shared memory, at the same place in
+    //each / block. `bytes`: of the words that the whole group stores in each exchange. Earlier writes of this block to its buffers are done
     /// before any other block's values.
     __device__ ClusterExchange(machine::Arrivals* arrivals, int bytes) : arrivals_(arrivals), bytes_(bytes) {
         if (threadIdx.x == 0) {
@@ -25,7 +26,7 @@ class ClusterExchange {
     }
 
     /// Writes a value that others will read after the next `release`, if the thread has one. A whole warp has to call it, and halves travel
-    /// in pairs, as `BlockExchange` says.
+    /// in pairs, see `BlockExchange`.
     template <class E>
     __device__ void store(E* place, E value, bool has_value) const {
         unsigned word = machine::to_bits(value);
@@ -42,7 +43,7 @@ class ClusterExchange {
         }
     }
 
-    /// A barrier of the block, after which those who wait for the exchange wait for all that the group stores in it.
+    /// A barrier of the block, after which waits for the exchange cover everything that the group stores in it.
     __device__ void release() {
         __syncthreads();
         ++number_;
@@ -51,7 +52,7 @@ class ClusterExchange {
         }
     }
 
-    /// Waits for the last exchange that this block has released: for all blocks, whichever are asked for.
+    /// Waits for the last exchange that this block has released: for all blocks, regardless of the arguments.
     __device__ void wait(int, int) const {
         while (!machine::have_arrived(arrivals_of(number_), (number_ - 1) / 2 % 2)) {
         }

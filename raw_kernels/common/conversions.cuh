@@ -1,4 +1,4 @@
-// Element types as arithmetic takes them, and its results as elements.
+// Conversions between element types and the types of arithmetic.
 #pragma once
 
 template <class T>
@@ -12,7 +12,7 @@ inline constexpr T largest = static_cast<T>((1ull << (8 * sizeof(T) - 1)) - 1 + 
 template <class T>
 inline constexpr T smallest = is_signed<T> ? static_cast<T>(-largest<T> - 1) : T(0);
 
-/// A stored element as arithmetic takes it: a half as a float, all else as it is.
+/// A stored element as an operand: a half becomes a float, other types are unchanged.
 template <class T>
 __device__ __forceinline__ T number_of(T element) {
     return element;
@@ -22,7 +22,7 @@ __device__ __forceinline__ float number_of(machine::half element) {
     return machine::to_float(element);
 }
 
-/// A number rounded toward zero and held within an integer type's range; NaN gives 0.
+/// A number rounded toward zero and clamped to an integer type's range; NaN becomes 0.
 template <class T, class Number>
 __device__ T held(Number number) {
     // One past the largest is a power of two: a number of either floating-point type, as the largest need not be.
@@ -31,7 +31,7 @@ __device__ T held(Number number) {
     return number >= end ? largest<T> : number <= begin ? smallest<T> : number != number ? T(0) : static_cast<T>(number);
 }
 
-/// A result as an element. Floating point is rounded to nearest, and in integers held within their range; integers wrap around in
+/// A result as an element. Floating point is rounded to nearest, and clamped to the range of integers; integers wrap around in
 /// integers.
 template <class T, class Result>
 __device__ __forceinline__ T stored(Result result) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ T stored(Result result) {
     }
 }
 
-/// Whether a number is below zero. Unsigned ones are not compared: NVRTC 12.9 warns where they are.
+/// Whether a number is below zero. Unsigned ones are not compared: NVRTC 12.9 would warn.
 template <class Number>
 __device__ __forceinline__ bool is_negative(Number x) {
     if constexpr (is_signed<Number>) {

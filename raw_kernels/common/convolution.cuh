@@ -3,22 +3,23 @@
 //   forward     y[n, g, m, o] = sum over c, k of x[n, g, c, o * stride + k * dilation - start] * w[g, m, c, k]     0 outside of x
 //   backward    y[n, g, m, o] = sum over c, k of x[n, g, c, (o + start - k * dilation) / stride] * w[g, c, m, k]   where that is an element
 //
-// with g for the groups and m for the output's channels in a group. Backward, the window slides over y, and x has an element for each of its
+// with g for the groups and m for the output's channels in a group. Backward, the window slides over y, and x has an element for each of
+// its
 // positions: gathered like that, sums have a fixed order. Windows have 3 spatial dimensions; an image has a first one of size 1.
 //
-// An arithmetic says what the tensors hold and how they are summed:
+// An arithmetic defines the types of the tensors and their summation:
 //
 //   Input, Filter, Output         the element types
 //   Number                        the type of factors: pixel(x) and weight(w, m) make one of an element
 //   Sum                           takes terms one by one: add(Number), result()
 //   Sums                          of a tile, as in common/tile_products.cuh; sums() makes them
-//   input_flip, filter_flip       what the bits of a word of either are combined with in a tile
-//   padding()                     what a tile holds for an element outside of x
+//   input_flip, filter_flip       the mask that words of either are XORed with in a tile
+//   padding()                     the value in a tile for an element outside of x
 //   zeros(m), Zeros               the zero points of a tile whose first output channel is m, for Sums
 //   result(result of a sum, m)    the output's element of a sum, m the number of the output channel
 //
-// `convolve_tiles`, in common/convolution_tiles.cuh, is an implicit matrix product for groups of many channels, `convolve_each` for those of
-// few. Sums are the same whatever the grid is. y overlaps nothing else.
+// `convolve_tiles`, in common/convolution_tiles.cuh, is an implicit matrix product for groups of many channels, `convolve_each` for groups
+// of few. Sums do not depend on the grid. y overlaps nothing else.
 #pragma once
 
 /// The axes that sums run over: the channels of a group, then the three spatial dimensions of the window. The last one is the fastest.
@@ -29,8 +30,8 @@ struct Reduction {
     Window windows[3];
 };
 
-/// The element of x along one dimension that a tap meets, below 0 if there is none. Forward, the place is that of the first tap with padding
-/// counted; backward it is an element of y.
+/// The element of x along one dimension that a tap reads, below 0 if there is none. Forward, the place is that of the first tap with
+//padding / counted; backward it is an element of y.
 template <bool backward>
 __device__ __forceinline__ long long met_along(Window const& window, long long place, long long tap) {
     if constexpr (backward) {
@@ -46,9 +47,9 @@ __device__ __forceinline__ long long met_along(Window const& window, long long p
     }
 }
 
-/// Where a term of a sum has its factors, relative to the first channel of the group in x and to the first tap in w.
+/// The places of a term's factors, relative to the first channel of the group in x and to the first tap in w.
 struct Term {
-    bool met;           // whether the tap meets an element of x
+    bool met;           // whether the tap reads an element of x
     long long input;
     long long filter;
 };
@@ -66,7 +67,7 @@ __device__ __forceinline__ Term term_at(Reduction const& reduction, long long co
     return term;
 }
 
-/// Moves on by a term. Beyond the last one the first index is its length.
+/// Advances by a term. Past the last one the first index is its length.
 __device__ __forceinline__ void move_on(Reduction const& reduction, long long (&indices)[4]) {
     bool carry = true;
 #pragma unroll

@@ -1,12 +1,12 @@
-// `convolve_tiles`: a convolution as a product of matrices, of which that of the pixels is never formed.
+// `convolve_tiles`: a convolution as an implicit product of matrices: the matrix of pixels is never stored.
 //
 // The filter's rows are the output channels of a group, the columns are pixels. Terms run over the taps, and over the channels of each tap:
-// the place of a pixel's element is found once for a tap, and where channels are neighbours in memory (channels last) 16 bytes of them come
-// at once; elsewhere neighbouring threads read neighbouring pixels. The filter comes in this order too, if need be from a copy that the host
+// the place of a pixel's element is computed once for a tap, and if channels are contiguous (channels last) 16 bytes of them are loaded
+// at once; else neighbouring threads read neighbouring pixels. The filter is read in this order too, if necessary from a copy that the host
 // had made before.
 #pragma once
 
-/// What of x a tap meets for a pixel whose place along the axes is `at`: moves `place` there, and returns whether it is an element.
+/// The element of x that a tap reads for a pixel at `at` along the axes: sets `place`, and returns whether there is one.
 template <bool backward>
 __device__ __forceinline__ bool meet(Reduction const& reduction, bool flipped, unsigned const (&taps)[3], unsigned const (&at)[3],
                                      long long& place) {
@@ -22,7 +22,7 @@ __device__ __forceinline__ bool meet(Reduction const& reduction, bool flipped, u
     return met;
 }
 
-/// Moves on by a tap. Beyond the last one the first index is its length.
+/// Advances by a tap. Past the last one the first index is its length.
 __device__ __forceinline__ void next_tap(Reduction const& reduction, unsigned (&taps)[3]) {
     bool carry = true;
 #pragma unroll
@@ -42,13 +42,13 @@ struct Pixel {
     unsigned at[3];
 };
 
-/// The pixels of a tile as an operand. `wide`: a thread brings 16 bytes of channels of two pixels; otherwise, half of the terms of one.
+/// The pixels of a tile as an operand. `wide`: a thread loads 16 bytes of channels of two pixels; otherwise, half of the terms of one.
 template <class Raw, bool backward>
 class PixelLines {
     static constexpr int in_word = 4 / sizeof(Raw);
     static constexpr int in_quad = 4 * in_word;
     static constexpr int piece_terms = line_words * in_word;
-    static constexpr int run = own_words * in_word;          // terms of a thread where they come one by one
+    static constexpr int run = own_words * in_word;          // terms of a thread if they are loaded one by one
     static constexpr int at_once = 4;                        // of these, where taps change
 
   public:
@@ -65,7 +65,7 @@ class PixelLines {
         locate();
     }
 
-    /// The pieces come one after the other.
+    /// Pieces are loaded in order.
     __device__ __forceinline__ void load(long long first, long long terms) {
         long long const left = terms - first - first_;
         if (wide_) {
@@ -116,7 +116,7 @@ class PixelLines {
     }
 
   private:
-    /// What `store` makes padding of, or zeros beyond the last term.
+    /// The value that `store` converts to padding, or to zeros past the last term.
     __device__ __forceinline__ unsigned nothing(bool is_term) const {
         return is_term ? padding_ ^ flip_ : flip_;
     }
@@ -129,7 +129,7 @@ class PixelLines {
         }
     }
 
-    /// A word of terms that came one by one.
+    /// A word of terms that were loaded one by one.
     __device__ __forceinline__ unsigned single_word(int number) const {
         unsigned word = 0;
 #pragma unroll
@@ -139,7 +139,7 @@ class PixelLines {
         return word;
     }
 
-    /// Brings terms that belong to several taps, or end before the piece does. They are waited for.
+    /// Loads terms that belong to several taps, or end before the piece does. It waits for them.
     __device__ __forceinline__ void bring_across_taps(long long left) {
 #pragma unroll 1
         for (int number = 0; number < run; number += at_once) {
@@ -169,7 +169,7 @@ class PixelLines {
         }
     }
 
-    /// Finds the tap of a channel that may be beyond the last one.
+    /// Finds the tap of a channel that may be past the last one.
     __device__ __forceinline__ void settle() {
 #pragma unroll 1
         while (channel_ >= reduction_.lengths[0] && taps_[0] < reduction_.lengths[1]) {
@@ -201,7 +201,7 @@ class PixelLines {
     unsigned loaded_[run];   // of the last piece: words if wide, else single elements, combined with nothing yet
 };
 
-/// A filter in which infinities and NaN are noticed.
+/// A filter in which infinities and NaN are detected.
 template <class Raw>
 class WatchedLines : public MatrixLines<Raw> {
   public:
@@ -224,7 +224,7 @@ class WatchedLines : public MatrixLines<Raw> {
 template <class Arithmetic>
 struct TilesParameters {
     typename Arithmetic::Input const* input;      // any strides
-    typename Arithmetic::Filter const* filter;    // [groups][channels of y][taps][channels of x], terms equally far apart
+    typename Arithmetic::Filter const* filter;    // [groups][channels of y][taps][channels of x], terms with one stride
     typename Arithmetic::Output* output;          // any strides
     Arithmetic arithmetic;
     Reduction reduction;
@@ -239,11 +239,11 @@ struct TilesParameters {
     long long terms;                     // of a sum
     long long term_stride;               // of the filter
     Order filter_order;
-    int wide;                            // whether channels of x come 16 bytes at a time
+    int wide;                            // whether channels of x are loaded 16 bytes at a time
     int flipped;                         // whether the filter's taps are in the opposite order
 };
 
-/// The sum of a pixel, term by term, of which those count whose tap meets an element.
+/// The sum of a pixel, term by term, over the terms whose tap reads an element.
 template <bool backward, class Arithmetic, class Raw>
 __device__ __forceinline__ float sum_of_met(TilesParameters<Arithmetic> const& parameters, Pixel<Raw> const& pixel,
                                             typename Arithmetic::Filter const* filter) {
@@ -266,11 +266,11 @@ __device__ __forceinline__ float sum_of_met(TilesParameters<Arithmetic> const& p
     return sum.result();
 }
 
-/// A tile of output channels and pixels to a block, which goes on to others.
+/// A block computes tiles of output channels and pixels.
 template <class Arithmetic, bool backward>
 __global__ void __launch_bounds__(tile_threads, 2) convolve_tiles(const __grid_constant__ TilesParameters<Arithmetic> parameters) {
     using Raw = typename Arithmetic::Sums::Raw;
-    // Backward, a tap that meets no element adds nothing: 0 times an infinite weight would.
+    // Backward, a tap that reads no element must add nothing, but 0 times an infinite weight is NaN.
     constexpr bool watched = backward && is_floating<typename Arithmetic::Input>;
     __shared__ long long places[tile_side];
     __shared__ unsigned odd[tile_threads / 32];   // which threads of each warp have such a weight

@@ -2,21 +2,21 @@
 //
 //   y = f(x, ...)    over tensors of the same sizes in any layout, of as many inputs as the functor takes, or none
 //
-// A functor takes the inputs' elements as `number_of` gives them and returns what `stored` makes the output's element of. Its members, the
-// operator's attributes, are a part of the kernel's parameters.
+// A functor takes the inputs' elements, converted by `number_of`, and returns the value that `stored` converts to the output's element. Its
+// members, the operator's attributes, are a part of the kernel's parameters.
 //
-// One thread owns vectors of `width` elements that lie side by side in the output, and in each input do so too or are one and the same
-// element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a vector whole before it writes
+// One thread owns vectors of `width` elements that are contiguous in the output, and in each input are contiguous too or a single
+// element; the grid is one-dimensional, of any size. No block shares anything with another. A thread reads a whole vector before it writes
 // it, so the output may be an input.
 //
-// An input whose fastest axis is another one than the output's is crossed: `crossed_elements` reads it by tiles, along its own axis, into
+// An input whose fastest axis is not the output's is crossed: `crossed_elements` reads it by tiles, along its own axis, into
 // shared memory, and writes them along the output's.
 //
-// Elements of 4 bits share bytes, two to each. An output of them is packed, and a thread owns whole bytes of it: vectors of an even width, or
-// two neighbours that it finds one by one.
+// Elements of 4 bits share bytes, two to each. An output of them is packed, and a thread owns whole bytes of it: vectors of an even width,
+// or two neighbours that it computes one by one.
 #pragma once
 
-/// In the place of an element type: integers of 4 bits, two to a byte, the first in the low half. Places count elements.
+/// In place of an element type: integers of 4 bits, two to a byte, the first in the low half. Offsets count elements.
 struct Int4 {};
 struct UInt4 {};
 
@@ -30,7 +30,7 @@ __device__ int from_nibble(unsigned bits) {
     return is_same<T, Int4> ? static_cast<int>(bits ^ 8u) - 8 : static_cast<int>(bits);
 }
 
-/// A result as 4 bits: floating point is rounded toward zero and held within their range, integers wrap around.
+/// A result as 4 bits: floating point is rounded toward zero and clamped to their range, integers wrap around.
 template <class T, class Result>
 __device__ unsigned as_nibble(Result result) {
     if constexpr (is_floating<Result>) {
@@ -42,11 +42,11 @@ __device__ unsigned as_nibble(Result result) {
     }
 }
 
-/// In the place of an input's element type: each element is its own place, counted from what stands for the address. Strides make of it the
+/// In place of an input's element type: each element is its own offset, counted from the number in the address field. Strides make it the
 /// number of an element in any order, or the index along a dimension.
 struct Place {};
 
-/// In the place of an input's element type: all elements are 0, and there is no memory.
+/// In place of an input's element type: all elements are 0, and there is no memory.
 struct Absent {};
 
 /// The elements of one vector of one input.
@@ -163,12 +163,12 @@ struct ElementsParameters {
     void const* inputs[sizeof...(In) ? sizeof...(In) : 1];     // any strides
     Axes<1 + sizeof...(In), Offset, most> axes;  // the output's and the inputs': a vector is one entry of the last axis, strides count elements
     unsigned vectors;
-    unsigned rest;  // elements after the vectors; without axes but one only, and its neighbours are side by side
+    unsigned rest;  // elements after the vectors; only with one contiguous axis
     int repeats[sizeof...(In) ? sizeof...(In) : 1];            // not 0: all elements of a vector are one element of this input
     Functor functor;
 };
 
-/// The places of an entry of axes that are one row of vectors, by its number; an input repeats or lies side by side.
+/// The places of an entry of axes that are one row of vectors, by its number; an input repeats or is contiguous.
 template <class Functor, class Offset, int most, class Out, class... In>
 __device__ Places<1 + sizeof...(In), Offset> in_row(ElementsParameters<Functor, Offset, most, Out, In...> const& parameters, Offset number) {
     Places<1 + sizeof...(In), Offset> places;
@@ -180,7 +180,7 @@ __device__ Places<1 + sizeof...(In), Offset> in_row(ElementsParameters<Functor, 
     return places;
 }
 
-/// Elements of 4 bits, two neighbours by each thread, which so owns their byte. Behind an odd last one it writes zeros.
+/// Elements of 4 bits, two neighbours by each thread, which owns their byte. After an odd last one it writes zeros.
 template <bool row, class Functor, class Offset, int most, class Out, class... In>
 __device__ void elements_by_bytes(ElementsParameters<Functor, Offset, most, Out, In...> const& parameters, unsigned first, unsigned count) {
     unsigned char* const output = reinterpret_cast<unsigned char*>(parameters.output) + first / 2;
@@ -266,7 +266,7 @@ struct CrossedParameters {
     Functor functor;
 };
 
-/// What `Operands` reads instead of the parameters: the tile in the place of the crossed input.
+/// What `Operands` reads instead of the parameters: the tile in place of the crossed input.
 template <int count>
 struct NearInputs {
     void const* inputs[count];
@@ -280,8 +280,9 @@ struct TypeAt<0, First, Rest...> {
     using type = First;
 };
 
-/// The same for an input that lies across the output. A block takes one tile after the other; its warps have rows of it, of the input and
-/// then of the output. A row of the tile has an element more, and elements of less than 4 bytes a word each, so that banks do not meet.
+/// The same for an input that is transposed against the output. A block processes one tile after the other; its warps have rows of the
+//input and / then of the output. A row of the tile is padded by an element, and smaller elements have a word of 4 bytes each, to avoid bank
+//conflicts.
 template <class Functor, int crossed, class Offset, int most, class Out, class... In>
 __global__ void __launch_bounds__(crossing_threads) crossed_elements(const __grid_constant__ CrossedParameters<Functor, Offset, most, Out, In...> parameters) {
     using Crossed = typename TypeAt<crossed, In...>::type;
@@ -302,7 +303,7 @@ __global__ void __launch_bounds__(crossing_threads) crossed_elements(const __gri
             Offset const(&strides)[2] = parameters.strides[tensor];
             return origin.of[tensor] + static_cast<Offset>(first + along) * strides[0] + static_cast<Offset>(second + across) * strides[1];
         };
-        // loads of all turns are on the way together
+        // the loads of all iterations are in flight at once
         Crossed read[turns];
 #pragma unroll
         for (int turn = 0; turn < turns; ++turn) {

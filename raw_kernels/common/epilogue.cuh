@@ -1,7 +1,7 @@
-// What an operator does with a sum of products before it stores it.
+// The operations on a sum of products before it is stored.
 #pragma once
 
-/// max(least, x), then min(most, that); NaN stays. `Scaled` makes of it the CLIP that operators fuse.
+/// max(least, x), then min(most, that); NaN stays. With `Scaled` it is the CLIP that operators fuse.
 struct Clip {
     float least;
     float most;

@@ -1,13 +1,13 @@
-// What the blocks of a group exchange for the products of a gradient's step, and these products.
+// The exchange between the blocks of a group for the products of a gradient's step, and these products.
 //
 // Letters: T steps, D directions, N batch groups.
 #pragma once
 
-/// What the blocks of a group exchange. `persistent_grid` keeps it in shared memory where a block is alone. With Protocol::flags all
+/// The data that the blocks of a group exchange. `persistent_grid` holds it in shared memory if a block is alone. With Protocol::flags all
 /// of it is zero at first, with Protocol::data all words are `sentinel`, and `turns` is T.
 template <class T>
 struct ExchangedOperand {
-    Vector4<unsigned> const* arranged;  // what `arrange` makes of the product's gates
+    Vector4<unsigned> const* arranged;  // the product's gates as arranged by `arrange`
     T* operand;                      // [D][N][turns][passes][samples of a pass][row]
     float* inverse;                  // [D][N][turns][passes][parts][samples of a pass]: 1 / scale; of halves only
 };
@@ -17,7 +17,7 @@ struct Scale {
     float factor;
     float inverse;
 
-    /// Brings `largest`, which is not negative, to between 2^14 and 2^15; below 2^-112 the factor stays 2^126.
+    /// Scales `largest`, which is not negative, to between 2^14 and 2^15; below 2^-112 the factor stays 2^126.
     __device__ static Scale of(float largest) {
         unsigned const exponent = machine::to_bits(largest) >> 23;
         unsigned const bounded = exponent < 15 ? 15 : exponent;
@@ -25,17 +25,17 @@ struct Scale {
     }
 };
 
-/// Takes the scales of a warp's run of depth back; its parts are of one block each.
+/// Undoes the scales of a warp's run of depth; each of its parts belongs to one block.
 template <int part_steps, int samples, Protocol protocol, bool whole_parts>
 class Unscale {
   public:
     /// `inverse`: [parts][samples], from the run's first part on. `fetched`: room for the same in shared memory, for this warp; unused if
-    /// alone. `skipped`: the steps of the first part that another warp takes, none with `whole_parts`. `given`: how many parts there are
-    /// from the first one on; others of the run are padding, and have a scale of zero.
+    /// alone. `skipped`: the steps of the first part that belong to another warp, none with `whole_parts`. `given`: how many parts there
+    //are / from the first one on; others of the run are padding, and have a scale of zero.
     __device__ Unscale(BlockExchange<protocol> const& exchange, float const* inverse, float* fetched, int skipped, int parts, int given)
         : exchange_(exchange), inverse_(inverse), fetched_(fetched), skipped_(skipped), parts_(parts), given_(min(parts, given)) {}
 
-    /// Begins to read what the lane fetches first, which is all but in large runs.
+    /// Begins the lane's first load, which is all it needs except in large runs.
     __device__ __forceinline__ void load() {
         if (is_given(place_of_lane())) {
             load(place_of_lane());
@@ -52,7 +52,7 @@ class Unscale {
         }
     }
 
-    /// Brings all of it into shared memory, when what `load` began to read is there. A barrier of the warp has to follow.
+    /// Copies all of it to shared memory, after the data of `load` has arrived. A barrier of the warp has to follow.
     __device__ __forceinline__ void keep() {
         if constexpr (protocol != Protocol::alone) {
             if (place_of_lane() < parts_ * samples) {
@@ -96,7 +96,7 @@ class Unscale {
         *reinterpret_cast<Vector4<float>*>(fetched_ + place) = values;
     }
 
-    /// Waits for what comes after that; zeros for padding.
+    /// Waits for the rest; zeros for padding.
     __device__ __forceinline__ void fetch(int place) {
         for (unsigned& word : under_way_) {
             word = 0;
@@ -126,9 +126,9 @@ struct Pairs {
     static constexpr int in_pass = units * samples;
     static constexpr int count = (in_pass + product_threads - 1) / product_threads;
 
-    int thread = machine::opaque(static_cast<int>(threadIdx.x));  // nothing that follows from it is kept from step to step
+    int thread = machine::opaque(static_cast<int>(threadIdx.x));  // no value derived from it stays in registers across steps
 
-    /// The number of a pair in [samples of a pass][units], maybe beyond the last one.
+    /// The number of a pair in [samples of a pass][units], may be past the last one.
     __device__ int index(int pair) const {
         return thread + pair * product_threads;
     }
@@ -157,7 +157,7 @@ class GradientProduct {
     static constexpr bool scaled = is_same<T, machine::half>;
 
   public:
-    /// 16-byte values of shared memory for what comes from other blocks; products that do not multiply at the same time can share it.
+    /// 16-byte values of shared memory for data from other blocks; products that do not run at the same time can share it.
     __device__ static int staged() {
         return alone ? 0 : Product::staged(gridDim.x * part_depth);
     }
@@ -187,13 +187,13 @@ class GradientProduct {
         }
     }
 
-    /// The next step is the present one.
+    /// Advances to the next step.
     __device__ void advance() {
         operands_.advance();
         inverses_.advance();
     }
 
-    /// Stores the gradients of the present step, those of the pairs that exist, where the group finds them after the next release;
+    /// Stores the gradients of the current step, of the existing pairs, for the group to read after the next release;
     /// `there`: how many samples there are from the pass's first on. All threads have to call it.
     ///
     /// With Protocol::data, which waits for every word, also zeros for units beyond the last one, and scales for samples beyond it.
@@ -251,7 +251,7 @@ class GradientProduct {
         }
     }
 
-    /// Waits for what the group stored in the present step, or in the one before, before the last release but `fewer`, and multiplies. A
+    /// Waits for the data that the group stored in the current or the previous step, before the last release but `fewer`, and multiplies. A
     /// barrier has to follow before `sum`, and another one before the next product. `loaded` as below.
     template <bool of_step_before>
     __device__ __forceinline__ void multiply(BlockExchange<protocol>& exchange, int pass, unsigned loaded, int fewer) {
@@ -273,7 +273,7 @@ class GradientProduct {
         }
     }
 
-    /// What this thread loads of the operand of a pass that has so many samples: see Operand.
+    /// This thread's loads of the operand of a pass with so many samples: see Operand.
     __device__ unsigned loaded(int there) const {
         return product_.template loaded<protocol>([&](int sample) { return sample < there; });
     }
@@ -302,7 +302,7 @@ class GradientProduct {
     Turns<protocol, float> inverses_;
 };
 
-/// Stands for a `GradientProduct` where there is one exchange a step.
+/// Replaces a `GradientProduct` if there is one exchange a step.
 struct NoGradientProduct {
     __device__ static int staged() {
         return 0;

@@ -1,4 +1,4 @@
-// What the gradients' kernels know of a sequence: which steps each sample takes, and where the reserve and the gradients of sums lie.
+// The sequence in the gradients' kernels: the steps of each sample, and the layout of the reserve and of the gradients of sums.
 //
 // Letters: T steps, B samples, D directions, K values saved for each unit and step, H hidden units, S entries of H[t], Q rows of sums.
 #pragma once
@@ -15,7 +15,7 @@ struct Steps {
         return length_of(sequence_lengths, seq_length, sample);
     }
 
-    // No load waits for what another finds: a time of the sequence has its place in memory, taken or not.
+    // No load depends on another one: every time of the sequence has an address, whether the step is taken or not.
 
     __device__ bool is_masked(int time, int sample) const {
         return step_mask.data != nullptr && step_mask.at(0, 0, time, sample) == 0;
@@ -26,7 +26,7 @@ struct Steps {
         return (time < length(sample)) & !masked;
     }
 
-    /// Whether the recurrence has come to its first unmasked step.
+    /// Whether the recurrence has reached its first unmasked step.
     __device__ bool has_begun(int time, int sample, bool backward) const {
         if (unmasked == nullptr) {
             return true;
@@ -42,7 +42,7 @@ struct Steps {
     }
 };
 
-/// What the kernels read of the operator, and the gradients of sums that a recurrence leaves. Absent tensors have no address.
+/// The operator's tensors that the kernels read, and the gradients of sums that a recurrence writes. Absent tensors have no address.
 template <class T>
 struct Sequence : Layer {
     Steps steps;
@@ -96,7 +96,7 @@ struct Sequence : Layer {
         return found;
     }
 
-    /// Where the gradients of one unit's sums lie; row q is at [q * hidden_size].
+    /// The address of the gradients of one unit's sums; row q is at [q * hidden_size].
     template <class Gradient>
     __device__ float* gradients_of(int time, int direction, int sample, int unit) const {
         return gate_gradients + step_row(time, sample, direction) * Gradient::rows * hidden_size + unit;

@@ -1,4 +1,4 @@
-// Kernels whose threads own elements: each takes its first one, and then every so many, whatever the size of a one-dimensional grid.
+// Kernels whose threads own elements: a grid-stride loop over a one-dimensional grid of any size.
 #pragma once
 
 /// The number of the first element of this thread.

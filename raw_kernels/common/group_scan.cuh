@@ -1,17 +1,17 @@
-// What the threads of a thread group have before a thread, and all together.
+// A scan over the threads of a thread group, with the total.
 #pragma once
 
 #include "common/thread_groups.cuh"
 
-/// What a thread's neighbours make: of a line the slots before its own, and all of them.
+/// The results of a line: of the slots before a thread's own, and of all.
 template <class Part>
 struct GroupScan {
     Part before;
     Part all;
 };
 
-/// Tells each thread, of `own` of every thread. All threads of a block have to call it; `turn` says which of two arrays in `shared`, of a
-/// part for each thread, is free.
+/// Computes them for each thread from every thread's `own`. All threads of a block have to call it; `turn` selects the free one of two
+//arrays in `shared`, of a / part for each thread.
 template <class Part>
 __device__ __forceinline__ GroupScan<Part> scan_group(ThreadGroupSize const& size, unsigned slot, Part own, Part* shared, unsigned& turn) {
     if (size.slots_log2 == 0) {
@@ -27,7 +27,7 @@ __device__ __forceinline__ GroupScan<Part> scan_group(ThreadGroupSize const& siz
             earlier.merge(through);
             through = earlier;
         }
-        turn ^= 1;   // whoever is late reads the other one
+        turn ^= 1;   // late threads read the other one
     }
     Part* const place = shared + turn * blockDim.x + threadIdx.x;
     *place = through;

@@ -1,4 +1,4 @@
-// Indices into the dimensions of a tensor, of any of the four types that the indexing operators take.
+// Indices into the dimensions of a tensor, of any of the four types of the indexing operators.
 #pragma once
 
 /// The indices of a launch. They come in tuples, one index for each of some dimensions; most operators have tuples of one. The type is a

@@ -1,10 +1,10 @@
-// What the kernels of a recurrent layer know of it, forward and backward alike.
+// The layer in the kernels of both passes.
 //
 // Letters: T steps, B samples, D directions (1 or 2), H hidden units.
 #pragma once
 
 /// The most threads of a block of `persistent_block`, so the most hidden units. It leaves a thread 168 registers, as long as the launch
-/// bounds ask for one block a multiprocessor: without that the compiler spills some for an occupancy that nobody needs.
+/// bounds ask for one block a multiprocessor: without that the compiler spills some for an occupancy that is not needed.
 inline constexpr int most_persistent_block_threads = 384;
 
 /// Sizes, directions and attributes of a layer.
@@ -33,11 +33,11 @@ struct Layer {
     }
 };
 
-/// What a thread owns of an array [D][B][size] where the grid says it: x is the sample, y the block of entries, z the direction.
+/// The entry of an array [D][B][size] that a thread owns by the grid: x is the sample, y the block of entries, z the direction.
 struct StateEntry {
     int direction;
     int sample;
-    int entry;  // maybe beyond the size
+    int entry;  // may be past the size
 
     __device__ StateEntry()
         : direction(static_cast<int>(blockIdx.z)),
@@ -50,7 +50,7 @@ __device__ inline int slot_after(bool backward, int time) {
     return backward ? time : time + 1;
 }
 
-/// How many steps a sample takes: a length beyond T counts as T.
+/// The number of steps of a sample: a length beyond T counts as T.
 __device__ inline int length_of(Strided<unsigned const> const& sequence_lengths,  // [1][1][1][B]; absent: all are T
                                 int seq_length, int sample) {
     if (sequence_lengths.data == nullptr) {

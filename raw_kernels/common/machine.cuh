@@ -1,7 +1,7 @@
-// The machine under the kernels: every PTX instruction and every intrinsic that a kernel may use, behind plain names.
+// The machine under the kernels: every PTX instruction and every intrinsic that a kernel may use, under plain names.
 //
 // The kernels include no header of CUDA's, so NVRTC needs no include path; and this file is the only one that the tests
-// replace when they execute the kernels on a CPU. What CUDA C++ itself gives without a header (threadIdx, blockIdx, __shared__,
+// replace when they execute the kernels on a CPU. What CUDA C++ itself provides without a header (threadIdx, blockIdx, __shared__,
 // __syncthreads, __syncwarp, the float functions of the C library such as expm1f) is used directly.
 #pragma once
 
@@ -44,7 +44,7 @@ __device__ __forceinline__ half from_double(double value) {
     return result;
 }
 
-/// a * b and a + b, each rounded by itself: compilers do not contract them to one operation with one rounding.
+/// a * b and a + b, each rounded separately: compilers do not contract them to one operation with one rounding.
 __device__ __forceinline__ float rounded_product(float a, float b) {
     return __fmul_rn(a, b);
 }
@@ -53,8 +53,8 @@ __device__ __forceinline__ double rounded_product(double a, double b) {
     return __dmul_rn(a, b);
 }
 
-/// The value, rounded apart from what is computed of it: a product that it may be is not contracted with a later sum. A sum with -0 is
-/// the value itself, and one that says how it is rounded is left alone by compilers; a product with 1 or a move is not.
+/// The value as a separately rounded result: if it is a product, it is not contracted with a later sum. A sum with -0 is
+/// the value itself, and compilers keep an addition with explicit rounding; they remove a product with 1 or a move.
 __device__ __forceinline__ float apart(float value) {
     return __fadd_rn(value, -0.0f);
 }
@@ -104,14 +104,14 @@ __device__ __forceinline__ unsigned shuffle_xor(unsigned value, int mask) {
 
 // ---- matrix products on tensor cores -------------------------------------------------------------------------------------------
 
-/// The nearest value that a TF32 product takes whole: 10 explicit bits of mantissa, ties away from zero. Compute capability 8.0 on.
+/// The nearest TF32 value: 10 explicit bits of mantissa, ties away from zero. Compute capability 8.0 on.
 __device__ __forceinline__ float round_to_tf32(float value) {
     unsigned bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
     return __uint_as_float(bits);
 }
 
-/// sums += A B by the 32 lanes of a warp together, A of 16 rows, B of 8 columns, both of type T, sums float; `a`, `b` and `sums` are a
+/// sums += A B by the 32 lanes of a warp, A of 16 rows, B of 8 columns, both of type T, sums float; `a`, `b` and `sums` are a
 /// lane's part. With g = lane / 4 and t = lane % 4:
 ///   sums  (row g, columns 2t and 2t + 1), (row g + 8, columns 2t and 2t + 1)
 ///   half, depth 16, two values a word, the first in the low bits:
@@ -161,7 +161,7 @@ __device__ __forceinline__ void multiply_add_bytes(int (&sums)[4], unsigned cons
 #endif
 }
 
-// ---- what blocks of one launch tell each other, through global memory ----------------------------------------------------------
+// ---- communication between blocks of one launch, through global memory ----------------------------------------------------------
 
 __device__ __forceinline__ unsigned long long global_address(void const* pointer) {
     unsigned long long address;
@@ -169,7 +169,7 @@ __device__ __forceinline__ unsigned long long global_address(void const* pointer
     return address;
 }
 
-/// Makes what this thread wrote, and what it knows to be written, visible to whoever acquires the value.
+/// A release store: makes what this thread wrote, and what it has acquired, visible to threads that acquire the value.
 __device__ __forceinline__ void store_release(unsigned* address, unsigned value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
 }
@@ -180,7 +180,7 @@ __device__ __forceinline__ unsigned load_acquire(unsigned const* address) {
     return value;
 }
 
-/// What lies there, of late, past this multiprocessor's own cache; it orders nothing. Aligned to all its words.
+/// The current value, past this multiprocessor's own cache; relaxed. Aligned to all its words.
 __device__ __forceinline__ void load_relaxed(unsigned const* address, unsigned (&words)[4]) {
     asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -194,22 +194,22 @@ __device__ __forceinline__ unsigned load_relaxed(unsigned const* address) {
     return value;
 }
 
-/// Writes a word that tells by itself that it has come; it orders nothing.
+/// Writes a word that shows by its value that it has arrived; relaxed.
 __device__ __forceinline__ void store_relaxed(unsigned* address, unsigned value) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
 }
 
-/// Writes for other blocks. It is for a later release to make that known: the store orders nothing.
+/// Writes for other blocks. A later release makes it visible: the store itself is not ordered.
 __device__ __forceinline__ void store_exchanged(unsigned* address, unsigned value) {
     store_relaxed(address, value);
 }
 
-/// Reads what other blocks wrote, after an acquire that makes it known.
+/// Reads what other blocks wrote, after an acquire that makes it visible.
 __device__ __forceinline__ void load_exchanged(unsigned const* address, unsigned (&words)[4]) {
     load_relaxed(address, words);
 }
 
-// ---- what the blocks of a cluster tell each other, through shared memory; compute capability 9.0 on ----------------------------
+// ---- communication within a cluster, through shared memory; compute capability 9.0 on ----------------------------
 
 /// Counts what comes into a block's shared memory, phase by phase: a phase ends when the block has said how much there is of it, and all of
 /// that has come.
@@ -219,18 +219,18 @@ __device__ __forceinline__ unsigned shared_address(void const* pointer) {
     return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-/// Makes ready for the first phase, before the cluster's other blocks may write.
+/// Initializes it for the first phase, before the cluster's other blocks may write.
 __device__ __forceinline__ void begin_arrivals(Arrivals* arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(shared_address(arrivals)) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 }
 
-/// Says, once in a phase, how many bytes there are of it.
+/// Announces, once in a phase, its number of bytes.
 __device__ __forceinline__ void expect_arrivals(Arrivals* arrivals, unsigned bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(shared_address(arrivals)), "r"(bytes) : "memory");
 }
 
-/// Whether the phase of this parity (0 for the first one) has ended: then all that came in it can be read. It may wait some time for that.
+/// Whether the phase of this parity (0 for the first one) has ended: then its data can be read. It may wait for some time.
 __device__ __forceinline__ bool have_arrived(Arrivals const* arrivals, unsigned parity) {
     unsigned ended;
     asm volatile("{ .reg .pred ended; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%1], %2; selp.u32 %0, 1, 0, ended; }"
@@ -240,7 +240,8 @@ __device__ __forceinline__ bool have_arrived(Arrivals const* arrivals, unsigned 
     return ended != 0;
 }
 
-/// Writes a word to the place in another block's shared memory, or in this one's, that `place` is in this one's; and counts it as come there.
+/// Writes a word to the place in another block's shared memory, or in this one's, that `place` is in this one's; and counts it as arrived
+//there.
 __device__ __forceinline__ void store_to_block(unsigned* place, unsigned value, Arrivals* arrivals, unsigned block) {
     unsigned address, counted;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(place)), "r"(block));
@@ -257,9 +258,9 @@ __device__ __forceinline__ void synchronize_cluster() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" : : : "memory");
 }
 
-// ---- the host, clocks, and what compilers know ---------------------------------------------------------------------------------
+// ---- the host, clocks, and barriers to optimization ---------------------------------------------------------------------------------
 
-/// Writes to host memory that this device can write, after what this thread wrote there before.
+/// Writes to host memory that this device can write, ordered after earlier writes of this thread there.
 __device__ __forceinline__ void store_to_host(unsigned* address, unsigned value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" : : "l"(global_address(address)), "r"(value) : "memory");
 }
@@ -271,10 +272,10 @@ __device__ __forceinline__ unsigned clock_units() {
     return static_cast<unsigned>(nanoseconds >> 10);
 }
 
-/// Looks for what another block will write that follow each other at once: while they take place, it usually comes.
+/// Consecutive polls without a pause: another block's data usually arrives during them.
 inline constexpr unsigned prompt_looks = 8;
 
-/// Lets other warps run for some tens of cycles, unless there were fewer looks than that before.
+/// Lets other warps run for some tens of cycles, unless there were fewer polls than that before.
 __device__ __forceinline__ void pause(unsigned looks) {
     if (looks >= prompt_looks) {
         asm volatile("nanosleep.u32 20;");
@@ -286,8 +287,8 @@ __device__ __forceinline__ void trap() {
     asm volatile("trap;");
 }
 
-/// The value, of which the compiler does not know that it is the same each time: what is computed from it in a loop is computed there,
-/// and takes no registers between. Nor does it know how it was computed: it cannot do that anew in a loop.
+/// The value, opaque to the compiler: what is computed from it in a loop is computed there,
+/// and occupies no registers across iterations. Nor can the compiler recompute the value itself in a loop.
 __device__ __forceinline__ int opaque(int value) {
     asm volatile("" : "+r"(value));
     return value;
@@ -298,8 +299,8 @@ __device__ __forceinline__ long long opaque(long long value) {
     return value;
 }
 
-/// The value, moved to another register here and now: what it came from can be loaded anew. A move that the compiler knows as one it would
-/// put off until the new value has come.
+/// The value, moved to another register at this point, so that its source can be reloaded. An ordinary move the compiler would
+/// delay until the new value has arrived.
 __device__ __forceinline__ float moved(float value) {
     float result;
     asm volatile("add.rn.f32 %0, %1, 0f80000000;" : "=f"(result) : "f"(value));
@@ -311,7 +312,7 @@ __device__ __forceinline__ unsigned ballot(bool condition) {
     return __ballot_sync(~0u, condition);
 }
 
-/// How many bits are set.
+/// The number of set bits.
 __device__ __forceinline__ int count_bits(unsigned word) {
     return __popc(word);
 }

@@ -5,14 +5,14 @@
 #include "common/moments.cuh"
 #include "common/thread_groups.cuh"
 
-/// Vectors that a thread has on the way at a time, in the first pass.
+/// Vectors that a thread loads at a time, in the first pass.
 inline constexpr int unrolled = 4;
 
 /// The same in the last pass, which needs more registers for each, with a long function most of all.
 template <class F>
 inline constexpr int unrolled_last = is_same<F, Gelu> || is_same<F, ParametricSoftplus> ? 1 : 2;
 
-/// The statistics of a group as the last pass takes them.
+/// The statistics of a group for the last pass.
 struct GroupStatistics {
     float high;  // the mean is high + low
     float low;
@@ -21,7 +21,7 @@ struct GroupStatistics {
 
 /// Moments relative to `first` as a statistics.
 ///
-/// Squares that overflow are infinite or NaN, as the order has it in which they are added up; all of them count as NaN here.
+/// Squares that overflow are infinite or NaN, depending on the order of addition; all of them count as NaN here.
 __device__ inline GroupStatistics statistics_of(Moments const& moments, float first, float entries) {
     float const variance = moments.squares / entries + (moments.squares - moments.squares);
     float const high = first + moments.mean;

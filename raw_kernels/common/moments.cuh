@@ -1,7 +1,7 @@
 // Mean and variance of many numbers in one pass, without cancellation: Welford's recurrence over batches, and Chan's formula to merge.
 //
-// Numbers are taken relative to one that is common to all parts that will ever be merged, such as a group's first entry: so a mean much
-// larger than the deviation costs nothing, and equal numbers have a variance of exactly zero. What is not finite makes the sum of squares
+// Numbers are relative to one that all parts to be merged share, such as a group's first entry: so a mean much
+// larger than the deviation costs nothing, and equal numbers have a variance of exactly zero. Infinities and NaN make the sum of squares
 // NaN.
 #pragma once
 
@@ -21,7 +21,7 @@ __device__ __forceinline__ float sum(float const (&values)[count]) {
     }
 }
 
-/// Of some numbers: how many, their mean, and the sum of the squares of their deviations from it.
+/// The count of some numbers, their mean, and the sum of the squares of their deviations from it.
 struct Moments {
     float count;
     float mean;
@@ -38,7 +38,7 @@ struct Moments {
     }
 };
 
-/// The moments of `owned` rows of numbers while they grow alike.
+/// The moments of `owned` rows of numbers with a common count.
 template <int owned>
 struct GrowingMoments {
     float count = 0.0f;

@@ -1,21 +1,21 @@
 // RNN, GRU and LSTM over a sequence, with R spread over the registers and the shared memory of many blocks, or of one.
 //
-// The products of all steps with the input, X W^T, are formed beforehand. A block owns some hidden units, with all their gates, in some
-// samples of one direction, and keeps the rows of R that belong to them. The blocks of the same samples and direction are a group: in
-// each step they need H[t-1] of each other, and pass it on by common/block_exchange.cuh, or by common/cluster_exchange.cuh where the group is a
-// cluster; a block alone has it in shared memory. A Gru that resets before the product passes on r . H[t-1] as well, and multiplies it by
-// the rows of its last gate in a product of its own.
+// The products of all steps with the input, X W^T, are computed beforehand. A block owns some hidden units, with all their gates, in some
+// samples of one direction, and holds the rows of R that belong to them. The blocks of the same samples and direction are a group: in
+// each step they need H[t-1] of each other, and exchange it by common/block_exchange.cuh, or by common/cluster_exchange.cuh where the group
+// is a cluster; a block alone has it in shared memory. A Gru that resets before the product exchanges r . H[t-1] as well, and multiplies it
+// by the rows of its last gate in a separate product.
 //
-// A step, for each pass over some of the block's samples: load the step's input gates, wait for the group, multiply, make the new states
-// and pass them on; and only then write the outputs and the reserve, while the others go on. All threads of all blocks in a group take
-// as many steps as their longest sample.
+// A step, for each pass over some of the block's samples: load the step's input gates, wait for the group, multiply, compute the new states
+// and store them for the group; only then write the outputs and the reserve, while the other blocks continue. All threads of all blocks in
+// a group take as many steps as their longest sample.
 //
-// Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units. What a sample's length, the mask and the reserve mean is
-// said in recurrent/layer.cu, and so is what the template argument Pass stands for. The element type of the caller's tensors, of R and of
-// H[t] as it is passed on is the template argument T; arithmetic, sums, gates and the states of the owned units are float. Factors of a
+// Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units. A sample's length, the mask, the reserve
+// and the template argument Pass are explained in recurrent/layer.cu. The element type of the caller's tensors, of R and of
+// exchanged H[t] is the template argument T; arithmetic, sums, gates and the states of the owned units are float. Factors of a
 // product on tensor cores have T's precision, or TF32's where T is float.
 //
-// Outputs overlap nothing else, but for `input_product` and `reserve.saved`, which may be one: a thread reads a gate of a step before
+// Outputs overlap nothing else, except `input_product` and `reserve.saved`, which may be one: a thread reads a gate of a step before
 // it writes there.
 #pragma once
 
@@ -24,7 +24,7 @@ struct PersistentGridParameters {
     Sequence<T> sequence;
     Vector4<unsigned> const* recurrence;       // [D][unit groups][Product::arranged(H)]
     Vector4<unsigned> const* late_recurrence;  // of the gate whose product is of r . H[t-1]
-    // What blocks exchange through global memory; unused by a block alone or of a cluster. With Protocol::flags all of it is zero
+    // Data that blocks exchange through global memory; unused by a block alone or of a cluster. With Protocol::flags all of it is zero
     // before the launch, with Protocol::data all words are `sentinel`, and there are no flags.
     T* hidden;                              // [D][batch groups][turns: 2, or T][passes][an operand of Product]
     T* reset_hidden;                        // [D][batch groups][turns: 1, or T][passes][an operand of LateProduct]
@@ -74,7 +74,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     int const slots = most_passes * pass_samples;
     float* const hidden = pieces.take<float>(slots * units);                              // [slots][units]
     float* const memory = pieces.take<float>(Cell::has_memory ? slots * units : 0);
-    float* const update = pieces.take<float>(resets_first ? slots * units : 0);           // sums of gate z, which wait for the late product
+    float* const update = pieces.take<float>(resets_first ? slots * units : 0);           // sums of gate z, needed after the late product
     float* const bias = pieces.take<float>(Cell::biases * units);                         // [units][biases]
     float* const peephole = pieces.take<float>(Cell::has_memory ? 3 * units : 0);         // [units][3]
     int* const lengths = pieces.take<int>(slots);
@@ -82,7 +82,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     int const late_row = late.template row<protocol>();
     int const pass_size = row * pass_samples;
     int const late_pass_size = late_row * pass_samples;
-    // Within a block barriers keep H[t-1] and H[t] apart; with flags and in a cluster two buffers take turns.
+    // Within a block barriers separate H[t-1] and H[t]; with flags and in a cluster two buffers take turns.
     int const own_size = Turns<protocol, T>::in_own_memory(2) * most_passes * pass_size;
     int const own_late_size = Turns<protocol, T>::in_own_memory(1) * most_passes * late_pass_size;
     T* const own_hidden = pieces.take<T>(own_size);
@@ -137,7 +137,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         exists[p] = in_pass[p] && first_unit + unit[p] < hidden_size;
     }
     int steps = 0;            // of the longest sample, the same in the whole group
-    int change = seq_length;  // the next step in which other samples take part than in that before, if there is one pass
+    int change = seq_length;  // the next step whose set of samples differs from the previous one, if there is one pass
 #pragma unroll 1
     for (int slot = 0; slot < samples; ++slot) {
         int const length = lengths[slot];
@@ -152,7 +152,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         only_length[p] = one_pass ? length_in(0, p) : 0;
     }
     auto const length_of = [&](int pass, int p) { return one_pass ? only_length[p] : length_in(pass, p); };
-    unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, which it is not before a step is taken
+    unsigned shown = 0;  // bit pass * pairs + p, in training: whether h is an output, not before the first taken step
 
     BlockExchange<protocol> exchange = [&] {
         if constexpr (is_cluster(protocol)) {
@@ -163,13 +163,13 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         }
     }();
     // Stores a pair's value for others into a buffer of operands with these rows. With Protocol::data, which waits for every word, units
-    // beyond the last one have one too, zero. In a cluster, which counts them, all samples have one as long as one of them runs.
+    // past the last one store zeros too. In a cluster, which counts them, all samples have one as long as one of them runs.
     auto const send = [&](T* buffer, int row, int pass, int p, T value, bool runs) {
         bool const has_place = protocol == Protocol::data ? in_pass[p] & (first_unit + unit[p] < row) : exists[p];
         bool const counts = is_cluster(protocol) ? (0 < steps) & (pass * pass_samples + sample[p] < samples) : runs;
         exchange.store(buffer + (pass * pass_samples * row + (sample[p] * row + first_unit + unit[p])), value, has_place & counts);
     };
-    // What this thread loads of the operands of a step's passes.
+    // This thread's loads of the operands of a step's passes.
     auto const loads_of = [&](auto const& product, int step, int pass) {
         return product.template loaded<protocol>([&](int sample) { return step < lengths[pass * pass_samples + sample]; });
     };
@@ -214,7 +214,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         }
     }
 
-    // What the steps read and write of the operator.
+    // The operator's tensors that the steps read and write.
     using Input = InputElement<T, Pass> const;
     long long const time_rows = static_cast<long long>(sequence.batch_size) * sequence.num_directions;
     StepPointers<Input, pairs, pass_samples, one_pass> inputs(
@@ -241,8 +241,8 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         memory_states.begin(p, sample[p], unit[p], only_length[p]);
     }
 
-    // The input's gates of a step are converted no earlier than they are needed: that waits for the loads. Where a thread has few, they are
-    // loaded when those of the step before have been taken, so that their way from memory is that of the exchange, too.
+    // The input's gates of a step are converted only when they are needed, since that waits for the loads. If a thread has few, they are
+    // loaded as soon as those of the previous step have been used, so that their latency overlaps the exchange.
     constexpr bool loads_ahead = one_pass && pairs <= 2;
     constexpr unsigned all_gates = (1u << gates) - 1;
     constexpr unsigned reset_gate = resets_first ? 0b10 : 0;
@@ -480,7 +480,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         memory_states.advance();
     }
 
-    // After a wait in vain there are no results, which NaN tells.
+    // After a timeout the results are NaN.
     bool const has_expired = exchange.has_expired();
     float const nothing = has_expired ? machine::float_of_bits(sentinel) : 0.0f;
 #pragma unroll 1

@@ -1,11 +1,11 @@
 // Philox-4x32-10, and the dropout between the layers of a stacked network.
 //
 // A counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011): a counter of four words and a key of
-// two give four random words, without any state. So every element of a mask is computed alone, wherever it is needed, and the backward
-// pass computes it again instead of keeping it.
+// two give four random words, without any state. So every element of a mask is computed independently, wherever it is needed, and the
+// backward pass recomputes it instead of saving it.
 #pragma once
 
-/// The four words of a counter, or the four random words that come of it.
+/// The four words of a counter, or the four random words that it generates.
 struct Philox {
     unsigned words[4];
 
@@ -26,8 +26,8 @@ struct Philox {
     }
 };
 
-/// What multiplies a layer's output on its way to the next layer. Element (t * B + b) * W + unit, for W values of each step and sample,
-/// is kept where the first word that Philox gives for (element, layer, low word of offset, high word of offset) reaches the threshold.
+/// The multipliers of a layer's output before the next layer. Element (t * B + b) * W + unit, for W values of each step and sample,
+/// is kept where the first word of Philox for (element, layer, low word of offset, high word of offset) reaches the threshold.
 struct Dropout {
     unsigned key[2];     // the low words of the two seeds
     unsigned threshold;  // floor(p * 2^32), of the probability p that an element is dropped

@@ -1,22 +1,22 @@
 // Matrix products whose left matrix stays on chip: a block multiplies its matrix [rows][depth] by one operand [depth][samples] after the
 // other, the samples of a pass at a time.
 //
-// A block has eight warps, and they share the depth: a warp takes a contiguous run of `steps()` depth steps, all warps equally many.
+// A block has eight warps, which split the depth: a warp has a contiguous run of `steps()` depth steps, the same number for all warps.
 // Before the first product each warp loads its share of the matrix, from an arrangement in global memory whose order is that of the
-// loads: the first steps of its run into registers, the others into shared memory. After a product the warps' partial sums lie in
+// loads: the first steps of its run into registers, the others into shared memory. After a product the warps' partial sums are in
 // shared memory, and `sum` adds them in a fixed order.
 //
 //   TensorCores  tiles of 16 rows by `depth_step` of depth, of halves or of floats rounded to TF32; sums are float
 //   Fma          rows of floats, one lane to a row, in float throughout
 //
-// Both have the same interface, and a lane holds a step of a tile in 16 bytes. Depth is counted up to `padded_depth`, a multiple of what
-// the warps take in one step; the arrangement is zero there, and an operand has to be finite.
+// Both have the same interface, and a lane holds a step of a tile in 16 bytes. Depth extends to `padded_depth`, a multiple of what
+// the warps process in one step; the arrangement is zero in the padding, where an operand has to be finite.
 //
-// An operand is [sample][row], a row being as long as the depth and more. A block alone, or of a cluster, has all of it in shared memory. What
-// other blocks make is brought there by common/staging.cuh.
+// An operand is [sample][row], a row being as long as the depth and more. A block alone, or of a cluster, has all of it in shared memory.
+// What other blocks make is brought there by common/staging.cuh.
 #pragma once
 
-/// Sums as they are: nothing but the operand is waited for.
+/// Unscaled sums: only the operand is waited for.
 struct Unscaled {
     __device__ void load() {}
 
@@ -29,11 +29,11 @@ struct Unscaled {
     __device__ void keep() {}
 };
 
-/// How depth is shared by the warps, and where a warp's part of the matrix is.
+/// The division of the depth among warps, and the place of a warp's part of the matrix.
 ///
-/// A tile is what a lane holds 16 bytes of for each step. An arrangement is [warp][step][tile][lane] of 16 bytes. Within a warp the run is
-/// shared by `lane_groups`, where a tile has fewer rows than the warp has lanes; each takes so many steps. Where there are other blocks,
-/// `loaded_samples` of a pass come from them, and a thread has `loads` of 16 bytes under way.
+/// A lane holds 16 bytes of a tile for each step. An arrangement is [warp][step][tile][lane] of 16 bytes. Within a warp the run is
+/// shared by `lane_groups`, where a tile has fewer rows than the warp has lanes; each has so many steps. With other blocks,
+/// `loaded_samples` of a pass come from them, and a thread has `loads` of 16 bytes in flight.
 template <class T, int tiles, int row_warps, int lane_groups, int depth_step_, int register_steps, int loaded_samples, int loads>
 class Resident {
   public:
@@ -51,24 +51,24 @@ class Resident {
         return product_warps * steps_of(depth) * tiles * 32;
     }
 
-    /// and of shared memory for operands on their way from other blocks. Products that are never formed at the same time can share it.
+    /// and of shared memory for operands from other blocks. Products that never run at the same time can share it.
     __device__ static int staged(int depth) {
         return StagingOf::size(steps_of(depth));
     }
 
-    /// `staging`: that memory; unused where all is in the block's own.
+    /// `staging`: that memory; unused if all operands are in the block's own.
     __device__ Resident(SharedPieces& pieces, int depth, Vector4<unsigned>* staging)
         : steps_(steps_of(depth)),
           rest_(pieces.take<Vector4<unsigned>>(product_warps * (steps_ - register_steps) * tiles * 32)),
           staging_(staging, steps_, (depth * static_cast<int>(sizeof(T)) + 15) / 16, padded_depth() * static_cast<int>(sizeof(T))) {}
 
-    /// Loads this block's arrangement. No barrier: what a warp puts into shared memory only the same lanes read.
+    /// Loads this block's arrangement. No barrier: only the same lanes read what a warp writes to shared memory.
     __device__ __forceinline__ void load(Vector4<unsigned> const* arrangement) {
         int const in_shared = (steps_ - register_steps) * tiles;
         arrangement += warp() * steps_ * tiles * 32 + lane();
         rest_ += warp() * in_shared * 32 + lane();
         Vector4<unsigned> const* const of_rest = arrangement + register_steps * tiles * 32;
-        constexpr int under_way = 8;  // loads that do not wait for each other; this comes first, while registers are free
+        constexpr int under_way = 8;  // independent loads; this comes first, while registers are free
 #pragma unroll 1
         for (int first = 0; first < in_shared; first += under_way) {
             Vector4<unsigned> batch[under_way];
@@ -103,7 +103,7 @@ class Resident {
         return steps_ * lane_groups * depth_warps * depth_step;
     }
 
-    /// The depth that this warp reads begins here, maybe in the padding,
+    /// The depth that this warp reads begins here, possibly in the padding,
     __device__ int first_depth() const {
         return warp() % depth_warps * steps_ * lane_groups * depth_step;
     }
@@ -113,7 +113,8 @@ class Resident {
         return first_depth() + steps_ * lane_groups * depth_step;
     }
 
-    /// Values between the samples of an operand. In own memory they leave room, so that reads of four samples side by side meet no bank twice.
+    /// Values between the samples of an operand. In own memory they are padded, so that reads of four neighbouring samples have no bank
+    //conflicts.
     template <Protocol protocol>
     __device__ int row() const {
         constexpr int in_bank_row = 128 / static_cast<int>(sizeof(T));
@@ -121,18 +122,18 @@ class Resident {
         return padded_depth() + padding;
     }
 
-    /// What this thread loads of an operand, of which takes(sample) tells which of the pass's samples take part: see Operand.
+    /// This thread's loads of an operand; takes(sample) is whether a sample of the pass takes part: see Operand.
     template <Protocol protocol, class Takes>
     __device__ unsigned loaded(Takes const& takes) const {
         if constexpr (is_in_own_memory(protocol)) {
             return 0;
         } else {
-            // A chunk has room for a power of two of samples; those beyond the pass are none, and nobody knows their lengths.
+            // A chunk has room for a power of two of samples; those past the pass do not exist and have no lengths.
             return staging_.loaded([&](int sample) { return sample < loaded_samples && takes(sample); });
         }
     }
 
-    /// Begins to load the operand of the next `multiply`, unless the one before it was told of it.
+    /// Begins to load the operand of the next `multiply`, unless the previous one was passed it as `next`.
     template <Protocol protocol>
     __device__ __forceinline__ void begin(BlockExchange<protocol> const& exchange, Operand<T> const& operand) {
         if constexpr (!is_in_own_memory(protocol)) {
@@ -152,7 +153,7 @@ class Resident {
         return threadIdx.x % 32;
     }
 
-    /// What this lane has of a tile in a step beyond the registers'.
+    /// This lane's part of a tile in a step that is not in registers.
     __device__ Vector4<unsigned> const& rest(int step, int tile) const {
         return rest_[((step - register_steps) * tiles + tile) * 32];
     }
@@ -163,8 +164,8 @@ class Resident {
 
     /// Calls add(step, place, weights, words, words_of_row) for each of the warp's steps in turn: weights(tile) are those of the matrix,
     /// `words` is the operand in shared memory from that step on, its samples so far apart; `place` is known to the compiler, and
-    /// `together` neighbours differ in it: so many steps are written out, beyond those in registers, which all are. What `others` load is
-    /// there too, before the first call.
+    /// `together` neighbours differ in it: so many steps are unrolled, besides those in registers, which all are. Data that `others` load
+    //is / there too before the first call.
     template <int together, Protocol protocol, class Others, class Add>
     __device__ __forceinline__ void for_steps(BlockExchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                               Others& others, Add const& add) {
@@ -242,7 +243,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     __device__ TensorCores(SharedPieces& pieces, int depth, Vector4<unsigned>* staging)
         : Base(pieces, depth, staging), sums_(pieces.take<float>(depth_warps * rows * samples)) {}
 
-    /// A value as the operand and the arrangement hold it.
+    /// A value in the format of the operand and the arrangement.
     __device__ static T element(float value) {
         if constexpr (is_same<T, float>) {
             return machine::round_to_tf32(value);
@@ -251,7 +252,7 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         }
     }
 
-    /// What a lane holds of the matrix, matrix(row, k) being its float values, in one tile and step of a warp's run.
+    /// A lane's part of the matrix, whose float values are matrix(row, k), in one tile and step of a warp's run.
     template <class Matrix>
     __device__ static Vector4<unsigned> arrange(Matrix const& matrix, int rows_of_matrix, int depth, int warp, int step, int tile, int lane) {
         constexpr int in_word = 4 / static_cast<int>(sizeof(T));
@@ -271,20 +272,20 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         return words;
     }
 
-    /// The matrix by the operand of a pass, as `operand` made it; `next` is that of the next call, if it is there already, and `begin` is
-    /// not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next product.
-    ///
+    /// The matrix by the operand of a pass, as `operand` made it; `next` is the operand of the next call, if it is available already; then
+    //`begin` is / not called for it then. To be called by all warps; a barrier has to follow before `sum`, and another one before the next
+    //product. /
     /// With `scales` each depth step's products of two neighbouring samples count times scales(step, sample of the first), a
-    /// AlignedVector<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads of the
-    /// operand are under way, and scales.keep() when what both load has come, which is waited for together.
+    /// AlignedVector<float, 2>; the step is counted from the warp's first. scales.load() is called by the whole warp when the first loads
+    //of the / operand are in flight, and scales.keep() when the data of both has arrived, with a single wait.
     template <Protocol protocol, class Scales = Unscaled>
     __device__ __forceinline__ void multiply(BlockExchange<protocol> const& exchange, Operand<T> const& operand, Operand<T> const& next,
                                              Scales scales = {}) {
-        // Products that do not wait for each other; scaled ones never do.
+        // Independent products; scaled ones always are.
         constexpr bool scaled = !is_same<Scales, Unscaled>;
         constexpr int chains = row_tiles * sample_tiles < 2 && !scaled ? 2 : 1;
         float sums[chains][row_tiles][sample_tiles][4] = {};
-        // Of a pass whose other samples are not loaded, what a lane reads for those does not matter: it is another sample's.
+        // If other samples of a pass are not loaded, a lane reads another sample's values for them, which are not used.
         constexpr bool all_loaded = is_in_own_memory(protocol) || loaded >= 8;
         int const sample = all_loaded ? Base::lane() / 4 : min(Base::lane() / 4, loaded - 1);
         auto const add = [&](int step, int place, auto const& weights, unsigned const* words, int words_of_row) {
@@ -338,20 +339,21 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
         }
     }
 
-    /// Where the sum of a part of the depth is. Eight samples of a row lie together, in an order that depends on the row, such that neither
-    /// the lanes of `store_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank twice.
+    /// Where the sum of a part of the depth is. Eight samples of a row are contiguous, in an order that depends on the row, such that
+    //neither / the lanes of `store_sums` nor those that read 4, 8, 16 or 32 neighbouring rows of one sample or of several meet a bank
+    //twice.
     __device__ static int place_of_sum(unsigned part, unsigned row, unsigned sample) {
         unsigned const block = row / 4;  // of rows in one row of banks
         unsigned const order = (block & 1) << 2 | (block & 2) | (block >> 2 & 1);
         return ((part * sample_tiles + sample / 8) * rows + row) * 8 + (sample % 8 ^ order);
     }
 
-    /// Puts a warp's sums where `sum` finds them; of a single sample no others, unless products are scaled: compilers that need not add the
-    /// others take so many registers to begin steps early that some of R's are lost.
+    /// Stores a warp's sums for `sum`; for a single sample only its own, unless products are scaled: compilers that need not add the
+    /// others use so many registers to begin steps early that some of R's are spilled.
     template <bool scaled, int chains>
     __device__ __forceinline__ void store_sums(float const (&sums)[chains][row_tiles][sample_tiles][4]) const {
         int const first_row = Base::warp() / depth_warps * row_tiles * 16 + Base::lane() / 4;
-        int const upper = Base::lane() / 16;  // these write their samples in the other order, or they would meet the banks of the lower half
+        int const upper = Base::lane() / 16;  // these write their samples in the other order, to avoid bank conflicts with the lower half
 #pragma unroll
         for (int tile = 0; tile < row_tiles; ++tile) {
 #pragma unroll
@@ -384,9 +386,9 @@ class TensorCores : public Resident<T, row_tiles, row_warps, 1, 32 / static_cast
     float* sums_;  // [depth_warps][sample_tiles][rows][8]
 };
 
-/// Products of floats by multiply and add, a step being four of depth. `row_lanes` (8, 16 or 32) lanes side by side own the rows
-/// lane + row_lanes slot, all warps the same; the warps, and in a warp the groups of so many lanes, share the depth, these in turn: what
-/// they read together lies together.
+/// Products of floats by multiply and add, a step being four of depth. `row_lanes` (8, 16 or 32) neighbouring lanes own the rows
+/// lane + row_lanes slot, all warps the same; the warps, and in a warp the groups of so many lanes, split the depth, the groups in turn:
+//what / they read at once is contiguous.
 ///
 /// One 16-byte load of an operand serves four multiplications for each slot: with four slots it takes less of a multiprocessor's time than
 /// they do.
@@ -421,7 +423,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
         return words;
     }
 
-    /// As in TensorCores, but that there are no scales.
+    /// As in TensorCores, but without scales.
     template <Protocol protocol>
     __device__ __forceinline__ void multiply(BlockExchange<protocol> const& exchange, Operand<float> const& operand,
                                              Operand<float> const& next) {
@@ -475,15 +477,15 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
 
   private:
     static constexpr int lane_groups = 32 / row_lanes;
-    static constexpr int chains = row_slots * samples >= 4 ? 1 : row_slots * samples >= 2 ? 2 : 4;  // sums that do not wait for each other
+    static constexpr int chains = row_slots * samples >= 4 ? 1 : row_slots * samples >= 2 ? 2 : 4;  // independent sums
 
     /// Adds the groups' sums of the slots `first` to first + count - 1, groups `lanes` lanes apart first, and puts them where `sum` finds
-    /// them, that of slot 0 at `own`. As long as a group has an even number of slots it gives one half of them away and goes on with the
+    /// them, that of slot 0 at `own`. While a group has an even number of slots it passes one half of them on and continues with the
     /// other.
     template <int count, int lanes>
     __device__ __forceinline__ void store_sums(float const (&sums)[count], int first, float* own) const {
         if constexpr (lanes < row_lanes) {
-            // Where groups have the same slots in the end, the one that is first writes them.
+            // If groups have the same slots in the end, the first one writes them.
             constexpr int shared_by = lane_groups * count / row_slots;
             if (Base::lane() / row_lanes % shared_by == 0) {
 #pragma unroll
@@ -513,7 +515,7 @@ class Fma : public Resident<float, row_slots, 1, 32 / row_lanes, 4, register_qua
     float* sums_;  // [depth_warps][rows][stride]
 };
 
-/// No product at all.
+/// No product.
 struct NoProduct {
     static constexpr int samples = 0;
 

@@ -1,9 +1,9 @@
-// Reductions of groups of entries to one: what each takes of an entry, the parts that threads merge, and the result.
+// Reductions of groups of entries to one: the value of an entry, the parts that threads merge, and the result.
 //
 // A reduction has
-//   Value              what `value` makes of an entry and its number in the group
+//   Value              the result of `value` for an entry and its number in the group
 //   Part               of some values: empty at first, grows by `add`, joined by `merge`; sums of floats are float
-//   Result             what `result` makes of the part of a whole group
+//   Result             the result of `result` for the part of a whole group
 // Integers wrap around: those whose sign does not matter are unsigned. A NaN among a group's entries makes the result NaN, and is the
 // largest of all to `Extreme`; `ArgExtreme` ignores it.
 #pragma once
@@ -12,12 +12,12 @@
 #include "common/types.cuh"
 #include "common/conversions.cuh"
 
-/// What of a reduction's formula is a number.
+/// The numbers of a reduction's formula.
 struct ReductionSettings {
-    long long flip;        // `Extreme`: bits of an integer that are inverted, so that the largest signed one is wanted; of a float: not 0, its sign
+    long long flip;        // `Extreme`: bits of an integer that are inverted, to find the largest signed one; of a float: not 0, its sign
     float entries;         // of a group
     unsigned number_step;  // from the number of an entry of a vector to that of the next
-    unsigned number_flip;  // `ArgExtreme`: bits of a number that are inverted, so that the smallest is wanted of equal entries
+    unsigned number_flip;  // `ArgExtreme`: bits of a number that are inverted, so that of equal entries the smallest number is found
     int index_bytes;       // of a result of `ArgExtreme`: 4 or 8
 };
 
@@ -61,7 +61,7 @@ __device__ __forceinline__ Number magnitude(Number x) {
     }
 }
 
-/// All of some register values by an operation of two, as a tree.
+/// Reduces register values by a binary operation, as a tree.
 template <class Combine, class Value, int count>
 __device__ __forceinline__ Value tree(Combine const& combine, Value const (&values)[count]) {
     static_assert((count & (count - 1)) == 0);
@@ -101,7 +101,7 @@ struct Factors {
     __device__ void merge(Factors const& other) { product *= other.product; }
 };
 
-/// A sum of squares, of which none overflows and small ones do not vanish: those of small, of usual and of large numbers apart, so scaled
+/// A sum of squares, of which none overflows and small ones do not vanish: separate sums of small, medium and large numbers, so scaled
 /// that 2^31 of them stay below the largest float and the square of the smallest number is a normal one (J. Blue, 1978).
 struct Squares {
     static constexpr float least_usual = 0x1p-52f;
@@ -149,7 +149,7 @@ struct Squares {
 };
 
 /// The sum of exp(x - reference). The reference follows the largest number only when that is more than 1 above it: a rescaling at each
-/// step of a slowly rising row would add up its roundings. It stays finite, so that infinity makes the sum infinite.
+/// step of a slowly rising row would accumulate rounding errors. It stays finite, so that infinity makes the sum infinite.
 struct Exponentials {
     static constexpr float largest_float = 3.40282347e38f;
     float reference = -largest_float;
@@ -179,7 +179,7 @@ struct Exponentials {
     }
 };
 
-/// The number that no other one is below.
+/// The smallest number.
 template <class Number>
 __device__ __forceinline__ Number lowest() {
     if constexpr (is_same<Number, float>) {
@@ -189,7 +189,7 @@ __device__ __forceinline__ Number lowest() {
     }
 }
 
-/// What every entry of a group comes before: NaN or the lowest integer.
+/// The identity of the maximum: NaN or the lowest integer.
 template <class Number>
 __device__ __forceinline__ Number below_all() {
     if constexpr (is_same<Number, float>) {
@@ -302,7 +302,7 @@ struct LogSumExp {
     }
 };
 
-/// A number that is the larger the more an entry is wanted: `Extreme` takes the largest or the smallest entries of signed and unsigned
+/// A key whose maximum is the entry to find: `Extreme` finds the largest or the smallest entries of signed and unsigned
 /// integers alike. Integers of less than 32 bits become 32 wide.
 template <class T>
 struct Wanted {
@@ -352,18 +352,18 @@ struct ArgExtreme {
 
 // ---- of a thread ---------------------------------------------------------------------------------------------------------------
 
-/// Vectors that a thread has on the way at a time.
+/// Vectors that a thread loads at a time.
 inline constexpr int unrolled_reduction = 4;
 
-/// Adds a thread's vectors of a split to the parts of its groups, and keeps those that a second pass will read. Of the thread groups' tensors the
-/// first is x; `ArgExtreme` takes the second one's places as the numbers of entries in their group.
+/// Adds a thread's vectors of a split to the parts of its groups, and caches those that a second pass will read. Of the thread groups'
+//tensors the / first is x; `ArgExtreme` takes the second one's places as the numbers of entries in their group.
 template <int width, bool across, class Reduction, class T, int tensors, int owned>
 __device__ __forceinline__ void add_entries(T const* x, ThreadGroups<tensors> const& thread_groups, Member const& member, unsigned split,
                                             ReductionSettings const& settings, CachedVectors<AlignedVector<T, width>, 1> const& cached,
                                             typename Reduction::Part (&parts)[owned]) {
     visit_vectors<false, unrolled_reduction>(thread_groups, member, split, [&](auto const& places, unsigned first) {
         constexpr int vectors = sizeof(places) / sizeof(places[0]);
-        constexpr int added = across ? vectors : width;    // values at a time: more of them would take too many registers
+        constexpr int added = across ? vectors : width;    // values at a time: more of them would need too many registers
         AlignedVector<T, width> loaded[vectors];
 #pragma unroll
         for (int vector = 0; vector < vectors; ++vector) {

@@ -1,10 +1,10 @@
 // Regions of interest: where their samples lie, and the images there.
 #pragma once
 
-/// The images and their regions, as every kernel on samples of regions needs them.
+/// The images and their regions, for every kernel on samples of regions.
 template <class T>
 struct Regions {
-    T const* images;              // absent where nothing of them is needed
+    T const* images;              // absent if not needed
     T const* corners;             // x1, y1, x2, y2 of each region
     void const* batches;          // 32 or 64 bits each
     Sampling sampling;

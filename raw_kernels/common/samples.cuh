@@ -1,9 +1,9 @@
-// The samples of a region of interest along one axis: how many an output element has, and where they lie in the image.
+// The samples of a region of interest along one axis: the number for each output element, and their places in the image.
 //
 // Arithmetic is double, in the order of dmlpy.reference, so that the same pixels are read.
 #pragma once
 
-/// What an operator tells of samples.
+/// The options of samples.
 struct Sampling {
     double input_offset;
     double output_offset;
@@ -18,8 +18,8 @@ struct Sample {
     long long lower;
     long long upper;
     float share;
-    bool moving;   // what is read changes with the place: not of nearest pixels, nor off the outermost ones
-    bool inside;   // the image, or no more than a pixel off it
+    bool moving;   // whether the value changes with the place: not for nearest pixels, nor outside the outermost ones
+    bool inside;   // the image, or at most a pixel outside it
 };
 
 /// The samples of a region along one axis.
@@ -53,7 +53,7 @@ class Samples {
     /// The first sample of an output element that may be inside the image.
     __device__ long long begin(long long output) const { return max(begin_, output * per_output); }
 
-    /// Behind the last one.
+    /// One past the last one.
     __device__ long long end(long long output) const { return min(end_, (output + 1) * per_output); }
 
     /// The output element of a sample, and the sample's number among its own.
@@ -69,7 +69,7 @@ class Samples {
         if (begin_ >= end_ || step == 0.0) {
             return behind ? end_ : begin_;
         }
-        // those off the outermost pixels read them too
+        // those outside the outermost pixels read them too
         double const low = pixel == 0 ? -1.0 : static_cast<double>(pixel - 1);
         double const high = pixel == size_ - 1 ? static_cast<double>(size_) : static_cast<double>(pixel + 1);
         double const one = (low + before_ - start_) / step + shift_;

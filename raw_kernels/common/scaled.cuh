@@ -1,4 +1,4 @@
-// DML_SCALE_BIAS: what a function takes is x * scale + bias of its first input x.
+// DML_SCALE_BIAS: the argument of a function is x * scale + bias of its first input x.
 #pragma once
 
 /// The function of x * scale + bias. Integers are scaled in double precision. Product and sum are rounded one by one, so that functions
@@ -18,7 +18,7 @@ struct Scaled : Function {
     }
 };
 
-/// The same of integers of type T by whole numbers: x * scale + bias is exact and held within the type's range.
+/// The same of integers of type T by whole numbers: x * scale + bias is exact and clamped to the type's range.
 template <class Function, class T>
 struct ScaledExactly : Function {
     long long scale;
@@ -29,7 +29,7 @@ struct ScaledExactly : Function {
         return Function::operator()(scaled(x), others...);
     }
 
-    /// The sum in 128 bits, of which the upper ones tell whether it fits.
+    /// The sum in 128 bits, whose upper half shows whether it fits.
     __device__ T scaled(T x) const {
         bool const negative = is_negative(x) != (scale < 0);
         unsigned long long const factor = magnitude(x), times = magnitude(scale);

@@ -1,16 +1,16 @@
-// What the forward kernels of a recurrent layer read and write of the operator, whatever the strategy.
+// The operator's tensors that the forward kernels of a recurrent layer read and write, for all strategies.
 //
 // Letters: T steps, B samples, D directions, G gates, H hidden units, S entries of H[t].
 #pragma once
 
-/// What a gradient reads. Absent with null addresses.
+/// The values saved for a gradient. Null addresses if absent.
 struct Reserve {
     float* saved;    // [T][B][D][Cell::saved][H]
     float* hidden;  // [D][T + 1][B][S]: slots of H
-    float* memory;  // [D][T + 1][B][H]: slots of C; null but for Lstm
+    float* memory;  // [D][T + 1][B][H]: slots of C; null except for Lstm
 };
 
-/// What a cell saves of a step, until there is time to write it. In inference nothing.
+/// The values that a cell saves of a step, until they are written. Empty in inference.
 template <class Pass, class Cell>
 struct Held {
     __device__ Inference pass() {
@@ -49,7 +49,7 @@ struct InputElementOf<T, Training> {
 template <class T, class Pass>
 using InputElement = typename InputElementOf<T, Pass>::Type;
 
-/// What all strategies read and write of the operator. Absent tensors have no address.
+/// The operator's tensors for all strategies. Absent tensors have no address.
 template <class T>
 struct Sequence : Layer {
     void const* input_product;                   // [T][B][D][G H] of InputElement<T, Pass>, or as many times as a chunk has
@@ -65,7 +65,7 @@ struct Sequence : Layer {
     Strided<unsigned char const> step_mask;      // [1][1][T][B]: 0 for a step to skip; absent: none is; Training only
     Reserve reserve;                             // Training only
 
-    /// How many steps a sample takes.
+    /// The number of steps of a sample.
     __device__ int length(int sample) const {
         return length_of(sequence_lengths, seq_length, sample);
     }
@@ -93,7 +93,7 @@ struct Sequence : Layer {
         }
     }
 
-    /// Whether the mask has a sample skip a step.
+    /// Whether the mask makes a sample skip a step.
     template <class Pass>
     __device__ bool skips(int time, int sample) const {
         if constexpr (is_same<Pass, Training>) {

@@ -1,10 +1,10 @@
-// Shared memory of a block, piece by piece; and how the operand of a product comes there from other blocks.
+// Shared memory of a block, piece by piece; and how the operand of a product is copied there from other blocks.
 #pragma once
 
 inline constexpr int product_warps = 8;
 inline constexpr int product_threads = 32 * product_warps;
 
-/// Hands out the block's dynamic shared memory piece by piece, each aligned to 16 bytes.
+/// Allocates the block's dynamic shared memory piece by piece, each aligned to 16 bytes.
 class SharedPieces {
   public:
     __device__ SharedPieces() : next_(machine::dynamic_shared<unsigned char>()) {}
@@ -20,7 +20,7 @@ class SharedPieces {
     unsigned char* next_;
 };
 
-/// The operand of a product in one pass, [samples of the pass][row], and what this thread loads of it.
+/// The operand of a product in one pass, [samples of the pass][row], and this thread's loads of it.
 template <class T>
 struct Operand {
     T const* values = nullptr;  // null for none
@@ -35,13 +35,13 @@ __device__ constexpr int power_of_two_from(int number) {
     return power;
 }
 
-/// Brings an operand that other blocks made into shared memory: each value once, chunk by chunk, and while a chunk is multiplied the loads
-/// of the next one, or of the next pass, are under way.
+/// Copies an operand that other blocks computed to shared memory: each value once, chunk by chunk, and while a chunk is multiplied the
+//loads / of the next one, or of the next pass, are in flight.
 ///
-/// The `row_warps` warps that read the same run of the depth load it together; a run has so many steps, and a step `step_units` values of
-/// 16 bytes for each sample. Of a pass there are `samples`, and a thread has `loads` of 16 bytes under way. All template arguments are powers
-/// of two. A chunk in shared memory is [samples][row]; rows are so long that four of them can be read side by side, 32 bytes of each, without
-/// meeting a bank twice.
+/// The `row_warps` warps that read the same run of the depth load it jointly; a run has so many steps, and a step `step_units` values of
+/// 16 bytes for each sample. Of a pass there are `samples`, and a thread has `loads` of 16 bytes in flight. All template arguments are
+//powers / of two. A chunk in shared memory is [samples][row]; rows are so long that four of them can be read side by side, 32 bytes of
+//each, without / meeting a bank twice.
 template <int samples, int row_warps, int step_units, int loads>
 class Staging {
     static constexpr int threads = 32 * row_warps;
@@ -60,18 +60,18 @@ class Staging {
         return depth_warps * buffers(steps) * chunk_size;
     }
 
-    /// `memory` has `size(steps)` values. `depth_units`: how many 16-byte values of an operand's row hold something; what follows them counts
+    /// `memory` has `size(steps)` values. `depth_units`: how many 16-byte values of an operand's row hold data; what follows them counts
     /// as zero. `row_bytes`: between an operand's samples.
     __device__ Staging(Vector4<unsigned>* memory, int steps, int depth_units, int row_bytes)
         : steps_(steps), row_bytes_(row_bytes), chunks_(memory + threadIdx.x / 32 % depth_warps * buffers(steps) * chunk_size) {
         int const first = threadIdx.x / 32 % depth_warps * steps * step_units;  // at which the run begins
-        // Kept: compilers would rather compute them anew in each step.
+        // Stored: compilers would otherwise recompute them in each step.
         first_byte_ = machine::opaque(first_sample() * row_bytes + (first + first_unit()) * 16);
         left_ = machine::opaque(min(depth_units - first, steps * step_units) - first_unit());
         own_ = chunks_ + machine::opaque(first_sample() * row + first_unit());
     }
 
-    /// What the thread loads of an operand of which takes(sample) tells which samples count.
+    /// The thread's loads of an operand; takes(sample) is whether a sample takes part.
     template <class Takes>
     __device__ unsigned loaded(Takes const& takes) const {
         unsigned bits = 0;
@@ -106,13 +106,13 @@ class Staging {
         }
     }
 
-    /// Called by all warps when the chunk that starts at step `begin` is to be multiplied, after its `load`: waits until all of it has come,
-    /// and what `others` wait for with the first one, brings it into shared memory, and begins to load what follows: the next chunk, or else
+    /// Called by all warps when the chunk that starts at step `begin` is to be multiplied, after its `load`: waits until all of it has
+    //arrived, / and with the first one for `others`, copies it to shared memory, and begins to load what follows: the next chunk, or else
     /// the first one of `next`.
     template <class T, class Exchange, class Others>
     __device__ __forceinline__ void enter(Exchange const& exchange, Operand<T> const& operand, Operand<T> const& next, int begin,
                                           Others& others) {
-        // All that is missing is looked for together.
+        // All missing data is polled at once.
         Wait wait;
         while (!(is_there(exchange) & others.is_there()) && exchange.look_again(wait)) {
             load_missing(exchange, operand, begin);
@@ -144,7 +144,7 @@ class Staging {
     }
 
   private:
-    /// Whether all that is under way has come; what is not loaded is zero, which is there.
+    /// Whether all loads in flight have arrived; values that are not loaded are zero.
     template <class Exchange>
     __device__ __forceinline__ bool is_there(Exchange const& exchange) const {
         bool all = true;
@@ -155,10 +155,10 @@ class Staging {
         return all;
     }
 
-    /// Loads again what has not come, of the chunk that starts at step `begin`.
+    /// Repeats the loads that have not arrived, of the chunk that starts at step `begin`.
     template <class T, class Exchange>
     __device__ __forceinline__ void load_missing(Exchange const& exchange, Operand<T> const& operand, int begin) {
-        int const first_byte = machine::opaque(first_byte_);  // or addresses would be computed before it is known that something is missing
+        int const first_byte = machine::opaque(first_byte_);  // else addresses would be computed even if nothing is missing
 #pragma unroll
         for (int i = 0; i < loads; ++i) {
             if (!exchange.is_there(under_way_[i].values)) {
@@ -194,7 +194,7 @@ class Staging {
         return i * threads % chunk_units;
     }
 
-    /// The thread's number among those that load together.
+    /// The thread's number among those that load jointly.
     __device__ static unsigned thread() {
         return threadIdx.x / 32 / depth_warps * 32 + threadIdx.x % 32;
     }
@@ -210,8 +210,8 @@ class Staging {
     int steps_;
     int row_bytes_;            // between an operand's samples
     int first_byte_;           // of an operand, at which the thread's first load of the first chunk begins
-    int left_;                 // 16-byte values from there on that the run has, and that hold something; none or less for none
-    Vector4<unsigned>* chunks_;   // [buffers] chunks, of the warps that load together
+    int left_;                 // 16-byte values from there on that the run has, and that hold data; 0 or less for none
+    Vector4<unsigned>* chunks_;   // [buffers] chunks, of the warps that load jointly
     Vector4<unsigned>* own_;      // the place of the thread's first value in the first of them
     Vector4<unsigned> under_way_[loads];
 };

@@ -1,8 +1,8 @@
 // Where a thread that runs the steps of a sequence reads and writes the arrays of the operator.
 #pragma once
 
-/// Where the pairs of a thread are in an array that the recurrence reads or writes step by step: the address of a few pairs moves on by the
-/// same distance at each step. Of more it would take registers that R could have, and it is computed anew.
+/// Where the pairs of a thread are in an array that the recurrence reads or writes step by step: the address of a few pairs advances by the
+/// same distance at each step. For more pairs it would take registers from R, so it is recomputed.
 template <class E, int pairs, int pass_samples, bool one_pass>
 class StepPointers {
     static constexpr bool moves = pairs <= 2;
@@ -48,7 +48,7 @@ class StepPointers {
     }
 
   private:
-    /// Where there are several passes registers are scarce, and the compiler may find the distance anew each time.
+    /// With several passes registers are scarce, and the compiler may recompute the distance each time.
     __device__ static long long in_register(long long distance) {
         return one_pass ? machine::opaque(distance) : distance;
     }

@@ -13,13 +13,13 @@ struct Strided {
     }
 };
 
-/// The element as a float, or zero where the tensor is absent.
+/// The element as a float, or zero if the tensor is absent.
 template <class T>
 __device__ float value_or_zero(Strided<T const> const& tensor, long long i, long long j, long long k, long long l) {
     return tensor.data == nullptr ? 0.0f : machine::to_float(tensor.at(i, j, k, l));
 }
 
-/// An output's element, if the output is wanted.
+/// Stores an output's element, if the output is present.
 template <class T>
 __device__ void store(Strided<T> const& output, long long i, long long j, long long k, long long l, float value) {
     if (output.data != nullptr) {

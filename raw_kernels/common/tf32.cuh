@@ -1,8 +1,8 @@
 // Factors of matrix products on tensor cores.
 #pragma once
 
-/// A gradient as a product of a step takes it, whose other factor has the caller's element type. Halves have 10 bits of mantissa, and so
-/// has TF32: the gradient is rounded to it here, because tensor cores may cut off the rest, an error that all products in a row share.
+/// A gradient as a factor of a step's product, whose other factor has the caller's element type. Halves have 10 bits of mantissa, and so
+/// has TF32: the gradient is rounded to it here, because tensor cores may truncate the rest, a bias in all products.
 template <class T>
 __device__ float to_tf32_factor(float gradient) {
     if constexpr (is_same<T, float>) {

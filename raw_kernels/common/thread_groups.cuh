@@ -7,9 +7,9 @@
 //   NCHW, within groups   outer C, rows N, innermost H W: a group is rows of vectors
 //   NHWC, across groups   rows N H W, innermost C: a group is an entry of one vector in each row
 //
-// A thread group is `lanes` x `slots` threads of a block. Its lanes take neighbouring vectors across groups (within groups there is one lane),
-// its slots take the vectors of their groups in turn. A block is several thread groups; blockIdx.x counts blocks of thread groups, blockIdx.y splits: equal
-// parts of each group's vectors, of which a block takes one.
+// A thread group is `lanes` x `slots` threads of a block. Its lanes have neighbouring vectors across groups (within groups there is one
+// lane), its slots process the vectors of their groups in turn. A block is several thread groups; blockIdx.x counts blocks of thread
+// groups, blockIdx.y splits: equal parts of each group's vectors, one for each block.
 #pragma once
 
 #include "common/axes.cuh"
@@ -18,7 +18,7 @@
 /// Threads of a block, at most.
 inline constexpr int most_block_threads = 512;
 
-/// Blocks of so many threads that a multiprocessor shall have room for: across groups a thread needs more registers.
+/// The blocks of so many threads that must fit a multiprocessor: across groups a thread needs more registers.
 template <bool across>
 inline constexpr int resident_blocks = across ? 1 : 2;
 
@@ -35,7 +35,7 @@ struct ThreadGroups {
     Axes<tensors> rows;
     long long vector_strides[tensors];  // from one vector to the next along the innermost axis, in elements; 0: it repeats one element
     unsigned vectors;                   // of a group (of `width` groups, across), in numbers below 2^32 - 2^12
-    unsigned split_vectors;             // of which a split takes so many, the last one what is left
+    unsigned split_vectors;             // of a split; the last one has the rest
     unsigned row_vectors;               // vectors of a row that are of one group: 1 across groups
     unsigned step_rows;                 // slots = step_rows row_vectors + step_columns
     unsigned step_columns;
@@ -76,7 +76,7 @@ struct Member {
         }
     }
 
-    /// Whether it speaks for its lane.
+    /// Whether it writes for its lane.
     __device__ bool leads() const { return present && slot == 0; }
 
     /// The number of its group, of the first one across groups.
@@ -92,8 +92,8 @@ struct Member {
     }
 };
 
-/// Hands the places of a thread's vectors in its split to `take`, `unrolled` at a time and the last ones one by one: take(places, number),
-/// an array of the places of so many vectors, and which of the thread's vectors the first of them is. Backwards it meets the end first,
+/// Passes the places of a thread's vectors in its split to `take`, `unrolled` at a time and the last ones one by one: take(places, number),
+/// an array of the places of so many vectors, and which of the thread's vectors the first of them is. Backwards it starts at the end,
 /// which the cache still holds after a pass forwards.
 template <bool backward, int unrolled, int tensors, class Take>
 __device__ __forceinline__ void visit_vectors(ThreadGroups<tensors> const& thread_groups, Member const& member, unsigned split, Take const& take) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void visit_vectors(ThreadGroups<tensors> const& threa
             rows[vector] = row;
             places[vector] = further(origin, thread_groups.vector_strides, column);
             if constexpr (backward) {
-                // below zero the numbers wrap around, to where nothing is read any more
+                // below zero the numbers wrap around, past the range that is read
                 bool const wraps = column < thread_groups.step_columns;
                 row -= thread_groups.step_rows + wraps;
                 column += (wraps ? row_vectors : 0) - thread_groups.step_columns;
@@ -142,21 +142,21 @@ __device__ __forceinline__ void visit_vectors(ThreadGroups<tensors> const& threa
     }
 }
 
-/// What a thread keeps in dynamic shared memory between two passes over the same split, forwards and backwards: of each of `tensors`
-/// tensors the first `count` of its vectors, the others being those that the cache may still hold. A thread meets its own vectors only, so
-/// that no barrier is needed, and they lie beside those of its neighbours, which makes no conflict of banks.
+/// A thread's cache in dynamic shared memory between two passes over the same split, forwards and backwards: of each of `tensors`
+/// tensors the first `count` of its vectors, the others being those that the cache may still hold. A thread accesses only its own vectors,
+//so / no barrier is needed, and they are next to those of its neighbours, without bank conflicts.
 template <class Vector, int tensors>
 class CachedVectors {
 public:
     /// Nothing.
     __device__ __forceinline__ CachedVectors() : own_(nullptr), count_(0) {}
 
-    /// So many vectors of each thread, behind the first bytes of the shared memory.
+    /// So many vectors of each thread, after the first bytes of the shared memory.
     __device__ __forceinline__ CachedVectors(unsigned count, unsigned first_bytes)
         : own_(reinterpret_cast<Vector*>(machine::dynamic_shared<unsigned char>() + (first_bytes + 15) / 16 * 16) + threadIdx.x),
           count_(count) {}
 
-    /// Keeps what of these vectors it is to keep; forwards, the first one having a number.
+    /// Stores those of these vectors that it caches; forwards, the first one having a number.
     template <int tensor, int vectors>
     __device__ __forceinline__ void store(unsigned number, Vector const (&from)[vectors]) const {
 #pragma unroll
@@ -167,7 +167,7 @@ public:
         }
     }
 
-    /// Whether it kept the vector of a number and all before it: vectors that are on the way together come from one place.
+    /// Whether it has the vector with a number and all before it: vectors of one batch have one source.
     __device__ __forceinline__ bool has(unsigned number) const { return number < count_; }
 
     /// Vectors that it has; backwards, the first one having a number.
@@ -184,13 +184,13 @@ private:
     unsigned count_;
 };
 
-/// Bytes of shared memory that `merge_thread_group` takes.
+/// Bytes of shared memory that `merge_thread_group` uses.
 template <int owned, class Part>
 __device__ __forceinline__ unsigned merging_bytes() {
     return blockDim.x * static_cast<unsigned>(owned * sizeof(Part));
 }
 
-/// Merges what the slots of each thread group have, for each of `owned` groups, into what all of them get: by a fixed tree. All threads of a block
+/// Merges the values of each thread group's slots, for each of `owned` groups, for all of them: by a fixed tree. All threads of a block
 /// have to call it, once: `shared`, which has room for `owned` parts of each thread, is read to the end.
 template <int owned, class Part>
 __device__ __forceinline__ void merge_thread_group(ThreadGroupSize const& size, Part (&parts)[owned], Part* shared) {
@@ -218,7 +218,8 @@ __device__ __forceinline__ void merge_thread_group(ThreadGroupSize const& size, 
     }
 }
 
-/// What splits have left of each group, for a kernel that merges them: a block is one thread group, whose lanes are neighbouring groups.
+/// The splits' partial results of each group, for a kernel that merges them: a block is one thread group, whose lanes are neighbouring
+//groups.
 template <class Part>
 struct Splits {
     Part* partials;  // [splits][groups]
@@ -226,11 +227,11 @@ struct Splits {
     unsigned groups;
     ThreadGroupSize size;
 
-    /// What a split has left of a group.
+    /// A split's partial result of a group.
     __device__ Part& part(unsigned split, unsigned group) const { return partials[static_cast<long long>(split) * groups + group]; }
 };
 
-/// Calls take(group, number) for each group that the thread speaks for, `number` counting them.
+/// Calls take(group, number) for each group that the thread writes, `number` counting them.
 template <int width, bool across, int tensors, class Take>
 __device__ __forceinline__ void for_led_groups(ThreadGroups<tensors> const& thread_groups, Member const& member, Take const& take) {
     if (member.leads()) {
@@ -263,7 +264,7 @@ __device__ Part merge_splits(Splits<Part> const& splits, Part* shared) {
     return merged[0];
 }
 
-/// One vector of a tensor; where neighbours repeat one element, that one again and again.
+/// One vector of a tensor; if neighbours repeat one element, copies of it.
 template <int width, class T>
 __device__ __forceinline__ AlignedVector<T, width> load_vector(T const* address, bool repeats) {
     if constexpr (width == 1) {

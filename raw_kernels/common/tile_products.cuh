@@ -2,24 +2,24 @@
 // times a column's.
 //
 // A block of 128 threads owns a tile of 64 rows and 64 columns. Pieces of both operands pass through shared memory, 64 lines (rows of A,
-// columns of B) by 64 bytes of terms each, in two buffers, with the next piece on its way in registers. In shared memory a line is 16 words,
+// columns of B) by 64 bytes of terms each, in two buffers, with the next piece in flight in registers. In shared memory a line is 16 words,
 // whose groups of four change places such that neither the lanes that read fragments nor those that read neighbouring lines meet a bank
 // twice. A warp of tensor cores owns 32 rows and 32 columns: a lane reads 16 bytes of each line at once, which are its fragments of two
-// steps. Which of the terms of a piece a step takes does not matter, as long as both operands agree.
+// steps. The order of a piece's terms in its steps does not matter, as long as both operands agree.
 //
-// An operand brings its pieces itself: `load(first, terms)` reads the piece that begins with a term into registers, `store(shared)` writes it.
-// What lies beyond the operand is 0. Elements are raw: unsigned integers of their size. Whatever is to be made of a loaded word is made in
-// `store`: an instruction that takes it any earlier would wait for it before the product that hides the load. Only where elements of less than
-// a word come one by one, and are no pixels within a tap, they are joined, and so waited for, in `load`.
+// An operand loads its own pieces: `load(first, terms)` reads the piece that begins with a term into registers, `store(shared)` writes it.
+// Elements past the operand are 0. Elements are raw: unsigned integers of their size. Loaded words are converted in
+// `store`: an instruction that uses them earlier would wait for them before the product that hides the load. Only where elements of less
+// than a word come one by one, and are no pixels within a tap, they are joined, and so waited for, in `load`.
 //
-// `Sums` are those of a tile. Roundings do not add up in long sums: what some terms give is summed first (`stage_terms`), then added to the
-// sum of all before. The order of sums follows from the number of terms alone.
+// `Sums` are those of a tile. Roundings do not add up in long sums: some terms are summed first (`stage_terms`), then added to the
+// total. The order of sums depends only on the number of terms.
 #pragma once
 
 constexpr int tile_side = 64;
 constexpr int tile_threads = 128;
 constexpr int line_words = 16;                                       // of a piece
-constexpr int own_words = tile_side * line_words / tile_threads;     // that a thread brings of each operand
+constexpr int own_words = tile_side * line_words / tile_threads;     // of each operand that a thread loads
 
 /// Where a word of a line of a piece lies in shared memory.
 __device__ __forceinline__ int word_place(int line, int word) {
@@ -30,7 +30,7 @@ __device__ __forceinline__ Vector4<unsigned> quad_at(unsigned const* staged, int
     return *reinterpret_cast<Vector4<unsigned> const*>(staged + word_place(line, quad * 4));
 }
 
-/// Moves words up and puts some new ones behind them: so a loop that is not unrolled fills registers.
+/// Shifts words and appends new ones, so that a loop that is not unrolled fills registers.
 template <int size, int count>
 __device__ __forceinline__ void append(unsigned (&words)[size], unsigned const (&added)[count]) {
 #pragma unroll
@@ -39,11 +39,11 @@ __device__ __forceinline__ void append(unsigned (&words)[size], unsigned const (
     }
 }
 
-/// How threads bring a matrix: neighbouring threads along the terms or along the lines, single elements or 16 bytes at a time.
+/// How threads load a matrix: neighbouring threads along the terms or along the lines, single elements or 16 bytes at a time.
 enum class Order : int { terms, lines, wide_terms, wide_lines };
 
 /// A matrix as an operand. Order::wide_terms: terms are neighbours, and their number, the distance of lines and the address are multiples
-/// of 16 bytes. Order::wide_lines: the same of lines, and terms apart.
+/// of 16 bytes. Order::wide_lines: the same for lines, with any stride of terms.
 template <class Raw>
 class MatrixLines {
     static constexpr int in_word = 4 / sizeof(Raw);
@@ -51,10 +51,10 @@ class MatrixLines {
     static constexpr int piece_terms = line_words * in_word;
     static constexpr int together = 8;                                          // neighbouring lines of a thread
     static constexpr int in_load = sizeof(Raw) < 4 ? together : in_quad;        // of 16 bytes at most
-    static constexpr int at_once = own_words / in_word < 4 ? 4 : own_words / in_word;   // words whose loads do not wait for others
+    static constexpr int at_once = own_words / in_word < 4 ? 4 : own_words / in_word;   // words with independent loads
 
   public:
-    /// `data`: of the tile's first line; `lines`: from there on; `flip`: what the bits of each word are combined with.
+    /// `data`: of the tile's first line; `lines`: from there on; `flip`: the mask that each word is XORed with.
     __device__ MatrixLines(void const* data, long long line_stride, long long term_stride, long long lines, Order order, unsigned flip = 0)
         : data_(static_cast<Raw const*>(data)), line_stride_(line_stride), term_stride_(term_stride), order_(order), flip_(flip) {
         lines_ = static_cast<int>(lines < tile_side ? lines : tile_side);
@@ -122,7 +122,7 @@ class MatrixLines {
             }
         } else if (order_ == Order::wide_lines) {
             int const first = thread % together * together;
-            int const upper = thread % together / 4;   // these write their lines in the other order, or they would meet the others' banks
+            int const upper = thread % together / 4;   // these write their lines in the other order, to avoid bank conflicts
             unsigned of_lines[together];
 #pragma unroll
             for (int i = 0; i < together; ++i) {
@@ -140,7 +140,7 @@ class MatrixLines {
         }
     }
 
-    /// Calls take(word) for each word of the piece that was loaded last, as it lies in memory.
+    /// Calls take(word) for each word of the piece that was loaded last, as in memory.
     template <class Take>
     __device__ __forceinline__ void for_each_word(Take const& take) const {
 #pragma unroll
@@ -197,7 +197,7 @@ class MatrixLines {
     unsigned words_[own_words];   // of the piece that was loaded last, combined with nothing yet
 };
 
-/// What a lane of tensor cores has of a tile: two by four fragments of 16 rows and 8 columns.
+/// A lane's part of a tile on tensor cores: two by four fragments of 16 rows and 8 columns.
 constexpr int row_fragments = 2;
 constexpr int column_fragments = 4;
 
@@ -298,8 +298,8 @@ class HalfSums {
     float totals_[row_fragments][column_fragments][4] = {};
 };
 
-/// Sums of products of floats, each multiplied and added by itself: 8 rows and 4 columns of a thread, apart such that neighbouring threads
-/// have neighbouring columns. `Total` adds up what `stage` terms give.
+/// Sums of products of floats, by multiply-add: 8 rows and 4 columns of a thread, interleaved such that neighbouring threads
+/// have neighbouring columns. `Total` adds up the sums of `stage` terms.
 template <class Total, int stage>
 class FloatSums {
   public:
@@ -447,7 +447,7 @@ class ByteSums {
 /// Of operands without zero points.
 struct NoZeros {};
 
-/// Adds all products of two operands. All threads of a block call it together; shared memory may be used anew after it.
+/// Adds all products of two operands. All threads of a block call it; shared memory may be reused after it.
 template <class Sums, class Rows, class Columns, class Zeros = NoZeros>
 __device__ __forceinline__ void sum_tile(Sums& sums, Rows& rows, Columns& columns, long long terms, Zeros const& zeros = {}) {
     alignas(16) __shared__ unsigned staged[2][2][tile_side * line_words];

@@ -1,9 +1,9 @@
-// Types, and questions to them, that need no header of the C++ library.
+// Types and type traits without a header of the C++ library.
 #pragma once
 
 #include "common/machine.cuh"
 
-/// Values that travel together: one access of up to 16 bytes where they lie at a multiple of their size.
+/// Values that are accessed at once, up to 16 bytes, if they are aligned to their total size.
 template <class T, int count>
 struct alignas(count * sizeof(T)) AlignedVector {
     T values[count];

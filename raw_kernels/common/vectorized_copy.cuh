@@ -1,7 +1,7 @@
-// Packed data that a block brings into its shared memory as it lies there.
+// Packed data that a block copies to its shared memory.
 #pragma once
 
-/// Loads that a thread has under way at a time.
+/// Loads that a thread has in flight at a time.
 inline constexpr int vectors_in_flight = 8;
 
 /// Copies words of 16 bytes from global to shared memory, by all threads of a block. A barrier has to follow.
@@ -12,7 +12,7 @@ __device__ inline void copy_vectors(Vector4<unsigned> const* source, Vector4<uns
 #pragma unroll
         for (int i = 0; i < vectors_in_flight; ++i) {
             int const index = first + i * stride;
-            words[i] = source[index < count ? index : count - 1];  // without a branch, which would wait for the load before
+            words[i] = source[index < count ? index : count - 1];  // without a branch, which would wait for the previous load
         }
 #pragma unroll
         for (int i = 0; i < vectors_in_flight; ++i) {
@@ -24,7 +24,7 @@ __device__ inline void copy_vectors(Vector4<unsigned> const* source, Vector4<uns
     }
 }
 
-/// How many words of 16 bytes `count` values take.
+/// The number of 16-byte words of `count` values.
 template <class T>
 __device__ int vectors_of(int count) {
     return (count * static_cast<int>(sizeof(T)) + 15) / 16;

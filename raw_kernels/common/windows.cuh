@@ -1,7 +1,7 @@
 // Windows that slide over the spatial dimensions of tensors: the elements of a position, and the positions that have an element.
 //
-// Either is a grid of entries: so many along each dimension, at equal distances in every tensor. Kernels find its first entry and go on
-// from there.
+// Either is a grid of entries: so many along each dimension, at equal distances in every tensor. Kernels compute its first entry and
+// continue from there.
 #pragma once
 
 /// A window along one dimension. At position p it has the elements p * stride + k * dilation - start for k = 0 to length - 1, its taps;
@@ -9,7 +9,7 @@
 struct Window {
     long long size;        // of the dimension
     long long start;       // padding before the first element
-    long long end;         // padding after the last one: what lies beyond is no part of a window
+    long long end;         // padding after the last one: positions past it are not part of a window
     long long length;
     long long dilation;
     long long stride;
@@ -17,7 +17,7 @@ struct Window {
     long long apart;       // from one position that has an element to the next: dilation / gcd(dilation, stride)
 };
 
-/// The quotient of numbers that are not negative, rounded down. It is a short division where both numbers are short.
+/// The quotient of numbers that are not negative, rounded down. It is a 32-bit division if both numbers fit.
 __device__ inline long long quotient(long long dividend, long long divisor) {
     if (divisor == 1) {
         return dividend;
@@ -28,12 +28,12 @@ __device__ inline long long quotient(long long dividend, long long divisor) {
     return dividend / divisor;
 }
 
-/// How many taps lie less than a distance behind the first one.
+/// The number of taps within a distance of the first one.
 __device__ inline long long taps_before(Window const& window, long long distance) {
     return distance <= 0 ? 0 : min(window.length, quotient(distance + window.dilation - 1, window.dilation));
 }
 
-/// How many taps are elements of the dimension, or of it and its padding, where the first tap is at some place.
+/// The number of taps inside the dimension, or inside it and its padding, for a place of the first tap.
 __device__ inline long long tap_count(Window const& window, long long first, bool with_padding) {
     return with_padding ? taps_before(window, window.size + window.end - first)
                         : taps_before(window, window.size - first) - taps_before(window, -first);
@@ -51,7 +51,7 @@ __device__ inline Positions positions_with(Window const& window, long long eleme
     long long const reach = (window.length - 1) * window.dilation;
     long long first = place > reach ? quotient(place - reach + window.stride - 1, window.stride) : 0;
     long long const last = min(quotient(place, window.stride), window.positions - 1);
-    // The element is a tap if it lies a whole number of dilations behind the first one. Among so many neighbours one has it, or none has.
+    // The element is a tap if it is a whole number of dilations after the first one. Among so many neighbours one has it, or none.
     long long const tries = min(window.apart, last - first + 1);
     long long tried = 0;
 #pragma unroll 1
@@ -62,7 +62,7 @@ __device__ inline Positions positions_with(Window const& window, long long eleme
     return {first, tried < tries ? quotient(last - first, window.apart) + 1 : 0};
 }
 
-/// Which tap of a position an element is.
+/// The tap of a position that reads an element.
 __device__ inline long long tap_of(Window const& window, long long element, long long position) {
     return quotient(element + window.start - position * window.stride, window.dilation);
 }
@@ -91,7 +91,7 @@ __device__ __forceinline__ void for_each_entry(long long const (&counts)[axes], 
     }
 }
 
-/// A sum in a fixed order, whose error does not grow with the number of terms: what rounding takes from it is added in the end.
+/// A sum in a fixed order, whose error does not grow with the number of terms: rounding errors are summed and added at the end.
 class CarriedSum {
   public:
     __device__ void add(float term) {
@@ -101,7 +101,7 @@ class CarriedSum {
         total_ = total;
     }
 
-    __device__ float result() const { return lost_ == lost_ ? total_ + lost_ : total_; }   // of infinities NaN would be lost
+    __device__ float result() const { return lost_ == lost_ ? total_ + lost_ : total_; }   // after infinities the correction is NaN
 
   private:
     float total_ = 0.0f;

@@ -22,7 +22,7 @@ struct AtanYX {
     __device__ float operator()(float a, float b) const { return atan2f(a, b); }
 };
 
-/// x ^ exponent; NaN where x is negative, minus infinity too, and the exponent is no whole number
+/// x ^ exponent; NaN where x is negative, including minus infinity, and the exponent is not an integer
 struct ConstantPow {
     float exponent;
     __device__ float operator()(float x) const {
@@ -112,8 +112,8 @@ struct Multiply {
 };
 
 /// x ^ exponent. Integers to the power of integers wrap around, and a negative power is rounded toward zero: 0 unless x is 1 or -1. Other
-/// powers with an integer among their operands are computed in double precision; what is whole but for a rounding error is made so where
-/// an integer is stored.
+/// powers with an integer among their operands are computed in double precision; results that are integers up to a rounding error are
+//rounded if / an integer is stored.
 struct Pow {
     __device__ float operator()(float x, float exponent) const { return powf(x, exponent); }
 

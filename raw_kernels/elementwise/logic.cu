@@ -8,7 +8,7 @@
 
 namespace element_wise {
 
-// Of the raw bits, which come as unsigned integers.
+// On raw bits, as unsigned integers.
 
 struct BitAnd {
     template <class Bits>
@@ -38,7 +38,7 @@ struct BitOr {
     }
 };
 
-/// a moved up by b places; 0 where all bits are lost
+/// a shifted left by b bits; 0 if all bits are lost
 struct BitShiftLeft {
     template <class Bits>
     __device__ Bits operator()(Bits a, Bits b) const {
@@ -46,7 +46,7 @@ struct BitShiftLeft {
     }
 };
 
-/// a moved down by b places; 0 where all bits are lost
+/// a shifted right by b bits; 0 if all bits are lost
 struct BitShiftRight {
     template <class Bits>
     __device__ Bits operator()(Bits a, Bits b) const {

@@ -1,9 +1,9 @@
-// GATHER, GATHER_ELEMENTS, GATHER_ND and GATHER_ND1: elements of a tensor, picked by indices.
+// GATHER, GATHER_ELEMENTS, GATHER_ND and GATHER_ND1: elements of a tensor at indices.
 //
 //   output[c] = input[p(c) + sum over k of clamp(index_k(c), 0, size_k - 1) * stride_k]
 //
-// The coordinates c of the output give the place p within the input of what no index tells, and the tuple of indices that is read. An
-// index out of range reads the nearest element of its dimension, so no access lies outside the input.
+// The coordinates c of the output give the offset p in the input along dimensions without an index, and the tuple of indices that is read.
+// An index out of range reads the nearest element of its dimension, so no access lies outside the input.
 //
 // Word is any type of the elements' size, or of up to 16 bytes where neighbours of the output are neighbours of the input and share their
 // indices. One thread owns words of the output; the grid is one-dimensional, of any size. No block shares anything with another. The output

@@ -1,11 +1,12 @@
-// NONZERO_COORDINATES: how many elements are not zero, and the coordinates of each in row-major order, with zeros in the rows behind them.
+// NONZERO_COORDINATES: how many elements are not zero, and the coordinates of each in row-major order, with zeros in the rows after them.
 //
 //   count_nonzero      counts[block] = elements of the block's part of the input that are not zero
-//   write_coordinates  row number r of the coordinates = those of the r-th element that is not zero; r starts from the counts of the blocks before it
+//   write_coordinates  row number r of the coordinates = those of the r-th element that is not zero; r starts from the counts of the blocks
+//   before it
 //
-// Both launches have the same grid. Block b owns the elements part * b to part * (b + 1) - 1 in row-major order; in `write_coordinates` also the rows
-// of these numbers, as far as they lie behind the last coordinates. Word is any type of the elements' size. Blocks have whole warps, at most
-// 32 of them. The outputs overlap nothing else.
+// Both launches have the same grid. Block b owns the elements part * b to part * (b + 1) - 1 in row-major order; in `write_coordinates`
+// also the rows of these numbers, if they are past the last coordinates. Word is any type of the elements' size. Blocks have whole warps,
+// at most 32 of them. The outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -21,7 +22,7 @@ struct NonzeroParameters {
     unsigned* coordinates;             // [count][axes.count], any strides
     Axes<1> axes;                      // of the input: every dimension that has a coordinate, in order
     long long coordinate_strides[2];   // of rows and of the coordinates in a row
-    unsigned magnitude;                // the bits that make an element something else than zero: of floats all but the sign
+    unsigned magnitude;                // the bits that make an element nonzero: of floats all but the sign
     unsigned count;                    // elements of the input
     unsigned part;                     // elements of a block: a multiple of its threads
 };
@@ -42,7 +43,7 @@ __device__ __forceinline__ unsigned sum_of_block(unsigned value) {
     for (int mask = warp_size / 2; mask > 0; mask /= 2) {
         value += machine::shuffle_xor(value, mask);
     }
-    __syncthreads();  // nobody reads the sums of a call before
+    __syncthreads();  // all threads have read the sums of the previous call
     if (threadIdx.x % warp_size == 0) {
         sums[threadIdx.x / warp_size] = value;
     }

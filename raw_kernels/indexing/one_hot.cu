@@ -1,4 +1,4 @@
-// ONE_HOT: y = on where the coordinate along an axis is the index of its sequence, else off. An index out of range is no coordinate.
+// ONE_HOT: y = on where the coordinate along an axis is the index of its sequence, else off. An index out of range matches no coordinate.
 //
 // Word is any type of the elements' size. One thread owns words of the output; the grid is one-dimensional, of any size. No block shares
 // anything with another. The output overlaps nothing else.

@@ -1,9 +1,10 @@
-// SCATTER and SCATTER_ND: a copy of a tensor in which updates replace what tuples of indices point to: single elements, or blocks.
+// SCATTER and SCATTER_ND: a copy of a tensor in which updates replace the elements that tuples of indices point to: single elements, or
+// blocks.
 //
 //   find      winners[place that tuple n points to] = max(n + 1), over all tuples n in row-major order
 //   replace   output = update of tuple n where the winner is n + 1, else input
 //
-// So of several tuples for one place the last wins, whatever the order in which threads run: the maximum of integers depends on none. A
+// So of several tuples for one place the last wins, in any order of threads, since an integer maximum does not depend on it. A
 // tuple with an index out of range points nowhere. Before `find` all winners are 0.
 //
 // One thread owns tuples in `find`, and words of the output in `replace`; the grids are one-dimensional, of any size. The output overlaps
@@ -52,7 +53,7 @@ struct ReplaceParameters {
     Word const* input;        // any strides
     Word const* updates;      // any strides
     Word* output;             // any strides
-    unsigned const* winners;  // as `find` leaves them
+    unsigned const* winners;  // from `find`
     Axes<4> axes;             // of the output: strides of the output, of the input, of the updates within a block, and of the winners
     Axes<1> tuples;           // of the updates: a block for each tuple, in row-major order
     unsigned count;           // words of the output

@@ -1,4 +1,4 @@
-// What GEMM does with a library's product: f(alpha * product + beta * c), for the element engine.
+// The epilogue of GEMM after a library's product: f(alpha * product + beta * c), for the element engine.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

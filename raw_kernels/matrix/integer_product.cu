@@ -5,8 +5,8 @@
 //   `byte_product`      where all elements have 8 bits, on tensor cores: sums of 32 bits, which may wrap around or be too short to
 //   `integer_product`   any others
 //
-// Divided into tiles as `matrix/tiles.cuh` says. Sums are exact, but of differences of 32-bit integers: these are summed in double. What
-// becomes of a sum is computed in double, rounded step by step: a step of a quantization is where the definition has it. The output overlaps
+// Divided into tiles as `matrix/tiles.cuh` says. Sums are exact, except of differences of 32-bit integers, which are summed in double. The
+// epilogue is computed in double, rounded step by step, so that quantization steps are where the definition has them. The output overlaps
 // nothing.
 #include "common/machine.cuh"
 #include "common/types.cuh"
@@ -35,7 +35,7 @@ struct Quantities {
     long long strides[4];
     long long zero_point_step;   // 0: one for all lines
     int type;                    // of both
-    Order order;                 // in which `byte_product` brings it; its lines are rows of a, columns of b
+    Order order;                 // in which `byte_product` loads it; its lines are rows of a, columns of b
 };
 
 /// The differences of an operand's elements to the zero point of their line.
@@ -81,7 +81,7 @@ struct Whole {
 template <class T>
 struct Dequantized {
     Strided<T> output;
-    Strided<T const> bias;    // absent: nothing is added
+    Strided<T const> bias;    // absent: 0
     Scales<T> a_scale;
     Scales<T> b_scale;
 
@@ -141,7 +141,7 @@ __global__ void integer_product(const __grid_constant__ IntegerProductParameters
     }
 }
 
-/// An operand of bytes as tensor cores take it: signed. An unsigned byte is less by 128, as is its zero point.
+/// An operand of bytes for tensor cores, which need signed ones. An unsigned byte is less by 128, as is its zero point.
 struct Bytes {
     Quantities const& of;
     long long line_stride;

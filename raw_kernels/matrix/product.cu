@@ -3,7 +3,7 @@
 //   output = f(alpha * a b + beta * c)
 //
 //   `product`                       where tiles fill the device
-//   `product`, `combine_products`   where there are few tiles of long sums: blockIdx.y takes a part of the terms, whose sums are left in
+//   `product`, `combine_products`   for few tiles of long sums: blockIdx.y selects a part of the terms, whose sums go to
 //                                   scratch, and a second launch adds them in order
 //
 // Divided into tiles as `matrix/tiles.cuh` says, which are summed as in `common/tile_products.cuh`: halves by tensor cores. A transposed
@@ -27,11 +27,11 @@ template <class T, class Out, class Function>
 struct ProductParameters {
     Strided<T const> a;      // [outer, inner, rows, terms]
     Strided<T const> b;      // [outer, inner, terms, columns]
-    Strided<T const> c;      // [outer, inner, rows, columns]; absent: nothing is added
+    Strided<T const> c;      // [outer, inner, rows, columns]; absent: 0
     Strided<Out> output;     // [outer, inner, rows, columns]
     Tiles tiles;
     float* partials;         // [splits, outer, inner, rows, columns]; absent: there is one split
-    long long split_terms;   // terms of a split, the last one what is left
+    long long split_terms;   // terms of a split; the last one has the rest
     long long results;       // of all entries of the batch
     int splits;
     Order a_order;

@@ -1,9 +1,9 @@
 // Products of matrices by tiles: sums[i, j] = sum over k of a[i, k] * b[k, j], for each entry of a batch of two dimensions. A block owns a
-// tile of 64 rows and 64 columns. Blocks stride over the tiles, whatever the size of a one-dimensional grid.
+// tile of 64 rows and 64 columns. Blocks stride over the tiles, with a one-dimensional grid of any size.
 //
 // Integers are summed here, floats in `common/tile_products.cuh`. A block has 256 threads, a thread 4 x 4 of its sums, 16 apart along both,
 // so that neighbouring threads read neighbouring words of shared memory and own neighbouring columns. Pieces of 16 terms of both operands
-// pass through shared memory. A piece is loaded before the one before it is multiplied, but waited for at once: what becomes of a number
+// pass through shared memory. A piece is loaded before the previous one is multiplied, but waited for at once: the conversion of a number
 // depends on its type. Of each 256 terms the products are summed first, in their order, then added to the sum of those before: so
 // roundings do not add up in long sums.
 #pragma once
@@ -40,13 +40,13 @@ __device__ inline Tile tile_at(Tiles const& tiles, long long number) {
     return {number / tiles.inner, number % tiles.inner, row_tile * tile_side, column_tile * tile_side};
 }
 
-/// What a thread brings of the pieces of an operand, one by one: 4 elements of 64 lines (rows of a, columns of b) by 16 terms, such that
+/// A thread's part of the pieces of an operand, element by element: 4 elements of 64 lines (rows of a, columns of b) by 16 terms, such that
 /// neighbouring threads read along the operand's shorter stride. A `Source` has a `Number`, the distance `term_stride` of terms and
-/// `line_stride` of lines, `line(i)`, what is to be known of one, and `load(line, term)`.
+/// `line_stride` of lines, `line(i)`, the data of a line, and `load(line, term)`.
 template <class Source>
 struct Pieces {
     using Number = typename Source::Number;
-    static constexpr int pitch = tile_side + 1;   // so that threads along the terms, too, write to different banks
+    static constexpr int pitch = tile_side + 1;   // so that threads along the terms also write to different banks
 
     Source source;
     typename Source::Line lines[tile_share];
@@ -91,7 +91,7 @@ struct Pieces {
     }
 };
 
-/// Adds what was summed first to the sums, and starts anew.
+/// Adds the stage's sums to the totals, and resets them.
 template <class Stage, class Sum>
 __device__ __forceinline__ void add_stage(Sum (&sums)[tile_share][tile_share], Stage (&stage)[tile_share][tile_share]) {
 #pragma unroll
@@ -104,7 +104,7 @@ __device__ __forceinline__ void add_stage(Sum (&sums)[tile_share][tile_share], S
     }
 }
 
-/// The sums of this thread, of type `Sum`, those of 256 terms of type `Stage`. All threads of a block call it together.
+/// The sums of this thread, of type `Sum`, those of 256 terms of type `Stage`. All threads of a block call it.
 template <class Stage, class Sum, class A, class B>
 __device__ __forceinline__ void sum_products(Sum (&sums)[tile_share][tile_share], Pieces<A>& a, Pieces<B>& b, long long terms) {
     __shared__ typename A::Number of_a[tile_terms][Pieces<A>::pitch];

@@ -19,7 +19,7 @@ struct UnfoldParameters {
     Word const* image;
     Word* columns;
     Axes<2 + spatial> inner;       // of the columns, of the image's first tap, and of the tap along each spatial dimension; either of the
-    Axes<2 + spatial> outer;       // columns' elements or of their positions, whichever neighbours share in memory
+    Axes<2 + spatial> outer;       // columns' elements or of their positions, whichever neighbours are contiguous
     unsigned long long inner_count;
     unsigned long long count;      // elements of the columns
     long long origin;              // to the place of the image's first tap: padding lies before it
@@ -48,7 +48,7 @@ template <class T>
 struct FoldParameters {
     T const* columns;
     T* image;
-    Axes<2 + spatial> axes;          // of the image, of the columns along batch and channels alone, and of the element along each dimension
+    Axes<2 + spatial> axes;          // of the image, of the columns along batch and channels only, and of the element along each dimension
     long long positions[spatial];    // strides of the columns: from one position to the next along each dimension
     long long taps[spatial];         // from one tap to the next
     Window windows[spatial];

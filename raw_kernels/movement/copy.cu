@@ -1,4 +1,4 @@
-// Elements copied from one layout to another, converted, and made of nothing.
+// Elements copied from one layout to another, converted, or generated.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -8,7 +8,7 @@
 
 namespace movement {
 
-/// The element, which `stored` converts where the output has another type.
+/// The element, which `stored` converts if the output has another type.
 struct Copy {
     template <class Number>
     __device__ Number operator()(Number x) const {

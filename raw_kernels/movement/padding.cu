@@ -3,11 +3,11 @@
 //   y[o] = x[m(o - start)], in each dimension of n entries m(p) = p for 0 <= p < n, and outside
 //   margin_value      y[o] = value
 //   margin_nearest    m(p) = min(max(p, 0), n - 1)
-//   margin_repeats    m(p) = min(q, mirror - q), q = p mod period: the mirror images of x or, where the mirror lies beyond, its copies
+//   margin_repeats    m(p) = min(q, mirror - q), q = p mod period: the mirror images of x or, with the mirror out of range, its copies
 //
-// Word is any type of the elements' size, or of up to 16 bytes where neighbours lie side by side in both tensors along a dimension without
-// a margin. One thread owns words of the output; the grid is one-dimensional, of any size. No block shares anything with another. The output
-// overlaps nothing else.
+// Word is any type of the elements' size, or of up to 16 bytes if neighbours are contiguous in both tensors along a dimension without
+// a margin. One thread owns words of the output; the grid is one-dimensional, of any size. No block shares anything with another. The
+// output overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

@@ -1,6 +1,6 @@
 // REVERSE_SUBSEQUENCES: y[i] = x[L - 1 - i] for i < L, else x[i], along an axis of n entries, with L = min(length, n) of each sequence.
 //
-// Word is any type of the elements' size, or of up to 16 bytes where neighbours lie side by side in both tensors and have the same length.
+// Word is any type of the elements' size, or of up to 16 bytes if neighbours are contiguous in both tensors and have the same length.
 // One thread owns words of the output; the grid is one-dimensional, of any size. No block shares anything with another. The output overlaps
 // nothing else.
 #include "common/machine.cuh"

@@ -2,18 +2,19 @@
 //
 //   mean = sum(x) / n, variance = sum((x - mean)^2) / n          n: entries of a group
 //   y = f((x - mean) * (scale / sqrt(variance + epsilon)) + bias + add)
-//   running = (1 - factor) * old + factor * batch                 of the variance the unbiased one, n / (n - 1)
+//   running = (1 - factor) * old + factor * batch                 the variance is the unbiased one, n / (n - 1)
 //
 // The mean is the sum of two floats, because one float of a large mean would shift y: x - high is exact near the mean, x - high - low is
-// what the formula wants. A mean of what is not finite is NaN.
+// what the formula wants. A mean of infinities or NaN is NaN.
 //
-//   training    `normalize`, where a thread group for each group fills the device: both passes over x, the second one backwards. What shared memory
-//               has room for stays there in between; only the rest is read twice
+//   training    `normalize`, where a thread group for each group fills the device: both passes over x, the second one backwards. Shared
+//   memory
+//               caches what fits between them; only the rest is read twice
 //               else `gather`, groups being split over blockIdx.y; `combine`; `apply`
 //   inference   `apply`
 //
-// T is the type of data, S that of statistics, F the activation's functor. See common/thread groups.cuh for thread groups, and for what a block and a
-// thread own. y overlaps nothing else.
+// T is the type of data, S that of statistics, F the activation's functor. See common/thread_groups.cuh for thread groups, and for what a
+// block and a thread own. y overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/activations.cuh"
 #include "common/means.cuh"
@@ -25,7 +26,7 @@ struct Statistics {
     S const* variance;
     S const* scale;
     S const* bias;
-    S* batch_mean;          // in inference copies of what is given
+    S* batch_mean;          // in inference copies of the given ones
     S* batch_variance;
     S* running_mean;
     S* running_variance;
@@ -44,18 +45,18 @@ template <class T, class S>
 struct ForwardParameters {
     T const* x;
     T const* add;           // absent: 0
-    T* y;                   // absent: only statistics are wanted
+    T* y;                   // absent: only statistics are computed
     ThreadGroups<3> thread_groups;         // of x, add, y
     Statistics<S> statistics;
     Splits<Moments> splits;  // relative to `firsts`
     float* firsts;          // [groups]: the first entry of each
     GroupStatistics* group_statistics;        // [groups]
     unsigned side_by_side;  // groups along the innermost axis: 1 within groups
-    unsigned cached;          // vectors of x that each thread of `normalize` keeps in shared memory between its passes
+    unsigned cached;          // vectors of x that each thread of `normalize` caches in shared memory between its passes
     float attributes[2];
 };
 
-/// The entry of a group in a tensor, if it is there.
+/// The entry of a group in a tensor, if the tensor is present.
 template <class S>
 __device__ void store(S* tensor, long long place, float value) {
     if (tensor != nullptr) {
@@ -80,7 +81,7 @@ __device__ void store_statistics(Statistics<S> const& statistics, Places<8> cons
     }
 }
 
-/// What the last pass does to the entries of a thread's groups.
+/// The operation of the last pass on the entries of a thread's groups.
 template <int owned>
 struct Transform {
     float high[owned];
@@ -139,7 +140,7 @@ __device__ __forceinline__ void write(ForwardParameters<T, S> const& parameters,
     });
 }
 
-/// Training in one launch: a block is thread groups, and a thread group takes all of its groups.
+/// Training in one launch: a block is several thread groups, and a thread group processes all of its groups.
 template <class T, class S, int width, bool across, class F>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) normalize(const __grid_constant__ ForwardParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
@@ -165,7 +166,7 @@ __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) n
     }
 }
 
-/// Training, first launch of three: a thread group takes a split of its groups.
+/// Training, first launch of three: a thread group processes a split of its groups.
 template <class T, class S, int width, bool across>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) gather(const __grid_constant__ ForwardParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(most_block_threads, 1) combine(const __grid_co
     }
 }
 
-/// Inference; or training's third launch, blocks in reverse. A thread group takes a split of its groups.
+/// Inference; or training's third launch, blocks in reverse. A thread group processes a split of its groups.
 template <class T, class S, int width, bool across, bool training, class F>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) apply(const __grid_constant__ ForwardParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;

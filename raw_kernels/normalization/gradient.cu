@@ -1,37 +1,37 @@
 // The gradients of batch normalization, mean and variance being those of the batch (training) or constants.
 //
-//   inverse = 1 / sqrt(variance + epsilon), c = mean, or where x is centered anew the mean of x      n: entries of a group
+//   inverse = 1 / sqrt(variance + epsilon), c = mean, or if x is centred again the mean of x      n: entries of a group
 //   d_bias = sum(dy), d_scale = sum(dy (x - mean)) inverse
 //   training    dx = scale inverse (dy - sum(dy) / n - (x - c) inverse^2 sum(dy (x - c)) / n)
 //   constants   dx = scale inverse dy
 //
-// Centring anew costs no pass: with delta = sum(x - mean) / n it is c = mean + delta, and sum(dy (x - c)) is
+// Centring again needs no pass: with delta = sum(x - mean) / n it is c = mean + delta, and sum(dy (x - c)) is
 // sum(dy (x - mean)) - delta sum(dy).
 //
-//   sums wanted      `differentiate`, where a thread group for each group fills the device
-//                    else `gather`, groups being split over blockIdx.y; `combine`; in training `apply`, if dx is wanted
+//   sums needed      `differentiate`, where a thread group for each group fills the device
+//                    else `gather`, groups being split over blockIdx.y; `combine`; in training `apply`, if dx is needed
 //   dx alone, constants   `apply`
 //
 // In training x and dy are read twice, the second time backwards; `differentiate` reads but once what shared memory has room for in
-// between. With constants dx comes of the first pass. x is read where d_scale or training's dx is wanted.
+// between. With constants the first pass writes dx. x is read if d_scale or training's dx is needed.
 //
-// T is the type of data, S that of statistics. See common/thread groups.cuh for thread groups, and for what a block and a thread own. Outputs overlap
-// nothing else.
+// T is the type of data, S that of statistics. See common/thread_groups.cuh for thread groups and the work of a block and a thread. Outputs
+// overlap nothing else.
 #include "common/machine.cuh"
 #include "common/moments.cuh"
 #include "common/thread_groups.cuh"
 
-/// Vectors of a tensor that a thread has on the way at a time.
+/// Vectors of a tensor that a thread loads at a time.
 inline constexpr int unrolled = 2;
 
-/// Blocks on a multiprocessor: with constants a pass that takes sums also writes dx, for which it needs more registers.
+/// Blocks on a multiprocessor: with constants a pass with sums also writes dx, which needs more registers.
 template <bool across, bool training>
 inline constexpr int resident = resident_blocks<across || !training>;
 
 /// Sums over entries of a group.
 struct Sums {
     float dy;
-    float product;    // dy (x - mean); without x unset, as the next one
+    float product;    // dy (x - mean); unset without x, like the next one
     float deviation;  // x - mean
 
     __device__ void merge(Sums const& other) {
@@ -41,7 +41,7 @@ struct Sums {
     }
 };
 
-/// What training's last pass needs of the sums: dx = factor ((dy - mean_dy) - ((x - mean) - delta) slope).
+/// The sums for training's last pass: dx = factor ((dy - mean_dy) - ((x - mean) - delta) slope).
 struct Slope {
     float mean_dy;
     float slope;
@@ -69,13 +69,13 @@ template <class T, class S>
 struct GradientParameters {
     T const* x;             // absent: not read
     T const* dy;
-    T* dx;                  // absent: not wanted
+    T* dx;                  // absent: not computed
     ThreadGroups<3> thread_groups;         // of x, dy, dx
     Statistics<S> statistics;
     Splits<Sums> splits;
     Slope* slopes;          // [groups]
     unsigned side_by_side;  // groups along the innermost axis: 1 within groups
-    unsigned cached;          // vectors of x and of dy that each thread of `differentiate` keeps in shared memory between its passes
+    unsigned cached;          // vectors of x and of dy that each thread of `differentiate` caches in shared memory between its passes
     int corrects_mean;
 };
 
@@ -92,7 +92,7 @@ struct Given {
           factor(machine::to_float(statistics.scale[places.of[of_scale]]) * inverse) {}
 };
 
-/// What passes need of a thread's groups.
+/// The data of a thread's groups for the passes.
 template <int owned>
 struct Constants {
     float mean[owned];
@@ -121,7 +121,7 @@ __device__ void store_statistics(Statistics<S> const& statistics, Places<5> cons
     }
 }
 
-/// What training's last pass takes of a group's sums.
+/// Converts a group's sums for training's last pass.
 template <class T, class S>
 __device__ Slope slope_of(GradientParameters<T, S> const& parameters, Given const& given, Sums const& sums) {
     float const entries = parameters.statistics.entries;
@@ -140,7 +140,7 @@ __device__ __forceinline__ void load(T const* data, ThreadGroups<3> const& threa
     }
 }
 
-/// dx of some vectors; with constants only `dy` is looked at.
+/// dx of some vectors; with constants only `dy` is used.
 template <int width, bool across, bool training, class T, class S, int owned, int vectors>
 __device__ __forceinline__ void write(GradientParameters<T, S> const& parameters, Places<3> const (&places)[vectors],
                                       AlignedVector<T, width> const (&x)[vectors], AlignedVector<T, width> const (&dy)[vectors],
@@ -163,7 +163,7 @@ __device__ __forceinline__ void write(GradientParameters<T, S> const& parameters
     }
 }
 
-/// The pass that takes sums of a thread group's part of its groups, for each of its threads. With constants it writes dx too.
+/// The pass that sums a thread group's part of its groups, for each of its threads. With constants it writes dx too.
 template <int width, bool across, bool training, class T, class S, int owned>
 __device__ __forceinline__ void take_sums(GradientParameters<T, S> const& parameters, Member const& member, unsigned split,
                                           Constants<owned> const& constants, CachedVectors<AlignedVector<T, width>, 2> const& cached,
@@ -228,7 +228,7 @@ __device__ __forceinline__ void write_all(GradientParameters<T, S> const& parame
     });
 }
 
-/// Sums in one launch: a block is thread groups, and a thread group takes all of its groups.
+/// Sums in one launch: a block is several thread groups, and a thread group processes all of its groups.
 template <class T, class S, int width, bool across, bool training>
 __global__ void __launch_bounds__(most_block_threads, resident<across, training>) differentiate(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(most_block_threads, resident<across, training>
     }
 }
 
-/// Sums, first launch: a thread group takes a split of its groups.
+/// Sums, first launch: a thread group processes a split of its groups.
 template <class T, class S, int width, bool across, bool training>
 __global__ void __launch_bounds__(most_block_threads, resident<across, training>) gather(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;
@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(most_block_threads, 1) combine(const __grid_co
     }
 }
 
-/// Constants; or training's third launch, blocks in reverse. A thread group takes a split of its groups.
+/// Constants; or training's third launch, blocks in reverse. A thread group processes a split of its groups.
 template <class T, class S, int width, bool across, bool training>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) apply(const __grid_constant__ GradientParameters<T, S> parameters) {
     constexpr int owned = across ? width : 1;

@@ -5,20 +5,20 @@
 //   OneNorm, TwoNorm   y = f(scale * x / max(norm, epsilon) + bias)
 //   Unscaled           y = f(scale * x + bias)
 //
-// The mean is the sum of two floats, as in forward.cu. A group with what is not finite has no mean and no variance: y is NaN.
+// The mean is the sum of two floats, as in forward.cu. A group with infinities or NaN has no mean and no variance: y is NaN.
 //
-//   `normalize`, where a thread group for each group fills the device: both passes over x, the second one backwards. What shared memory has room for
-//   stays there in between; only the rest is read twice. If all of a group stays there, its mean is corrected by the mean difference from it
-//   else `gather`, groups being split over blockIdx.y; `combine`; `apply`
+//   `normalize`, where a thread group for each group fills the device: both passes over x, the second one backwards. Shared memory has room
+//   for stays there in between; only the rest is read twice. If all of a group stays there, its mean is corrected by the mean difference
+//   from it else `gather`, groups being split over blockIdx.y; `combine`; `apply`
 //   Unscaled: `apply` alone
 //
-// T is the type of data, Statistic one of the above, F the activation's functor. See common/thread groups.cuh for thread groups, and for what a block and
-// a thread own. y overlaps nothing else.
+// T is the type of data, Statistic one of the above, F the activation's functor. See common/thread_groups.cuh for thread groups, and for
+// what a block and a thread own. y overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/means.cuh"
 #include "common/reduction.cuh"
 
-/// What the last pass does to the entries of a group.
+/// The operation of the last pass on the entries of a group.
 struct Scaling {
     float high;    // the mean is high + low
     float low;
@@ -81,11 +81,11 @@ struct GroupsParameters {
     float* firsts;           // [groups]: MeanVariance: the first entry of each, which splits are relative to
     Scaling* scalings;       // [groups]
     GroupSettings settings;
-    unsigned cached;           // vectors of x that each thread of `normalize` keeps in shared memory between its passes
+    unsigned cached;           // vectors of x that each thread of `normalize` caches in shared memory between its passes
     float attributes[2];
 };
 
-/// Vectors of each tensor that a thread has on the way at a time in the last pass: within groups two of four tensors are too many for the
+/// Vectors of each tensor that a thread loads at a time in the last pass: within groups two vectors of four tensors are too many for the
 /// registers that `resident_blocks` leaves.
 template <bool across, class F>
 inline constexpr int unrolled_apply = across ? unrolled_last<F> : 1;
@@ -134,7 +134,7 @@ __device__ __forceinline__ void write(GroupsParameters<T, Statistic> const& para
     });
 }
 
-/// The first pass: a thread group's part of its groups, for each of its threads; and what moments are relative to.
+/// The first pass: a thread group's part of its groups, for each of its threads; and the reference of the moments.
 template <int width, bool across, class Statistic, class T, int owned>
 __device__ __forceinline__ void take_parts(GroupsParameters<T, Statistic> const& parameters, Member const& member, unsigned split,
                                            CachedVectors<AlignedVector<T, width>, 1> const& cached, float (&firsts)[owned],
@@ -148,8 +148,8 @@ __device__ __forceinline__ void take_parts(GroupsParameters<T, Statistic> const&
     }
 }
 
-/// Adds what is left of the mean of a thread group's groups, entries less the mean, all of which it keeps: moments are rounded relative to the first
-/// entry, which may be far from the mean, so that entries next to the mean would lose digits.
+/// Corrects the mean of a thread group's groups by the mean of entries minus the mean, all of them cached: moments are rounded relative to
+//the first / entry, which may be far from the mean, so that entries next to the mean would lose digits.
 template <int width, bool across, class T, class Statistic, int owned>
 __device__ __forceinline__ void correct_means(GroupsParameters<T, Statistic> const& parameters, Member const& member,
                                               CachedVectors<AlignedVector<T, width>, 1> const& cached, Scaling (&scalings)[owned]) {
@@ -171,7 +171,7 @@ __device__ __forceinline__ void correct_means(GroupsParameters<T, Statistic> con
     }
 }
 
-/// One launch: a block is thread groups, and a thread group takes all of its groups.
+/// One launch: a block is several thread groups, and a thread group processes all of its groups.
 template <class T, class Statistic, int width, bool across, class F>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) normalize(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
     constexpr int owned = across ? width : 1;
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) n
     write<width, across, Statistic, F>(parameters, member, 0, scalings, cached);
 }
 
-/// First launch of three: a thread group takes a split of its groups.
+/// First launch of three: a thread group processes a split of its groups.
 template <class T, class Statistic, int width, bool across>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) gather(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
     constexpr int owned = across ? width : 1;
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(most_block_threads, 1) combine(const __grid_co
     }
 }
 
-/// Third launch, blocks in reverse; or the only one of Unscaled. A thread group takes a split of its groups.
+/// Third launch, blocks in reverse; or the only one of Unscaled. A thread group processes a split of its groups.
 template <class T, class Statistic, int width, bool across, class F>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) apply(const __grid_constant__ GroupsParameters<T, Statistic> parameters) {
     constexpr int owned = across ? width : 1;

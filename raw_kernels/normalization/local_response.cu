@@ -8,7 +8,7 @@
 // in the order of the dimensions, so that sums have a fixed order. The grid is one-dimensional, of any size.
 //
 //   `normalize`                   the forward operator
-//   `prepare`, `differentiate`    the gradient: what each entry's quotient and its summand are, and then their sums
+//   `prepare`, `differentiate`    the gradient: each entry's quotient and summand, then their sums
 //
 // T is the type of data, arithmetic is float. Outputs overlap nothing else.
 #include "common/machine.cuh"
@@ -41,7 +41,7 @@ struct ResponseParameters {
     float beta;
 };
 
-/// The sum of what `load` gives of the distance along each dimension, over a window; mirrored: over the entries in whose windows this one is.
+/// The sum of `load` of the distance along each dimension, over a window; mirrored: over the entries in whose windows this one is.
 template <bool mirrored, class Load>
 __device__ __forceinline__ float window_sum(Window const& window, Places<tensors> const& places, Load const& load) {
     int begin[2];

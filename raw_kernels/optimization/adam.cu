@@ -5,8 +5,8 @@
 //
 // The rate of the step t is one number, computed in double precision, as 1 - beta^t cancels in the first steps: once in each block.
 //
-// One thread owns vectors of `width` elements that lie side by side in all tensors; the grid is one-dimensional, of any size. No block shares
-// anything with another. A thread reads all its vectors before it writes one, so each output may be an input, but the training step.
+// One thread owns vectors of `width` elements that are contiguous in all tensors; the grid is one-dimensional, of any size. No block shares
+// anything with another. A thread reads all its vectors before it writes one, so each output may be an input, except the training step.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

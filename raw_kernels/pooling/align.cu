@@ -3,7 +3,7 @@
 //   y[r, c, oy, ox] = mean or max over the samples of output element (oy, ox) of region r, interpolated in the image x[batches[r], c]
 //
 // A region is a row of corners x1, y1, x2, y2. Samples that lie outside the image have one value; there may be very many, so they are
-// counted and not visited. A batch index beyond the images is the last one's.
+// counted and not visited. A batch index past the last image means the last one.
 //
 // One thread owns an element of the output. Interpolation and sums are float, in the order of the samples. The grid is one-dimensional, of
 // any size. No block shares anything with another. The output overlaps nothing else.
@@ -24,7 +24,7 @@ struct AlignParameters {
     Regions<T> regions;
     Axes<5> axes;                 // the output's; the numbers of the region, of the channel, and of the element along y and x
     unsigned long long count;     // elements of the output
-    float outside;                // what a sample outside the image is
+    float outside;                // the value of a sample outside the image
 };
 
 template <class T, class Reduction>

@@ -4,12 +4,12 @@
 //   image_gradient      dx[b, c, y, x] = sum of weight * dy over the samples of the regions of image b that read the pixel
 //   corner_gradient     dcorner[r] = sum of slope * dy * the sample's distance from the other corner * the scale
 //
-// A mean passes an equal share to each sample, a maximum all to one. What samples outside the image would get is dropped; they are 0 where
+// A mean passes an equal share to each sample, a maximum all to one. The share of samples outside the image is dropped; they are 0 if
 // a maximum is chosen.
 //
 // choose_samples: one thread owns an output element. image_gradient: one thread owns a pixel and visits all regions, so sums have a fixed
-// order and nothing is added to memory. corner_gradient: a block owns a region; its threads take output elements in turn, and their sums are
-// added in a fixed order. Grids are one-dimensional, of any size; blocks share nothing. Outputs overlap nothing else.
+// order and nothing is added to memory. corner_gradient: a block owns a region; its threads take output elements in turn, and their sums
+// are added in a fixed order. Grids are one-dimensional, of any size; blocks share nothing. Outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -63,7 +63,7 @@ __global__ void choose_samples(const __grid_constant__ ChooseSamplesParameters<T
     }
 }
 
-/// What samples pass on.
+/// The gradients of samples.
 template <class T>
 struct Incoming {
     T const* gradient;                   // dy
@@ -73,7 +73,7 @@ struct Incoming {
     long long channels;
 };
 
-/// What a sample passes on of its output element's gradient.
+/// A sample's share of its output element's gradient.
 template <class T>
 __device__ __forceinline__ float passed(Incoming<T> const& incoming, Samples const& rows, Samples const& columns, long long region,
                                         long long channel, long long i, long long j) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ float passed(Incoming<T> const& incoming, Samples con
     return incoming.winners[place(incoming.winner_strides)] == number ? gradient : 0.0f;
 }
 
-/// How much a pixel counts in a sample.
+/// The weight of a pixel in a sample.
 __device__ __forceinline__ float weight(Sample const& sample, long long pixel) {
     if (!sample.inside) {
         return 0.0f;

@@ -1,7 +1,7 @@
-// Poolings: what a window that slides over the spatial dimensions of [batch, channels, *spatial] has at each position.
+// Poolings: reductions of windows that slide over the spatial dimensions of [batch, channels, *spatial].
 //
 //   average     y = sum(x) / divisor             the divisor counts the taps with padding or without
-//   norm        y = sum(|x|^p)^(1/p)             of shares of the largest, so that nothing overflows
+//   norm        y = sum(|x|^p)^(1/p)             relative to the largest, so that nothing overflows
 //   largest     y = the largest x and its index  the lowest of equal ones; a NaN is the largest
 //   quantized_average    y = clamp(round(sum(x - zero_point) / divisor * scale / output_scale) + output_zero_point)
 //
@@ -121,14 +121,14 @@ __global__ void norm(const __grid_constant__ NormParameters<T> parameters) {
 template <class T>
 struct LargestParameters {
     T const* input;
-    T* output;                // absent if only indices are asked for
-    void* indices;            // 32 or 64 bits each, absent if they are not asked for
+    T* output;                // absent if only indices are written
+    void* indices;            // 32 or 64 bits each, absent if they are not written
     Sliding<2, 1> sliding;    // of the input and of the elements' indices; the other tensor is that of the indices
-    T least;                  // what a window in the padding alone gives
+    T least;                  // the result of a window entirely in the padding
     int wide_indices;         // not 0: 64 bits
 };
 
-/// What elements are compared by.
+/// The key by which elements are compared.
 template <class T>
 __device__ __forceinline__ auto comparable(T value) {
     if constexpr (is_same<T, machine::half>) {

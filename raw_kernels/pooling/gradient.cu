@@ -3,9 +3,9 @@
 //   average_gradient    dx[i] = sum of dy[o] / divisor(o) over the windows o that have i
 //   largest_gradient    dx[i] = sum of dy[o] over the windows o whose largest element is i
 //
-// Windows have 3 spatial dimensions; an image has a first one of size 1. One thread owns an element of dx and sums what it gets, windows in
-// the order of their positions: nothing is added to memory, so results repeat bit for bit. The grid is one-dimensional, of any size. No
-// block shares anything with another. Sums are float. dx overlaps nothing else.
+// Windows have 3 spatial dimensions; an image has a first one of size 1. One thread owns an element of dx and sums its contributions,
+// windows in the order of their positions: nothing is added to memory, so results repeat bit for bit. The grid is one-dimensional, of any
+// size. No block shares anything with another. Sums are float. dx overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"

@@ -1,6 +1,6 @@
 // Pooling of regions of interest: the largest pixel of each part of each region.
 //
-//   y[r, c, oy, ox] = max of x[batch, c] over the part (oy, ox) of region r, of what is inside the image; 0 where nothing is
+//   y[r, c, oy, ox] = max of x[batch, c] over the part (oy, ox) of region r, inside the image; 0 if it has no pixels
 //
 // A region is a row of the regions' tensor: the number of its image, and the corners x1, y1, x2, y2, which are scaled and rounded to whole
 // pixels, halves away from 0; NaN counts as 0. Part o of W columns has those from floor(o * W / parts) up to ceil((o + 1) * W / parts).
@@ -29,7 +29,7 @@ struct PoolRegionsParameters {
     float scale;                  // of the corners
 };
 
-/// The nearest whole number, halves away from 0, no farther than any image is large; 0 for NaN.
+/// The nearest whole number, halves away from 0, clamped to the largest image; 0 for NaN.
 __device__ inline long long whole(float x) {
     constexpr float farthest = 2147483648.0f;
     if (x != x) {

@@ -1,5 +1,5 @@
-// Unpooling: each element of x where its index says, among zeros. Of elements that share an index the last one counts; those whose index is
-// beyond y count nowhere.
+// Unpooling: each element of x at its index, else zeros. Of elements with the same index the last one counts; those whose index is
+// past y are ignored.
 //
 //   forget     winners = 0
 //   choose     winners[indices[i]] = max(winners[indices[i]], i + 1)

@@ -3,7 +3,7 @@
 //   Integers     y = sum, which wraps around in 32 bits
 //   Quantized    y = clamp(round(input_scale * filter_scale * (sum + bias) / output_scale) + output_zero_point)
 //
-// What scales make of a sum is computed in double, each operation rounded by itself. Halves are rounded to even; NaN counts as 0.
+// Scaled sums are computed in double, each operation rounded separately. Halves are rounded to even; NaN counts as 0.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -35,7 +35,7 @@ struct ZeroPoints {
     __device__ int column(int) const { return arithmetic.input_zero(); }
 };
 
-/// What all of them have: X and W are signed or unsigned bytes. A tile has signed ones: an unsigned one, and its zero point, is less by 128.
+/// Shared by all: X and W are signed or unsigned bytes. A tile has signed ones: an unsigned one, and its zero point, is less by 128.
 template <class X, class W>
 struct Differences {
     using Input = X;

@@ -4,7 +4,7 @@
 //   zero_point = clamp(round(-smallest / scale) + least, least, most)
 //   y = clamp(round(x / scale) + zero_point, least, most)     halves rounded to even; NaN, of 0 / 0 too, counts as 0
 //
-//   `find`        the range of what each block reads
+//   `find`        the range of each block's elements
 //   `quantize`    each block finds the range of all from these, and the first one writes scale and zero point
 //
 // T is the type of x, Q that of y, arithmetic is float. A thread owns vectors of `width` elements side by side; the grid is

@@ -1,4 +1,4 @@
-// Linear quantization and its opposite: an integer q stands for the number (q - zero_point) * scale.
+// Linear quantization and dequantization: an integer q represents the number (q - zero_point) * scale.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/axes.cuh"
@@ -8,7 +8,7 @@
 
 namespace quantized {
 
-/// round(x / scale) + zero_point, halves rounded to even, NaN counting as 0; `stored` holds it within the range of the output's type.
+/// round(x / scale) + zero_point, halves rounded to even, NaN counting as 0; `stored` clamps it to the range of the output's type.
 struct QuantizeLinear {
     template <class Zero>
     __device__ float operator()(float x, float scale, Zero zero_point) const {
@@ -31,7 +31,7 @@ struct DequantizeLinear {
     }
 };
 
-/// Either of them with a zero point that no tensor gives: the middle of an unsigned type.
+/// Either of them with an implicit zero point: the middle of an unsigned type.
 template <int middle, class Linear>
 struct Around {
     template <class X, class Zero>

@@ -32,7 +32,7 @@ __device__ float load(Strided<T const> const& tensor, long long row, long long c
 
 template <class T>
 struct GatesParameters {
-    float const* sums;         // [B][2H]: [x, h_prev] w_ru; of a gate that is not wanted unset
+    float const* sums;         // [B][2H]: [x, h_prev] w_ru; unset for a gate that is not needed
     Strided<T const> b_ru;     // [2H]
     Strided<T const> h_prev;   // [B][H]
     Strided<T> r;              // [B][H]
@@ -153,7 +153,7 @@ struct GatesGradientParameters {
     long long cell_size;
 };
 
-/// d_r_bar, and what d_h_prev is beside a product with w_ru^T.
+/// d_r_bar, and the part of d_h_prev that is not a product with w_ru^T.
 template <class T>
 __global__ void gates_gradient(GatesGradientParameters<T> parameters) {
     long long const cell_size = parameters.cell_size;
@@ -175,7 +175,7 @@ __global__ void gates_gradient(GatesGradientParameters<T> parameters) {
 
 template <class T>
 struct GatherParameters {
-    float const* product;   // [B][I + H]: d_x, d_h_prev; of what is not wanted unset
+    float const* product;   // [B][I + H]: d_x, d_h_prev; unset if not needed
     Strided<T> d_x;         // [B][I]
     Strided<T> d_h_prev;    // [B][H]
     long long batch_size;
@@ -183,7 +183,7 @@ struct GatherParameters {
     long long cell_size;
 };
 
-/// d_x and d_h_prev as the caller laid them out.
+/// d_x and d_h_prev in the caller's layout.
 template <class T>
 __global__ void gather(GatherParameters<T> parameters) {
     long long const input_size = parameters.input_size;

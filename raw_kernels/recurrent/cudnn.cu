@@ -1,4 +1,4 @@
-// What lies between the layers of a stacked network, and around them.
+// The work between the layers of a stacked network, and around them.
 //
 // move_gates:    target(i, g, u, c) = source(i, order[g], u, c)
 // identity:      target[i][u][c] = 1 where u = c, else 0
@@ -21,7 +21,7 @@ struct MoveGatesParameters {
     int order[4];  // for each gate of the target its number in the source
 };
 
-/// The parameters stay where the launch put them: a copy could be indexed in a thread's own memory only.
+/// The parameters stay where the launch put them: a copy would be indexed in local memory.
 template <class T>
 __global__ void move_gates(__grid_constant__ MoveGatesParameters<T> const parameters) {
     long long const(&sizes)[4] = parameters.sizes;

@@ -2,11 +2,11 @@
 //
 // The gradient runs against the forward operator's direction. At each step it needs
 //
-//   d_H[t]   = upstream[t] + what the step after it gave
+//   d_H[t]   = upstream[t] + the gradient from the next step
 //   d_sums   = pointwise in d_H[t], d_C[t] and what the step saved        -> `gate_gradients`, for all steps
-//   d_H[t-1] = d_sums R + what the cell passes on beside that product
+//   d_H[t-1] = d_sums R + the cell's other terms
 //
-// and that loop comes in strategies, which leave the same; these two, and `persistent_grid` of recurrent/persistent_grid_gradient.cu:
+// and that loop has several strategies with the same results: these two, and `persistent_grid` of recurrent/persistent_grid_gradient.cu:
 //
 //   persistent_block   One launch for the whole sequence. A block owns a slice of the batch in one direction, with R in shared memory.
 //   per_step           For each step one launch of `step` and a matrix product. A Gru that resets before the product has `reset` and a
@@ -19,8 +19,8 @@
 // (H without a projection), Q rows of sums for each unit and step (G, but 4 for a Gru with linear_before_reset). The element type
 // of the caller's tensors is the template argument T; all else is float.
 //
-// A step that a sample does not take (masked, or past its end) has no gradient of sums, exactly, whatever lies there in the tensors and
-// in the reserve, and passes d_H and d_C on. A length beyond T counts as T.
+// A step that a sample does not take (masked, or past its end) has no gradient of sums, exactly, regardless of the values there in the
+// tensors and in the reserve, and passes d_H and d_C through. A length beyond T counts as T.
 //
 // Outputs overlap nothing else. Of each tensor only the elements that its sizes and strides name are touched.
 #include "common/machine.cuh"
@@ -65,17 +65,17 @@ struct PersistentBlockParameters {
     Strided<T> cell_mem_init_gradient;      // [1][D][B][H]
 };
 
-// The loops over a slice are unrolled on demand: beside large activations the compiler would rather keep its arrays in local memory.
+// The loops over a slice are unrolled on demand: with large activations the compiler would otherwise place its arrays in local memory.
 
 /// The product of the gradients of `count` gates from `first` on with R for one unit, for all samples of the slice. Each element of
-/// the quads has a sum of its own, in ascending order.
+/// the vectors has a separate sum, in ascending order.
 template <int first, int count, class T, int slice>
 __device__ void multiply(Vector4<T> const* recurrence,    // [gates][ceil(H / 4)][H], shared
                          Vector4<float> const* operand,   // [slice][gates][ceil(H / 4)], shared
                          int gates, int hidden_size, int unit, float (&product)[slice]) {
     int const quads = (hidden_size + 3) / 4;
     float sums[slice][4] = {};
-    // Products enough to hide the loads; compilers would take up to eight times as many.
+    // Enough products to hide the loads; compilers would use up to eight times as many.
 #pragma unroll 8 / slice
     for (int q = first * quads; q < (first + count) * quads; ++q) {
         Vector4<T> const weights = recurrence[q * hidden_size + unit];
@@ -123,7 +123,7 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
 
     float d_hidden[slice];
     float d_memory[slice];
-    Saved<Gradient::saved> of_step[slice];  // of the step at hand, loaded before the step before it is multiplied
+    Saved<Gradient::saved> of_step[slice];  // of the current step, loaded before the product of the previous one
     float upstream[slice];
     auto const load = [&](int time) {
 #pragma unroll
@@ -240,7 +240,7 @@ template <class T>
 struct StepParameters {
     Sequence<T> sequence;
     Strided<T const> state_dropout;        // [D][G][B][S]
-    float* hidden_gradient;                // [D][B][S]: what reaches the state before a step beside its products
+    float* hidden_gradient;                // [D][B][S]: the gradient of the state before a step, without its products
     float* memory_gradient;                // [D][B][H]
     float const* products;                 // [D][num_products][B][S]: d_sums R of the step before this one, by gate if states are dropped
     float const* reset_product;            // [D][B][H]: d_h Rh; of a Gru that resets first
@@ -251,13 +251,13 @@ struct StepParameters {
     long long num_products;
     long long step;                        // T after the last one
 
-    /// The time of the step at hand. One step before the first, or beyond the last, for step T.
+    /// The time of the current step. One step before the first, or beyond the last, for step T.
     __device__ int time(int direction) const {
         int const number = static_cast<int>(step);
         return sequence.backward[direction] != 0 ? number : sequence.seq_length - 1 - number;
     }
 
-    /// The gradient of the state after the step at hand, without the upstream gradient of its output.
+    /// The gradient of the state after the current step, without the upstream gradient of its output.
     __device__ float carried_hidden(int direction, int sample, int entry) const {
         if (step == 0) {
             return value_or_zero(sequence.output_single_gradient, 0, direction, sample, entry);
@@ -300,7 +300,7 @@ __global__ void collect(StepParameters<T> parameters) {
     parameters.hidden_gradient[sequence.state_row(at.direction, at.sample) * sequence.state_size + at.entry] = takes ? 0.0f : d_hidden;
 }
 
-/// One element of `step`: see there. What a step needs is loaded, and computed, whether the sample takes it or not.
+/// One element of `step`: see there. All loads and computations happen whether the sample takes the step or not.
 template <class T, class Cell, class Activations>
 __device__ void step_element(StepParameters<T> const& parameters, StateEntry const& at) {
     using Gradient = CellGradient<Cell>;
@@ -330,7 +330,7 @@ __device__ void step_element(StepParameters<T> const& parameters, StateEntry con
     }
 }
 
-/// One step of all directions: the gradients of its sums, and what reaches the states before it beside the products.
+/// One step of all directions: the gradients of its sums, and those of the states before it without the products.
 ///
 /// Grid: x is the sample, y the block of hidden units, z the direction. Block: of any size; a thread owns a unit.
 template <class T, class Cell, class ForwardActivations, class BackwardActivations>
@@ -384,7 +384,7 @@ __global__ void reset(StepParameters<T> parameters) {
 
 /// After the last step: the gradients of the states before the first.
 ///
-/// Grid and block as in `step`, but that a thread owns one of S entries and one of H units, as many of them as there are.
+/// Grid and block as in `step`, but a thread owns one of S entries and one of H units, if they exist.
 template <class T>
 __global__ void finish(StepParameters<T> parameters) {
     Sequence<T> const& sequence = parameters.sequence;

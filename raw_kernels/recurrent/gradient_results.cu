@@ -1,12 +1,12 @@
-// The results of the gradients of RNN, GRU and LSTM, made of the gradients of sums that recurrent/gradient.cu leaves for all steps.
+// The results of the gradients of RNN, GRU and LSTM, computed from the gradients of sums of all steps, from recurrent/gradient.cu.
 //
 //   d_X = d_sums W,   d_W = d_sums^T X,   d_R = d_sums^T H[t-1],   d_P = d_H^T (o . h(C)) for a projection P
 //
-// are one matrix product each over all steps and samples, with these kernels around it: `operand` and `rebuild` make right operands,
+// are one matrix product each over all steps and samples, with these kernels around it: `operand` and `rebuild` create right operands,
 // `sum_products` and `unpack` results. The gradients of biases and peepholes are sums, of `sum_rows` and `sum_chunks`.
 //
 // The factors of the products have the element type of the caller's tensors. For halves the gradients of sums, which may be of any size,
-// are multiplied by a power of two that brings the largest near the end of a half's range: `find_largest` and `narrow`. They keep a half's
+// are multiplied by a power of two that scales the largest near the end of a half's range: `find_largest` and `narrow`. They keep a half's
 // accuracy down to 2^-28 of the largest, and vanish below 2^-39. `unpack` divides the results by it.
 //
 // Letters as there: T steps, B samples, D directions, G gates, H hidden units, I inputs, Q rows of sums for each unit and step. The
@@ -51,7 +51,7 @@ __device__ inline float largest_of_block(float value) {
     return value;
 }
 
-/// parts = the largest magnitude in each block's share of the values, what is not finite left out.
+/// parts = the largest magnitude in each block's share of the values, without infinities and NaN.
 ///
 /// Grid: one-dimensional, of at most `scale_threads` blocks. Block: `scale_threads`; a thread owns vectors of `width` values, which lie at
 /// multiples of their size.
@@ -73,12 +73,12 @@ __global__ void __launch_bounds__(scale_threads) find_largest(LargestParameters 
     }
 }
 
-/// A power of two that brings values near the end of a half's range, and what undoes it.
+/// A power of two that scales values near the end of a half's range, and its inverse.
 struct Scale {
     float factor = 1.0f;
     float inverse = 1.0f;
 
-    /// For what `find_largest` found, by all threads of a block; 1 where nothing was looked for.
+    /// From the results of `find_largest`, by all threads of a block; 1 without them.
     __device__ Scale(float const* parts,  // [num_parts] or null
                      int num_parts) {
         if (parts != nullptr) {
@@ -86,7 +86,7 @@ struct Scale {
             float const largest = largest_of_block(thread < num_parts ? parts[thread] : 0.0f);
             // The largest becomes at least 2^14 and less than 2^15. Exponents are biased by 127.
             int const exponent = 127 + 14 + 127 - static_cast<int>(machine::to_bits(largest) >> 23);
-            int const bounded = min(exponent, 253);  // zeros, and values that no result in halves can show
+            int const bounded = min(exponent, 253);  // zeros, and values below the range of results in halves
             factor = machine::float_of_bits(static_cast<unsigned>(bounded) << 23);
             inverse = machine::float_of_bits(static_cast<unsigned>(254 - bounded) << 23);
         }
@@ -249,7 +249,7 @@ struct SumParameters {
     float const* memory;            // [D][T + 1][B][H]; read for peepholes
     float* partial;                 // [chunks][columns]
     Strided<T> output;              // [1][1][D][2 G H], for peepholes [1][1][D][3 H]
-    long long chunk_rows;           // how many of the T B rows are summed at a time
+    long long chunk_rows;           // the number of the T B rows that are summed at a time
     long long num_chunks;
     int seq_length;
     int batch_size;
@@ -277,8 +277,8 @@ struct OfBias {
         return 2LL * parameters.num_directions * parameters.gates * parameters.hidden_size;
     }
 
-    /// The column that element `place` of a direction's [2][G][H] is. Q is above G where the last gate's recurrent product has a row of
-    /// its own, before that of its input product.
+    /// The column that element `place` of a direction's [2][G][H] is. Q is above G if the last gate's recurrent product has a separate row
+    /// before that of its input product.
     template <class T>
     __device__ static long long column(SumParameters<T> const& parameters, long long direction, long long place) {
         long long const hidden_size = parameters.hidden_size;
@@ -290,7 +290,7 @@ struct OfBias {
     }
 };
 
-/// The same for peepholes: gates i, o, f of Lstm, each gradient times the cell state that its gate saw.
+/// The same for peepholes: gates i, o, f of Lstm, each gradient times the cell state that its gate read.
 struct OfPeephole {
     template <class T>
     __device__ static long long columns(SumParameters<T> const& parameters) {

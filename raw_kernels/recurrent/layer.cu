@@ -1,28 +1,28 @@
 // RNN, GRU and LSTM over a sequence, forward in time, backward or both; the cells' equations are in common/cells.cuh.
 //
-// The products of the steps with the input, X W^T, are formed beforehand: of all steps, or for `step` of some at a time. What remains is
-// sequential, and comes in strategies, of which this file has two; the third, persistent_grid, with R resident in many blocks, has a file
-// of its own.
+// The products of the steps with the input, X W^T, are computed beforehand: of all steps, or for `step` of some at a time. The rest is
+// sequential, and has several strategies, of which this file has two; the third, persistent_grid, with R resident in many blocks, has its
+// own of its own.
 //
 //   persistent_block   One launch for the whole sequence. A block owns a slice of the batch in one direction and runs all steps with
 //                      R in shared memory; blocks do not depend on each other.
 //   per_step           Two launches for each step: H[t-1] R^T by a matrix product, then the kernel `step` for all that follows. A Gru
-//                      that resets before the product needs four: `reset` stores r . H[t-1] in the place of H[t-1] for the product of
-//                      its last gate. So does an Lstm with a projection: a second product makes H[t] of what `step` leaves, and
-//                      `project` takes it from there.
+//                      that resets before the product needs four: `reset` stores r . H[t-1] in place of H[t-1] for the product of
+//                      its last gate. So does an Lstm with a projection: a second product computes H[t] from the result of `step`, and
+//                      `project` does the rest.
 //
 // Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units, S entries of H[t]: those of the projection, or H. The
 // element type of the caller's tensors is the template argument T; arithmetic, sums, gates, H[t] and C[t] are float throughout, but
-// in `step` the left matrix of the product is of type T, and so is X W^T unless a gradient may be asked for.
+// in `step` the left matrix of the product is of type T, and so is X W^T in inference.
 //
 // A sample of length n takes n steps, in the backward direction from t = n - 1 down to 0. Past its end its outputs are zero; its
 // final state is that after its last step, or the initial state if it has none. A length beyond T counts as T.
 //
 // The template argument Pass is Inference or Training. In training a sample may skip steps, by a mask: its states stay as they are,
-// and the output is that of the step before, or zero where there is none. And a reserve may be asked for, for the gradient: what the
+// and the output is that of the step before, or zero if there is none. A reserve may be written for the gradient: the values that the
 // cell saves of each step, and in slots the states around it.
 //
-// Outputs overlap nothing else, but for `input_product` and `reserve.saved`, which may be one: a thread reads a step's gates of its
+// Outputs overlap nothing else, except `input_product` and `reserve.saved`, which may be one: a thread reads a step's gates of its
 // unit before it writes there. Of each tensor only the elements that its sizes and strides name are touched.
 #include "common/machine.cuh"
 #include "common/types.cuh"
@@ -49,7 +49,7 @@ __device__ void multiply(Vector4<T> const* recurrence,    // [ceil(H / 4)][gates
                          Vector4<float> const* operand,   // [slice][ceil(H / 4)], shared
                          int hidden_size, int unit, float (&product)[slice][gates]) {
     int const quads = (hidden_size + 3) / 4;
-    // Products enough to hide the loads. Compilers would take up to four times as many, and then keep some values in local memory.
+    // Enough products to hide the loads. Compilers would use up to four times as many, and then place some values in local memory.
     constexpr int unrolled = slice * count >= 8 ? 1 : slice * count > 4 ? 2 : slice * count > 2 ? 4 : 8;
 #pragma unroll unrolled
     for (int k = 0; k < quads; ++k) {
@@ -70,7 +70,7 @@ __device__ void multiply(Vector4<T> const* recurrence,    // [ceil(H / 4)][gates
 }
 
 /// A value of a thread's array whose number is not known when it is compiled, so that one piece of code serves all samples of a slice:
-/// where time does not count, before the steps and after them. The array stays in registers.
+/// where speed does not matter, before the steps and after them. The array stays in registers.
 template <class Value, int count>
 __device__ Value pick(Value const (&values)[count], int number) {
     Value picked = values[0];
@@ -112,7 +112,7 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
     int steps = 0;       // of the longest sample, the same in all threads
     float hidden[slice];
     float memory[slice];
-    unsigned shown = training ? 0u : ~0u;  // bit s: whether h is an output; in training not before a step is taken
+    unsigned shown = training ? 0u : ~0u;  // bit s: whether h is an output; in training not before the first taken step
 #pragma unroll
     for (int s = 0; s < slice; ++s) {
         int const sample = first_sample + s;
@@ -171,7 +171,7 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
         for (int s = 0; s < slice; ++s) {
 #pragma unroll
             for (int g = 0; g < gates; ++g) {
-                input[s][g] = machine::to_float(loaded[s][g]);  // no earlier: it waits for the load
+                input[s][g] = machine::to_float(loaded[s][g]);  // not earlier: it waits for the load
             }
         }
         if constexpr (Cell::resets_before_product) {
@@ -194,7 +194,7 @@ __device__ void persistent_block_direction(PersistentBlockParameters<T> const& p
             for (int s = 0; s < slice; ++s) {
                 if (step < lengths[s]) {
                     int const sample = first_sample + s;
-                    // The mask is read no earlier: a register less for each sample while the products form.
+                    // The mask is not read earlier: that saves a register for each sample during the products.
                     if (!sequence.template skips<Pass>(time_of(s), sample)) {
                         Pass const pass = sequence.template pass<Pass, Cell>(time_of(s), sample, direction, unit);
                         hidden[s] = Cell::next(activations, constants, input[s], product[s], hidden[s], memory[s], pass);
@@ -267,9 +267,9 @@ struct StepParameters {
     int operands;                    // gates whose product is of H[t-1]
 };
 
-/// Where one entry of a state lies, and what its sample does in this step.
+/// The address of one entry of a state, and its sample's part in this step.
 ///
-/// What a thread needs of a step is loaded whether its sample takes the step or not, so that no load waits for another but by its address.
+/// A thread loads the data of a step whether its sample takes the step or not, so that loads depend on others only for their address.
 template <class Pass>
 struct StepEntry : StateEntry {
     long long state;  // index into [D][B][size]
@@ -333,7 +333,7 @@ __device__ float shown_before(StepParameters<T> const& parameters, StepEntry<Pas
     }
 }
 
-/// Everything that becomes of H[t]; a sample that takes no step passes H[t-1].
+/// Stores H[t] everywhere; a sample that skips the step passes H[t-1].
 template <class T, class Pass>
 __device__ void put_hidden(StepParameters<T> const& parameters, StepEntry<Pass> const& at, float hidden, float shown) {
     constexpr bool training = is_same<Pass, Training>;
@@ -364,12 +364,12 @@ __device__ void put_hidden(StepParameters<T> const& parameters, StepEntry<Pass> 
     }
 }
 
-/// What one thread of `reset` and `step` reads: one unit of one sample in one direction.
+/// The data of one thread of `reset` and `step`: one unit of one sample in one direction.
 template <class T, class Pass, class Cell>
 struct StepElement : StepEntry<Pass> {
     float input[Cell::gates];
     float product[Cell::gates];
-    Pass pass;  // saves nothing of a step that is not taken
+    Pass pass;  // saves nothing for a step that is not taken
 
     __device__ explicit StepElement(StepParameters<T> const& parameters)
         : StepEntry<Pass>(parameters, parameters.sequence.hidden_size),
@@ -464,8 +464,8 @@ __global__ void reset(StepParameters<T> parameters) {
     }
 }
 
-/// One step of all directions, given its product: the cell, the outputs, and the state for the next step. With a projection all that
-/// H[t] is needed for is left to `project`.
+/// One step of all directions, given its product: the cell, the outputs, and the state for the next step. With a projection `project` does
+/// all work on H[t].
 ///
 /// Grid and block as in `reset`. A sample past its end keeps its state.
 template <class T, class Pass, class Cell, class ForwardActivations, class BackwardActivations>
@@ -483,7 +483,7 @@ __global__ void step(StepParameters<T> parameters) {
 
 /// The rest of a step with a projection: H[t] into the outputs, and for the next step.
 ///
-/// Grid and block as in `reset`, but that a thread owns one of S entries.
+/// Grid and block as in `reset`, but a thread owns one of S entries.
 template <class T>
 __global__ void project(StepParameters<T> parameters) {
     if (StateEntry().entry >= parameters.state_size) {

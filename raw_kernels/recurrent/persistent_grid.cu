@@ -1,5 +1,5 @@
-// RNN, GRU and LSTM over a sequence in one launch, with R spread over many blocks, or in one: how R is arranged for that, and the kernel
-// `persistent_grid`. What it does is told in common/persistent_grid.cuh.
+// RNN, GRU and LSTM over a sequence in one launch, with R spread over many blocks, or in one: the arrangement of R, and the kernel
+// `persistent_grid`. common/persistent_grid.cuh describes it.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/grid_stride.cuh"
@@ -28,10 +28,10 @@ struct ArrangeParameters {
     int gates;                     // from the first one on
 };
 
-/// Brings the rows of some gates into the order in which the blocks of `persistent_grid` load them; row g * units + u of a block is its
+/// Arranges the rows of some gates in the order in which the blocks of `persistent_grid` load them; row g * units + u of a block is its
 /// unit u in gate first_gate + g.
 ///
-/// Grid and block: a thread takes 16 bytes at a time, as many as there are.
+/// Grid and block: a thread owns elements of 16 bytes.
 template <class T, class Product>
 __global__ void arrange(ArrangeParameters<T> parameters) {
     int const hidden_size = parameters.hidden_size;
@@ -58,10 +58,10 @@ __global__ void arrange(ArrangeParameters<T> parameters) {
 /// The whole sequence in one launch.
 ///
 /// Grid: x is the group of units, `units` each; y is the group of the batch, `samples` each; z is the direction. Where x is 1 a block is
-/// alone, and `protocol` says so; else all blocks have to run at the same time. Block: `product_threads`; in each pass over its samples a
+/// alone, with that `protocol`; else all blocks have to run at the same time. Block: `product_threads`; in each pass over its samples a
 /// thread has up to `pairs` pairs of unit and sample, in training at most 32 over all passes; `one_pass` if no block takes more. Product
-/// takes all rows of a block; where the cell resets before the product those of the last gate are LateProduct's, which is NoProduct
-/// elsewhere. Dynamic shared memory: what the pieces sum to.
+/// has all rows of a block; if the cell resets before the product those of the last gate are LateProduct's, which is NoProduct
+/// elsewhere. Dynamic shared memory: the sum of the pieces.
 template <class T, class Product, class LateProduct, Protocol protocol, int pairs, bool one_pass, class Pass, class Cell,
           class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) persistent_grid(const __grid_constant__ PersistentGridParameters<T> parameters) {

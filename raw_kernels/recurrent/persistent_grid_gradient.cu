@@ -1,20 +1,20 @@
-// The gradients of RNN, GRU and LSTM against time in one launch, R staying on chip: the strategy `persistent_grid` of what
-// recurrent/gradient.cu does, which leaves the same as `persistent_block` there. The cells' equations are in common/cell_gradients.cuh.
+// The gradients of RNN, GRU and LSTM against time in one launch, with R on chip: the strategy `persistent_grid` of
+// recurrent/gradient.cu, with the results of `persistent_block` there. The cells' equations are in common/cell_gradients.cuh.
 //
-// A block owns some hidden units with all their gates, in one direction, for the samples of its batch group, which it takes in passes. The
+// A block owns some hidden units with all their gates, in one direction, for the samples of its batch group, in passes. The
 // blocks that share samples and direction are a group. d_H[t-1] of a unit is a product of R's column with the gradients of all sums, so the
 // blocks of a group exchange these gradients at each step (common/block_exchange.cuh), and each has its own columns of R on chip
-// (common/products.cuh). A block that owns all units is alone, and keeps the gradients in shared memory. At each step, for each pass:
+// (common/products.cuh). A block that owns all units is alone, and holds the gradients in shared memory. At each step, for each pass:
 //
-//   1  d_H += d_sums R, of the step taken before
-//   2  d_sums, pointwise, and passed on
-//   3  d_sums into `gate_gradients`: nobody waits for that
+//   1  d_H += d_sums R, of the previous step of the loop
+//   2  d_sums, pointwise, stored for the group
+//   3  d_sums to `gate_gradients`, which no block waits for
 //
-// A Gru that resets before the product passes on d_h alone, then d_h Rh is formed, and the gradients of z and r are passed on.
+// A Gru that resets before the product exchanges d_h first, then computes d_h Rh, and exchanges the gradients of z and r.
 //
-// The depth of a product is (block, gate, unit of the block). Halves are scaled: a block multiplies what it passes on, for each sample, by a
-// power of two that brings the largest to between 2^14 and 2^15, and who multiplies takes that back in float. So gradients of any size keep
-// the accuracy of a half.
+// The depth of a product is (block, gate, unit of the block). Halves are scaled: a block multiplies the values that it stores, for each
+// sample, by a power of two that scales the largest to between 2^14 and 2^15, and the product undoes that in float. So gradients of any
+// size keep the accuracy of a half.
 //
 // Letters: T steps, B samples, D directions (1 or 2), G gates, H hidden units, P blocks of a group, N batch groups.
 //
@@ -44,7 +44,7 @@ struct Columns {
     int hidden_size;
     int first_unit;                      // of the block
 
-    /// Zero where the depth belongs to no unit.
+    /// Zero in the padding of the depth.
     __device__ float operator()(int row, int k) const {
         int const unit = k / (count * units) * units + k % units;
         long long const gate = first_gate + k / units % count;
@@ -61,9 +61,9 @@ struct ArrangeParameters {
     int blocks;                   // P
 };
 
-/// R as the products of `persistent_grid` load it: `count` gates from `first_gate` on.
+/// R in the order in which the products of `persistent_grid` load it: `count` gates from `first_gate` on.
 ///
-/// Grid and block: one-dimensional, of any size; a thread owns quads, which do not depend on each other.
+/// Grid and block: one-dimensional, of any size; a thread owns independent vectors of 16 bytes.
 template <class T, class Product, int first_gate, int count>
 __global__ void arrange(ArrangeParameters<T> parameters) {
     constexpr int units = Product::rows;
@@ -123,7 +123,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     using SumsProduct = GradientProduct<T, Product, protocol, 0, resets ? Cell::gates - 1 : Cell::gates, whole_parts>;
     using ResetGradientProduct = typename GradientProductIf<resets, GradientProduct<T, ResetProduct, protocol, Cell::gates - 1, 1, whole_parts>>::Type;
     auto* const staging = pieces.take<Vector4<unsigned>>(max(SumsProduct::staged(), ResetGradientProduct::staged()));
-    // With flags two buffers take turns, unless another exchange lies between reading one and writing it again; alone a barrier does.
+    // With flags two buffers take turns, unless another exchange separates reading one from writing it again; alone a barrier does.
     int const taking_turns = resets ? 1 : 2;
     SumsProduct sums(pieces, parameters.sums, passes, taking_turns, seq_length, staging);
     ResetGradientProduct reset(pieces, parameters.reset, passes, taking_turns, seq_length, staging);
@@ -168,7 +168,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
     }
     Activations const activations(sequence.activations[direction]);
 
-    // What the steps read and write of the operator. The recurrence begins at the last time of the longest sample, or at time 0.
+    // The operator's tensors that the steps read and write. The recurrence begins at the last time of the longest sample, or at time 0.
     using Upstream = StepPointers<T const, pairs, Product::samples, one_pass>;
     using Values = StepPointers<float const, pairs, Product::samples, one_pass>;
     long long const row = sequence.step_row(0, first_sample, direction);
@@ -207,7 +207,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
 
     unsigned const loaded = sums.loaded(end_sample - first_sample);  // if there is one pass
     unsigned const reset_loaded = reset.loaded(end_sample - first_sample);
-    // One turn more than there are steps: it has only the last product.
+    // One turn more than there are steps: it does only the last product.
     for (int step = 0; step <= steps; ++step) {
         int const time = backward ? step : steps - 1 - step;
         int const time_before = backward ? step - 1 : steps - step;
@@ -256,7 +256,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
                 }
             }
             if (multiplies) {
-                // The other passes have released since; in the last turn none does.
+                // The other passes have released since; in the last iteration none does.
                 int const since = step < steps ? passes - 1 : passes - 1 - pass;
                 sums.template multiply<true>(exchange, pass, one_pass ? loaded : sums.loaded(there), (resets ? 2 : 1) * since);
                 __syncthreads();
@@ -323,7 +323,7 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
         gradients.advance();
     }
 
-    // Steps that no sample of the group takes; and all of them after a wait in vain: then there are no results, which NaN tells.
+    // Steps that no sample of the group takes; and all of them after a timeout: then the results are NaN.
     bool const has_expired = exchange.has_expired();
     float const nothing = has_expired ? machine::float_of_bits(sentinel) : 0.0f;
     for (int time = has_expired ? 0 : steps; time < sequence.seq_length; ++time) {
@@ -351,10 +351,10 @@ __device__ void persistent_grid_direction(PersistentGridParameters<T> const& par
 /// All steps in one launch, without dropped states and projection.
 ///
 /// Grid: x is the block's number in its group, so which `Product::rows` units it owns; y is the batch group, of `samples`; z is the
-/// direction. Where x is 1 a block is alone, and `protocol` says so; else all blocks have to run at the same time. Block:
+/// direction. Where x is 1 a block is alone, with that `protocol`; else all blocks have to run at the same time. Block:
 /// `product_threads`; in each pass, of which there is one with `one_pass`, a thread owns up to `Pairs::count` units, each in one sample.
 /// Product is of all gates, but of z and r where the cell resets before the product: then that of h is ResetProduct, with the same rows and
-/// samples, else NoProduct. `whole_parts`: see GradientProduct. Dynamic shared memory: what the pieces sum to.
+/// samples, else NoProduct. `whole_parts`: see GradientProduct. Dynamic shared memory: the sum of the pieces.
 template <class T, class Product, class ResetProduct, Protocol protocol, bool one_pass, bool whole_parts, class Cell,
           class ForwardActivations, class BackwardActivations>
 __global__ void __launch_bounds__(product_threads, 1) persistent_grid(const __grid_constant__ PersistentGridParameters<T> parameters) {

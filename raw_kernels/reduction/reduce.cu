@@ -1,10 +1,10 @@
 // REDUCE, ARGMIN and ARGMAX: one result for each group of entries that differ only along some of a tensor's axes.
 //
 //   `reduce`               where a thread group for each group fills the device
-//   `gather`, `combine`    where groups are few and large: they are split over blockIdx.y, and parts are merged in a second launch
+//   `gather`, `combine`    if groups are few and large: they are split over blockIdx.y, and parts are merged in a second launch
 //
-// T is the type of entries, R the reduction: common/reduction.cuh. See common/thread groups.cuh for thread groups, and for what a block and a thread own.
-// y overlaps nothing else.
+// T is the type of entries, R the reduction: common/reduction.cuh. See common/thread_groups.cuh for thread groups and the work of a block
+// and a thread. y overlaps nothing else.
 #include "common/machine.cuh"
 #include "common/reduction.cuh"
 
@@ -43,7 +43,7 @@ __device__ __forceinline__ void take_parts(ReduceParameters<T, R> const& paramet
     merge_thread_group(parameters.thread_groups.size, parts, machine::dynamic_shared<typename R::Part>());
 }
 
-/// One launch: a block is thread groups, and a thread group takes all of its groups.
+/// One launch: a block is several thread groups, and a thread group processes all of its groups.
 template <class T, class R, int width, bool across>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) reduce(const __grid_constant__ ReduceParameters<T, R> parameters) {
     constexpr int owned = across ? width : 1;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) r
     }
 }
 
-/// First launch of two: a thread group takes a split of its groups.
+/// First launch of two: a thread group processes a split of its groups.
 template <class T, class R, int width, bool across>
 __global__ void __launch_bounds__(most_block_threads, resident_blocks<across>) gather(const __grid_constant__ ReduceParameters<T, R> parameters) {
     constexpr int owned = across ? width : 1;

@@ -2,12 +2,12 @@
 //
 //   y[i] = x[0] + .. + x[i]     exclusive: up to x[i - 1]; the first one is 0, of a product 1
 //
-// Entries are numbered in the order in which they are taken: backwards their strides are negative.
+// Entries are numbered in the order of the scan: backwards their strides are negative.
 //
-// A thread group is `lanes` x `slots` threads of a block: its lanes have neighbouring lines, its slots parts of a tile of a line, `items` entries
-// each, one after the other. A thread scans its entries, threads of a line tell each other what theirs make together, and a tile passes on
-// what all before it make. A block is several thread groups; blockIdx.x counts blocks of thread groups, blockIdx.y splits: equal parts of each line, of
-// which a block takes one. Of several splits `total` first leaves what each makes, and `scan` begins with all before its own.
+// A thread group is `lanes` x `slots` threads of a block: its lanes have neighbouring lines, its slots parts of a tile of a line, `items`
+// entries each, one after the other. A thread scans its entries, threads of a line exchange their totals, and a tile passes on
+// the running total. A block is several thread groups; blockIdx.x counts blocks of thread groups, blockIdx.y splits: equal parts of each
+// line, of one for each block. With several splits `total` first computes the total of each, and `scan` begins with all before its own.
 //
 // T is the type of entries, R the reduction of common/reduction.cuh: Sum or Multiply. A thread reads its entries of a tile before it writes
 // them, and no other thread reads them later: y may be x.
@@ -20,17 +20,17 @@ inline constexpr int items = 8;
 
 template <class T, class R>
 struct ScanParameters {
-    T const* x;                  // the first entry that is taken
+    T const* x;                  // the first entry of the scan
     T* y;
     Axes<2> lines;               // of x and y
-    long long strides[2];        // of x and y from an entry to the one that is taken next
+    long long strides[2];        // of x and y from an entry to the next one of the scan
     unsigned line_count;
     unsigned length;             // entries of a line, less than 2^32 by more than a tile
-    unsigned split_length;       // entries of a split, the last one what is left: a multiple of a tile
+    unsigned split_length;       // entries of a split, a multiple of a tile; the last one has the rest
     ThreadGroupSize size;
     typename R::Part* totals;    // [splits][line_count]; absent if there is one split
     int exclusive;
-    int backwards;               // whether entries of a vector are taken from its end
+    int backwards;               // whether the scan starts at the end of a vector
 };
 
 /// A thread's place: a line, and a slot of its thread group.
@@ -50,7 +50,7 @@ struct Taker {
     }
 };
 
-/// Turns a vector round.
+/// Reverses a vector.
 template <class T, int width>
 __device__ __forceinline__ void reverse(AlignedVector<T, width>& vector) {
 #pragma unroll
@@ -61,7 +61,7 @@ __device__ __forceinline__ void reverse(AlignedVector<T, width>& vector) {
     }
 }
 
-/// The entries from a number on, those from `end` on without effect.
+/// The entries from a number on; those from `end` on are neutral.
 template <int width, class T, class R>
 __device__ __forceinline__ void load(ScanParameters<T, R> const& parameters, T const* line, unsigned first, unsigned end,
                                      typename R::Part (&parts)[items]) {
@@ -84,7 +84,7 @@ __device__ __forceinline__ void load(ScanParameters<T, R> const& parameters, T c
     }
 }
 
-/// First launch of two: what each split makes.
+/// First launch of two: the total of each split.
 template <class T, class R, int width>
 __global__ void __launch_bounds__(most_block_threads, 1) total(const __grid_constant__ ScanParameters<T, R> parameters) {
     using Part = typename R::Part;

@@ -1,13 +1,14 @@
 // TOP_K and TOP_K1: the first k entries of each line along an axis, in order, and their indices.
 //
 // An entry's key is an unsigned number, the smaller the earlier the entry comes: NaN is larger than any number, zeros are equal. Of equal
-// keys the one with the lower index comes first, so the order of a line's entries is one and the same however it is found.
+// keys the one with the lower index comes first, so the order of a line's entries is unique.
 //
 //   `sort`      lines, or runs of them, that fit a block's shared memory
 //   `select`    the first k entries of a segment of a line, in the order of their indices: by digits of the key, largest first
 //   `merge`     pairs of runs, by an entry's place in the other one
 //
-// Each reads entries of the tensor, or keys and indices that an earlier launch left, and leaves such or, in the last launch, the results.
+// Each reads entries of the tensor, or keys and indices of an earlier launch, and writes keys and indices or, in the last launch, the
+// results.
 //
 // T is the type of entries: float, half, or an unsigned integer for all integers of its size. Outputs overlap nothing else.
 #include "common/machine.cuh"
@@ -21,7 +22,7 @@
 inline constexpr int select_threads_log2 = 8;
 inline constexpr int select_threads = 1 << select_threads_log2;
 
-/// Entries of a thread that selects, side by side.
+/// Contiguous entries of a thread that selects.
 inline constexpr int select_items = 4;
 
 /// Threads of a block that sorts, at most: each for two entries.
@@ -47,7 +48,7 @@ struct TopKParameters {
     unsigned line_count;
     unsigned count;            // entries of a line
     unsigned k;
-    unsigned part;             // entries of a segment or of a run, the last one of a line what is left
+    unsigned part;             // entries of a segment or of a run, the last one of a line has the rest
     unsigned parts;            // of a line
     int across;                // `sort`: whether neighbouring threads read and write neighbouring lines
     int index_bytes;           // of a result: 4 or 8
@@ -85,7 +86,7 @@ __device__ __forceinline__ Candidate<KeyOf<T>> read(TopKParameters<T> const& par
     return {key_of(parameters.x[place + entry * parameters.strides[0]], parameters.flip), entry};
 }
 
-/// Leaves an entry for the next launch, or writes it as a result if it is one of the first k.
+/// Stores an entry for the next launch, or as a result if it is one of the first k.
 template <class T>
 __device__ __forceinline__ void write(TopKParameters<T> const& parameters, unsigned line, Places<3> const& places, unsigned rank,
                                       Candidate<KeyOf<T>> const& entry) {
@@ -104,8 +105,8 @@ __device__ __forceinline__ void write(TopKParameters<T> const& parameters, unsig
     }
 }
 
-/// A block sorts as many entries as it has threads, twice: runs of `1 << run_log2`, of which the lines that a block has are one each, or the
-/// parts of a line. blockIdx.x counts blocks of runs. Its dynamic shared memory holds a key and an index of each entry.
+/// A block sorts as many entries as it has threads, twice: runs of `1 << run_log2`, of which the lines that a block has are one each, or
+//the / parts of a line. blockIdx.x counts blocks of runs. Its dynamic shared memory holds a key and an index of each entry.
 template <class T>
 __global__ void __launch_bounds__(most_sort_threads, 1) sort(const __grid_constant__ TopKParameters<T> parameters) {
     using Key = KeyOf<T>;
@@ -241,8 +242,8 @@ __global__ void __launch_bounds__(select_threads, 1) select(const __grid_constan
     }
 }
 
-/// A thread has entries of runs of `part` entries, each of which it puts into the run of both. Of the first k of a run, the others being
-/// none of the line's.
+/// A thread has entries of runs of `part` entries, each of which it places in the merged run. Only the first k of a run; the others are
+/// not results.
 template <class T>
 __global__ void merge(const __grid_constant__ TopKParameters<T> parameters) {
     using Key = KeyOf<T>;

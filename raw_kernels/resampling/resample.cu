@@ -5,8 +5,8 @@
 //   gradient       dx[i] = sum of weights * dy[o] over the elements o that read i
 //   scale_values   y = x * scale + bias of the channel
 //
-// One thread owns an element of the output. It reads the tables of up to 4 axes along which something changes; other axes are read as they
-// are. Sums are float, of integers rounded at each step and the result to the nearest, halves to even. Words that are picked are moved as
+// One thread owns an element of the output. It reads the tables of up to 4 resampled axes; other axes are read as they
+// are. Sums are float, of integers rounded at each step and the result to the nearest, halves to even. Picked words are moved as
 // they are. The grid is one-dimensional, of any size. No block shares anything with another. Outputs overlap nothing else.
 #include "common/machine.cuh"
 #include "common/types.cuh"
@@ -33,7 +33,7 @@ __device__ __forceinline__ T rounded(float value) {
     }
 }
 
-/// The product; of integers not fused with the sum that it is added to.
+/// The product; for integers not contracted with a sum.
 template <class T>
 __device__ __forceinline__ float product(float weight, float value) {
     if constexpr (is_floating<T>) {
@@ -81,7 +81,7 @@ __device__ __forceinline__ float sum_along(ResampleParameters<T> const& paramete
 #pragma unroll 1
         for (unsigned k = 0; k < count; ++k) {
             float const factor = weight<!is_floating<T>>(parameters.tables[axis], reading, k);
-            if (factor != 0.0f) {   // what does not count may be infinite
+            if (factor != 0.0f) {   // elements of weight 0 may be infinite
                 long long const place = element(parameters.tables[axis], reading, k) * parameters.strides[axis];
                 sum.add(product<T>(factor, sum_along<axis - 1>(parameters, readings, input + place)));
             }

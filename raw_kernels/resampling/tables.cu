@@ -1,10 +1,10 @@
 // The tables of resampling.
 //
-//   tabulate    what each element of the output reads along each axis, by its coordinate in the input
-//   invert      which elements of the output read each element of the input along each axis, for gradients
+//   tabulate    the elements that each output element reads along each axis, by its coordinate in the input
+//   invert      the output elements that read each input element along each axis, for gradients
 //
-// One thread owns an entry of a table. The grid is one-dimensional, of any size. No block shares anything with another. Arithmetic is double:
-// the same neighbours are chosen as by the definition in dmlpy.reference.
+// One thread owns an entry of a table. The grid is one-dimensional, of any size. No block shares anything with another. Arithmetic is
+// double: the neighbours are those of the definition in dmlpy.reference.
 #include "common/machine.cuh"
 #include "common/types.cuh"
 #include "common/grid_stride.cuh"
@@ -25,13 +25,13 @@ struct TabulateParameters {
 
 constexpr double farthest = 1099511627776.0;   // 2^40: coordinates and filters end here
 
-/// Where an element of the output lies in the input; NaN, of scales that no image has, is the first element's place.
+/// Where an element of the output lies in the input; NaN, from extreme scales, becomes the first element.
 __device__ inline double coordinate(ResampledAxis const& axis, double element) {
     double const place = (element - axis.output_offset) / axis.scale - axis.input_offset;
     return place == place ? min(max(place, -farthest), farthest) : 0.0;
 }
 
-/// The coordinate; moved to an integer or a half that it misses by the rounding of a FLOAT scale alone.
+/// The coordinate, snapped to an integer or a half if it differs only by the rounding of a FLOAT scale.
 __device__ inline double settled(double place, double input_offset) {
     constexpr double float_rounding = 1.0 / 8388608.0;
     double const halves = rint(2.0 * place) / 2.0;
@@ -49,7 +49,7 @@ __device__ inline double series(double distance, double radius, double most) {
     return count - (machine::rounded_product(count, distance) + count * (count - 1.0) / 2.0) / radius;
 }
 
-/// What the elements before the first one weigh together, were there any.
+/// The total weight of elements before the first one.
 __device__ inline double below_zero(double place, double radius) {
     double const below = floor(place);
     return series(place - min(below, -1.0), radius, 4.0 * farthest) + series(below + 1.0 - place, radius, -1.0 - below);
@@ -108,7 +108,7 @@ struct InvertParameters {
     unsigned long long count;   // elements of the input along all axes
 };
 
-/// The first number below `count` for which a condition holds that goes on to hold; `count` if none does.
+/// The first number below `count` for which a monotonic condition holds; `count` if none does.
 template <class Condition>
 __device__ __forceinline__ unsigned first_that(unsigned count, Condition holds) {
     unsigned low = 0;
@@ -137,7 +137,7 @@ __global__ void invert(const __grid_constant__ InvertParameters<T> parameters) {
         Reading const* const readings = parameters.readings + axis.readings;
         Reading const& front = readings[0];
         Reading const& back = readings[axis.output_size - 1];
-        // A later element of the output lies no earlier in the input, or no later where the scale is negative.
+        // A later element of the output lies no earlier in the input, or no later if the scale is negative.
         bool const ascending = static_cast<unsigned long long>(front.first) + front.last <= static_cast<unsigned long long>(back.first) + back.last;
         unsigned const element = static_cast<unsigned>(entry);
         auto const reached = [&](unsigned o) { return ascending ? readings[o].last >= element : readings[o].first <= element; };

@@ -1,12 +1,12 @@
-// What resampling reads along each axis: tables with an entry for each element of the output, made in double before elements are computed.
+// The elements that resampling reads along each axis: tables with an entry for each output element, computed in double beforehand.
 #pragma once
 
-/// The input's elements that make one of the output, and what weighs them.
+/// The input's elements for one of the output, and their weights.
 struct Reading {
     unsigned first;
     unsigned last;
     double weights[4];   // of the first and of the last element; of a stretched filter: the place from the first element on, the sum of all
-                         // weights, and how much the input's first and last element count for what lies outside
+                         // weights, and the weights of the input's first and last element for positions outside
 };
 
 /// An axis: element o of the output lies at (o - output_offset) / scale - input_offset in the input.
@@ -38,7 +38,7 @@ __device__ __forceinline__ unsigned element(ResampledAxis const& axis, Reading c
     return k <= reach ? reading.first + k : k == reach + 1 ? 0 : axis.size - 1;
 }
 
-/// What it weighs. With `exact` that of a stretched filter is computed in double too.
+/// Its weight. With `exact` that of a stretched filter is computed in double too.
 template <bool exact>
 __device__ __forceinline__ float weight(ResampledAxis const& axis, Reading const& reading, unsigned k) {
     double const* const weights = reading.weights;

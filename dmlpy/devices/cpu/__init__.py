@@ -1,4 +1,4 @@
-"""The device `cpu`: NumPy's plans, and compiled ones where Numba is installed and knows the work. It is imported when first asked for."""
+"""The device `cpu`: NumPy's plans, and compiled plans if Numba is installed and they support the desc. Imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`CpuDevice`: the processor, by compiled plans where there are some and by NumPy's elsewhere."""
+"""`CpuDevice`: the processor, with compiled plans if there are some, else with NumPy's."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class CpuDevice(NumpyDevice):
-    """The processor: runs everything that NumPy's device runs, with kernels that Numba compiles where it is installed and they are there.
+    """The processor: runs everything that NumPy's device runs, with kernels that Numba compiles, if it is installed and they exist.
 
-    Arrays are NumPy's; execution flags have no effect. `plan` of an operator names the strategy that was taken, `compiled` or `numpy`, and
+    Arrays are NumPy's; execution flags have no effect. `plan` of an operator names the strategy, `compiled` or `numpy`, and
     why. The first plan of a kind compiles its kernels, which takes seconds.
     """
 
@@ -38,7 +38,7 @@ class CpuDevice(NumpyDevice):
         return usual
 
     def is_element_wise(self, desc: OperatorDesc, plan: Plan) -> bool:
-        from dmlpy.devices.cpu.elementwise.plans import is_groupable  # imports the element-wise operators, which most processes do without
+        from dmlpy.devices.cpu.elementwise.plans import is_groupable  # imports the element-wise operators, which most processes do not need
 
         return is_groupable(desc)
 
@@ -62,5 +62,5 @@ class CpuDevice(NumpyDevice):
 
 @shared
 def cpu_device(index: int) -> CpuDevice | str:
-    """The processor as a device, or the reason why there is none of that index."""
+    """The processor as a device, or the reason why it does not exist."""
     return CpuDevice() if index == 0 else "there is one CPU device, 'cpu'"

@@ -18,7 +18,7 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Isa:
-    """The vector instruction set of a processor, as far as kernels depend on it.
+    """The properties of a vector instruction set that kernels depend on.
 
     Attributes:
         lanes: floats in a register.
@@ -33,9 +33,9 @@ class Isa:
         return min(8, (self.registers - vectors - 1) // vectors)
 
     def fused_gates(self, gates: int, columns: int) -> int:
-        """The gates, of so many, whose sums of some columns stay in registers at once: all, or half of them if that gives more sums.
+        """How many of these gates are summed in registers at once, for some columns: all, or half if that gives more sums.
 
-        An addition waits about four cycles for the one before, and two begin in each: with eight sums hardly one of them is always ready.
+        An addition takes about four cycles, and two start in each cycle: eight sums barely suffice to keep both units busy.
         """
         half = gates // 2
         halves = gates % 2 == 0 and half * min(columns, self.columns(half)) > gates * min(columns, self.columns(gates))
@@ -66,7 +66,7 @@ def converts_halves() -> bool:
 
 
 def refusal_of(types: Collection[DataType]) -> str | None:
-    """Why kernels for this machine do not read tensors of these types; None if they do."""
+    """Why kernels for this machine cannot read tensors of these types; None if they can."""
     return "this processor does not convert FLOAT16" if DataType.FLOAT16 in types and not converts_halves() else None
 
 

@@ -1,7 +1,7 @@
-"""`Kernel`: functions that Numba compiles once for a machine. They are stored on disk, and called free of the interpreter's lock.
+"""`Kernel`: functions that Numba compiles once for a machine. They are stored on disk and called without the GIL.
 
-What is stored is the machine code alone: a process that finds it needs LLVM's loader, and imports neither Numba nor the modules that the
-code was made from. Its name there is a hash of everything that the code was made from; `ImageStore` decides which files may be trusted.
+Only the machine code is stored: a process that finds it needs LLVM's loader, and imports neither Numba nor the modules that the
+code was made from. Its name is a hash of everything that the code depends on; `ImageStore` decides which files may be trusted.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
 Function = partial[Any]
-"""A kernel for certain choices: takes integers (numbers and addresses), returns nothing of use."""
+"""A kernel for certain choices: takes integers (numbers and addresses); the result has no meaning."""
 
 _WORD_AFTER_S = 1.0
 """A compilation that takes longer is announced on a terminal."""
 
 _RESULTS = create_string_buffer(64)
-"""Where functions write what Numba's calling convention has them return beside their status: nothing, and errors, which they have not."""
+"""Where functions write what Numba's calling convention returns besides the status: a result and an error, both unused."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A function that this process has made.
+    """A function that this process has loaded or compiled.
 
     Attributes:
         name: the kernel and its choices.
@@ -59,24 +59,24 @@ class Made:
 
 
 made: list[Made] = []
-"""The functions that this process has made, in order."""
+"""The functions that this process has loaded or compiled, in order."""
 _lock = threading.RLock()
 _functions: dict[tuple[Hashable, ...], Function] = {}
 """What was read or compiled so far."""
 _engines: list[Any] = []
-"""What holds the machine code in memory. Functions live as long as the process."""
+"""Holds the machine code in memory. Functions live as long as the process."""
 
 
 class Kernel:
-    """A kernel in all its forms: `kernel(*choices)` is the function for some choices, read from disk or compiled when first asked for.
+    """A kernel in all its forms: `kernel(*choices)` is the function for some choices, read from disk or compiled on first use.
 
     Threads may share it, and what it returns. A function's arguments are 64-bit integers.
 
     Args:
-        target: `module:function` of what makes the Python function to compile of the choices. The module is
+        target: `module:function` that builds the Python function to compile from the choices. The module is
             imported only then, so it may import Numba.
         arguments: the number of the function's arguments.
-        returns: whether it returns an integer, to kernels that call it; to Python it returns nothing of use.
+        returns: whether it returns an integer to kernels that call it; to Python the result has no meaning.
     """
 
     def __init__(self, target: str, arguments: int, *, returns: bool = False) -> None:
@@ -84,16 +84,16 @@ class Kernel:
         self._kind = CFUNCTYPE(c_int, c_void_p, c_void_p, *[c_int64] * arguments)
 
     def __call__(self, *choices: Hashable) -> Function:
-        """The function for choices: numbers, texts, and dataclasses and tuples of them, whose `repr` tells them apart."""
+        """The function for choices: numbers, strings, and dataclasses and tuples of them with distinct `repr`."""
         form = (self._target, self._count, choices)
         found = _functions.get(form)
         if found is None:
-            apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of Numba and LLVM taken
+            apart_from_forks(lambda stream: self._make(choices, form))(0)  # a child would find the locks of Numba and LLVM held
             found = _functions[form]
         return found
 
     def address(self, *choices: Hashable) -> int:
-        """The address of `kernel(*choices)` for kernels that call it: by Numba's convention, two pointers before the arguments."""
+        """The address of `kernel(*choices)` for kernels that call it: Numba's convention has two pointers before the arguments."""
         function: Any = self(*choices).func
         return cast(function, c_void_p).value or 0
 
@@ -121,7 +121,7 @@ class Kernel:
             CACHE.debug("%s: %s in %.2f s", name, "compiled" if compiles else "loaded from disk", made[-1].seconds)
 
     def _compiled(self, choices: tuple[Hashable, ...]) -> tuple[bytes, str, bool]:
-        """The machine code of a function, its symbol, and whether it is for the processor that the settings mean."""
+        """The machine code of a function, its symbol, and whether it is for the processor of the settings."""
         from dmlpy.devices.cpu.numba_compiler import machine_code
 
         module, _, name = self._target.partition(":")
@@ -133,13 +133,13 @@ class Kernel:
 
 
 ACQUIRE = Kernel("dmlpy.devices.cpu.thread_pool_kernels:build_acquire", 6, returns=True)
-"""What takes a tile of a stage, for several threads."""
+"""The kernel that acquires a tile of a stage, for several threads."""
 PRODUCT = Kernel("dmlpy.devices.cpu.product_kernels:build_product", 8)
-"""`Simd.product`: how many vectors, whether the factors lie by terms, and the instruction set."""
+"""`Simd.product`: the number of vectors, whether the factors are ordered by terms, and the instruction set."""
 GATE_PRODUCTS = Kernel("dmlpy.devices.cpu.product_kernels:build_gate_products", 9)
-"""The products of a cell's gates: how many there are, how many are summed at once, and the instruction set."""
+"""The products of a cell's gates: the number of gates, how many are summed at once, and the instruction set."""
 GATHER = Kernel("dmlpy.devices.cpu.convolution.gather_kernels:build_gather", 5)
-"""What gathers an input tile of an image: whether of FLOAT16, and the instruction set."""
+"""The gathering of an input tile of an image: whether of FLOAT16, and the instruction set."""
 
 
 def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.void]]:
@@ -151,7 +151,7 @@ def make_struct(kind: np.dtype[np.void], values: Mapping[str, Any]) -> np.ndarra
 
 
 def _check_externals(code: str) -> None:
-    """Raises RuntimeError if LLVM code calls what a process has with Numba only: there LLVM's loader would end the process."""
+    """Raises RuntimeError if LLVM code calls functions that only Numba provides: without it LLVM's loader would end the process."""
     if sys.platform != "win32":
         process = CDLL(None)
         names = re.findall(r'^declare [^@]*@"?([^"(]+)"?\(', code, re.MULTILINE)
@@ -178,7 +178,7 @@ def _loaded(image: bytes, symbol: str) -> int | None:
 
 @cache
 def _circumstances() -> tuple[object, ...]:
-    """What decides the machine code beside the choices and the settings: sources, versions, and the processor."""
+    """What determines the machine code besides the choices and the settings: sources, versions, and the processor."""
     binding = imported("llvmlite.binding")
 
     here, sources = Path(__file__).parent, hashlib.sha256()
@@ -193,13 +193,13 @@ _OTHER_SETTINGS = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 
 
 def _settings() -> tuple[tuple[str, str], ...]:
-    """The variables of the environment by which Numba compiles otherwise; `numba_compiler` lets it take settings from nowhere else."""
+    """The environment variables that change what Numba compiles; `numba_compiler` excludes all other settings."""
     return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in _OTHER_SETTINGS))
 
 
 @contextmanager
 def _announced(what: str) -> Iterator[None]:
-    """Shows a line on the terminal, if standard error is one, while what happens within takes longer than a second."""
+    """Shows a line on the terminal, if standard error is one, when the block takes longer than a second."""
     if not (sys.stderr is not None and sys.stderr.isatty()):
         yield
         return
@@ -224,7 +224,7 @@ def _announced(what: str) -> Iterator[None]:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Pauses the search for garbage in cycles: Numba makes millions of objects, and it would take a tenth of the time."""
+    """Pauses the cyclic garbage collector: Numba creates millions of objects, and collection would take a tenth of the time."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -1,7 +1,7 @@
-"""Launches that are joined: stages of several tasks as one fused launch, and launches that follow each other as one batched launch.
+"""Joined launches: stages of several tasks as one fused launch, and consecutive launches as one batched launch.
 
-A fused launch (see `thread_pool_kernels`) has one wait for all threads, at its end. The launches of a batch keep their epochs in the
-synchronization state, so a worker that comes late to one finds it over and goes on to the next without returning to Python.
+A fused launch (see `thread_pool_kernels`) has one wait for all threads, at its end. The launches of a batch store their epochs in the
+synchronization state, so a worker that is late for one sees that it is over and continues with the next without returning to Python.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Task(NamedTuple):
 
     Attributes:
         function: the address of its function.
-        parameters: that of the function's parameters.
-        stages: how many stages it has.
+        parameters: the address of its parameters.
+        stages: the number of stages.
         tiles: the tiles of a stage, at most.
-        threads: the threads that it has work for.
-        exact: whether it runs on no more threads than that: its steps are too short to be shared by others. Other tasks share
-            launches of more threads, which are awake by then.
-        memory: what holds the parameters and what they refer to.
+        threads: the number of threads that it has work for.
+        exact: whether it runs on no more threads: its steps are too short for more. Other tasks share
+            launches with more threads, which are awake by then.
+        memory: the owner of the parameters and of what they refer to.
     """
 
     function: int
@@ -55,16 +55,16 @@ Work = HostCall | Task
 
 
 def steal_timeout_of(tile_ns: int) -> int:
-    """The nanoseconds that a thread waits before it computes a tile again that another has begun.
+    """The steal timeout in nanoseconds: after it a thread recomputes a tile that another has begun.
 
     Args:
-        tile_ns: what a tile takes, with room for a slow machine.
+        tile_ns: the time of a tile, with a margin for slow machines.
     """
     return _LEAST_STEAL_TIMEOUT_NS + tile_ns
 
 
 def fuse_launches(work: Sequence[Work]) -> list[HostCall]:
-    """Work in its order, in which tasks that follow each other are one launch where they run on as many threads."""
+    """The work in order, with consecutive tasks joined to one launch if they run on the same number of threads."""
     found: list[HostCall] = []
     waiting: list[Task] = []
 
@@ -104,7 +104,7 @@ class _FusedLaunch:
 
 
 class BatchedLaunch:
-    """Task launches as one."""
+    """Several task launches as one."""
 
     def __init__(self, launches: Sequence[TaskLaunch]) -> None:
         self._launches = list(launches)
@@ -121,16 +121,16 @@ class BatchedLaunch:
             shared_pool().run(self._body, self._address, self._threads, len(self._launches), memory=memory)
 
     def replace(self, at: int, launch: TaskLaunch) -> None:
-        """Makes another launch one of these; it uses as many threads."""
+        """Adds another launch, which uses as many threads."""
         self._launches[at], self._entries[at] = launch, _entry(launch)
 
 
 class BatchedLaunches(Joined):
-    """Launches, of which those that follow each other and are compiled are one."""
+    """The launches, with consecutive compiled ones joined."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self._places: list[tuple[BatchedLaunch | None, int]] = []
-        """For each launch the batch that it belongs to and its first task launch there, or no batch and its part."""
+        """For each launch its batch and the index of its first task launch there, or None and the launch itself."""
         parts: list[tuple[Launch, int]] = []
         waiting: list[list[TaskLaunch]] = []
 
@@ -166,7 +166,7 @@ class BatchedLaunches(Joined):
 
 
 def _task_launches(launch: Launch) -> list[TaskLaunch] | None:
-    """The task launches that a launch consists of, None if it has other parts."""
+    """The task launches that a launch consists of; None if it has other parts."""
     if isinstance(launch, TaskLaunch):
         return [launch]
     if not isinstance(launch, InOrder):

@@ -27,7 +27,7 @@ class LoadStore:
 
     Attributes:
         size: bytes of an element.
-        load: load(address, count) gives a vector of the next elements; beyond `count` lanes it has zeros.
+        load: load(address, count) returns a vector of the next elements, with zeros beyond `count` lanes.
         store: store(address, value, count) stores the first `count` lanes, or all if there are more.
         load_one: load_one(address) is an element as a float32.
         store_one: store_one(address, value) stores an element.
@@ -73,7 +73,7 @@ class IrLoadStore:
 
     Attributes:
         size: bytes of an element.
-        load_masked: load_masked(builder, address, mask, other) loads the lanes of a mask; the others are not read and get a value.
+        load_masked: load_masked(builder, address, mask, other) loads the lanes of a mask; the others are not read and get `other`.
         store: store(builder, value, address) stores a vector.
         store_first: store_first(builder, value, address, count) stores the first `count` lanes.
     """
@@ -116,7 +116,7 @@ def spread_writer(halves: bool, isa: Isa) -> Any:
 
 @cache
 def row_copy(halves: bool, isa: Isa) -> Any:
-    """The kernel `copy(source, target, count)`, which copies elements that lie side by side to floats.
+    """The kernel `copy(source, target, count)`, which copies contiguous elements to floats.
 
     The arguments are those of `load_store_of`, for the source.
     """
@@ -159,7 +159,7 @@ def _half(isa: Isa) -> Any:
 
 
 def _masked(builder: Any, isa: Isa, name: str, result: Any, arguments: list[Any]) -> Any:
-    """Calls LLVM's masked load or store of halves; their bits go as integers, which every processor's code has."""
+    """Calls LLVM's masked load or store of halves, as integers, which every processor supports."""
     kind = ir.FunctionType(result, [argument.type for argument in arguments])
     function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.{name}.v{isa.lanes}i16.p0")
     return builder.call(function, arguments)

@@ -1,10 +1,10 @@
-"""Numba as kernels need it: imported whole, set by the environment alone, and left as it was found.
+"""Numba for the kernels: imported completely, configured only by the environment, with other settings restored.
 
-Numba takes settings from a file in the working folder, too, and from `numba.config`, which other code of the process may set. Kernels are
-stored under a name that is made of the environment's settings: processes without the others would load what was compiled under them.
+Numba also reads settings from a file in the working folder and from `numba.config`, which other code of the process may change. Kernels are
+stored under a name that includes only the environment's settings: with others, processes would load code compiled for them.
 
-No interrupt can reach an import or a compilation: one in the middle of an import would leave half of a module for good, and one in a
-compilation falls into callbacks of LLVM's, which lose it.
+No interrupt can reach an import or a compilation: during an import it would leave a module half initialized for good, and during a
+compilation it would reach callbacks of LLVM, which lose it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _FILE = ".numba_config.yaml"
 T = TypeVar("T")
 
 _one_at_a_time = threading.RLock()
-"""The main thread never takes it: work goes on after its caller was interrupted, and Numba does not prepare itself twice at once."""
+"""The main thread never acquires it: work continues after its caller was interrupted, and Numba must not initialize twice at once."""
 
 
 def imported(module: str) -> Any:
-    """A module of Numba's or llvmlite's.
+    """A module of Numba or llvmlite.
 
     Raises:
         DeviceError: it cannot be imported.
@@ -43,7 +43,7 @@ def imported(module: str) -> Any:
 
 
 def whole(work: Callable[[], T]) -> T:
-    """What imports modules of Numba's.
+    """A function that imports modules of Numba.
 
     Raises:
         DeviceError: they cannot be imported.
@@ -56,7 +56,7 @@ def whole(work: Callable[[], T]) -> T:
 
 
 def on_own_thread(work: Callable[[], T]) -> T:
-    """The result of work that is done where no interrupt comes: they come to the main thread only, which waits for another one."""
+    """The result of work done on another thread, safe from interrupts, which only reach the main thread."""
     found: list[T] = []
     failures: list[BaseException] = []
 
@@ -79,7 +79,7 @@ def on_own_thread(work: Callable[[], T]) -> T:
 
 
 def why_disabled() -> str | None:
-    """The reason why Numba compiles nothing, or None. It is imported only where a file of settings has to be asked.
+    """The reason why Numba compiles nothing, or None. Numba is imported only if a settings file has to be read.
 
     Raises:
         DeviceError: it cannot be imported then.
@@ -90,12 +90,12 @@ def why_disabled() -> str | None:
     if os.path.isfile(_FILE):
         imported("numba")
     config: Any = sys.modules.get("numba.core.config")
-    is_disabled = getattr(config, "DISABLE_JIT", 0)  # a module that another thread imports lacks it
+    is_disabled = getattr(config, "DISABLE_JIT", 0)  # missing while another thread imports the module
     return f"Numba is told to compile nothing: DISABLE_JIT in numba.config or {_FILE}" if is_disabled else None
 
 
 def _prepare() -> None:
-    """Imports Numba and what it imports itself at its first compilation."""
+    """Imports Numba and the modules that it imports at its first compilation."""
     from numba.core.registry import cpu_target
 
     cpu_target.typing_context.refresh()
@@ -103,15 +103,15 @@ def _prepare() -> None:
 
 
 class _Settled:
-    """Stands in for what reads Numba's settings anew at each compilation."""
+    """Replaces the function that rereads Numba's settings at each compilation."""
 
     def update(self) -> None:
-        """Leaves them as they are."""
+        """Does nothing."""
 
 
 @contextmanager
 def settings_of_environment() -> Iterator[None]:
-    """Numba with the settings that the environment gives and no others; no other thread compiles meanwhile."""
+    """Numba with the environment's settings only; no other thread compiles meanwhile."""
     from numba.core import compiler_lock, config
 
     with compiler_lock.global_compiler_lock:
@@ -130,13 +130,13 @@ def machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, r
     """Compiles a function of 64-bit integers.
 
     Args:
-        make: makes the Python function.
-        arguments: how many it takes.
+        make: creates the Python function.
+        arguments: the number of arguments.
         returns: whether it returns an integer.
 
     Returns:
-        The image, its symbol, LLVM's text, and whether it is for the processor that the environment's settings mean: one that was
-        compiled for first, under other settings, stays the process's.
+        The image, its symbol, its LLVM code, and whether it is for the processor of the environment's settings: a processor that was
+        used first, under other settings, stays in use for the process.
     """
     return on_own_thread(lambda: _machine_code(make, arguments, returns=returns))
 
@@ -156,7 +156,7 @@ def _machine_code(make: Callable[[], Callable[..., object]], arguments: int, *, 
 
 
 def _renew() -> None:
-    """In a child process: the thread that held the lock is not there."""
+    """In a child process: the thread that held the lock does not exist."""
     global _one_at_a_time
     _one_at_a_time = threading.RLock()
 

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Plan
 
 plan: Attachments[Callable[[Any], Plan | str]] = Attachments("dmlpy.devices.cpu", "plans")
-"""`@plan(RNNDesc)` attaches what makes a compiled plan of a checked desc, or says why there is none for these attributes.
+"""`@plan(RNNDesc)` attaches a function that returns the compiled plan of a checked desc, or the reason why there is none for these
+attributes.
 
-It is asked only where Numba is installed. The families' modules import Numba no sooner than a plan is made.
+It is called only if Numba is installed. The families' modules import Numba only when a plan is made.
 """
 
 
@@ -45,7 +46,7 @@ def compiled_plan(desc: OperatorDesc) -> Plan | str:
 
 
 def best_plan(desc: OperatorDesc) -> Plan:
-    """The plan of a checked desc that the device takes: the compiled one, or NumPy's where there is none."""
+    """The plan that the device uses for a checked desc: the compiled one, or NumPy's if there is none."""
     compiled = compiled_plan(desc)
     if not isinstance(compiled, str):
         return compiled

@@ -1,4 +1,4 @@
-"""Products whose sums stay in registers, of filters with vectors of positions and of rows with a row: LLVM code, as in `vectors`."""
+"""Products whose sums stay in registers, of filters with vectors of positions and of rows with a row: LLVM code, as in `simd`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 call_product = indirect_call(8)
-"""call_product(product, arguments) calls what `build_product` gives by its address."""
+"""call_product(product, arguments) calls the kernel of `build_product` by its address."""
 call_gate_products = indirect_call(9)
-"""call_gate_products(products, arguments) calls what `build_gate_products` gives by its address."""
+"""call_gate_products(products, arguments) calls the kernel of `build_gate_products` by its address."""
 
 
 def build_product(vectors: int, by_terms: bool, isa: Isa) -> Callable[..., None]:
@@ -37,7 +37,7 @@ def build_gate_products(gates: int, fused: int, isa: Isa) -> Callable[..., None]
 
     It is multiply(rows, matrix, terms, factors, row, part, start, start_row, sums): sums[row][gate] = start[row][gate] + the sum over the
     terms of the matrix's vector for it * factors[row][term]. The matrix is packed [parts][terms][fused][lanes], a gate is a vector, and
-    the factors of each part are `part` bytes behind those of the one before: 0 where all have the same.
+    the factors of each part are `part` bytes after those of the previous one: 0 if all have the same.
 
     Args:
         gates: the number of gates.
@@ -140,10 +140,10 @@ def tile_sums(builder: Any, filters: int, count: int, isa: Isa, arguments: Seque
 
 @cache
 def row_products(isa: Isa) -> Any:
-    """The kernel `multiply(matrix, matrix_row, terms, factors)`, which gives a vector.
+    """The kernel `multiply(matrix, matrix_row, terms, factors)`, which returns a vector.
 
     Its lane n is the sum over the terms of matrix[n][term] * factors[term]. The matrix has as many rows as a vector has lanes, `matrix_row`
-    bytes apart. Factors go on with zeros up to a whole vector; of the matrix nothing beyond the terms is read.
+    bytes apart. Factors are padded with zeros to a whole vector; the matrix is not read beyond the terms.
     """
     simd, lanes = simd_of(isa), isa.lanes
     zero = ir.Constant(ir.VectorType(FLOAT, lanes), [0.0] * lanes)
@@ -192,7 +192,7 @@ def row_products(isa: Isa) -> Any:
                 total.add_incoming(before_last, tail)
                 total.add_incoming(after_last, last)
                 totals.append(total)
-            # Each round adds neighbouring lanes, and leaves the sums of two vectors in one, in their order.
+            # Each round adds neighbouring lanes, and packs the sums of two vectors into one, in order.
             while len(totals) > 1:
                 pairs = zip(totals[::2], totals[1::2], strict=True)
                 totals = [builder.fadd(builder.shuffle_vector(*pair, even), builder.shuffle_vector(*pair, odd)) for pair in pairs]

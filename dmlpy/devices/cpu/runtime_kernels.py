@@ -1,4 +1,4 @@
-"""What compiled code needs beside arithmetic: atomic integers, indirect calls, and waits for another thread.
+"""Compiled code besides arithmetic: atomic integers, indirect calls, and waits for another thread.
 
 A thread that waits polls for a moment, then yields its processor, then sleeps.
 """
@@ -18,19 +18,19 @@ from numba.extending import intrinsic
 from dmlpy.devices.cpu.simd import ADDRESS, INDEX, jit
 
 SPINS = 4000
-"""How often a thread polls for another one before it yields its processor: less than a tenth of a millisecond. Threads that yield
-sooner settle on one core where the others are busy."""
+"""Polls before a thread that waits yields its processor: less than a tenth of a millisecond. Threads that yield
+sooner end up on one core when the others are busy."""
 _YIELDS = 200
-"""How often it yields then before it sleeps: a tenth of a millisecond, if no other thread wants the processor."""
+"""Yields before it sleeps: a tenth of a millisecond, if no other thread wants the processor."""
 _NAP_US = 20
-"""The first sleep, and how much longer each is than the one before: so a wait lasts little longer than what is waited for."""
+"""The first sleep, and the factor from each sleep to the next: the wait then ends soon after the event."""
 _LONGEST_NAPS = 25
-"""After so many sleeps they grow no longer: half a millisecond."""
+"""The number of sleeps after which they stop growing: half a millisecond."""
 
 
 @intrinsic
 def exchange_integer(context: Any, address: Any, expected: Any, value: Any) -> Any:
-    """Replaces the integer at an address if it is as expected; returns what was there."""
+    """Replaces the integer at an address if it is as expected; returns the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         place = builder.inttoptr(arguments[0], ADDRESS.as_pointer())
@@ -42,7 +42,7 @@ def exchange_integer(context: Any, address: Any, expected: Any, value: Any) -> A
 
 @intrinsic
 def add_integer(context: Any, address: Any, value: Any) -> Any:
-    """Adds to the integer at an address; returns what was there."""
+    """Adds to the integer at an address; returns the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw("add", builder.inttoptr(arguments[0], ADDRESS.as_pointer()), arguments[1], "acq_rel")
@@ -52,13 +52,13 @@ def add_integer(context: Any, address: Any, value: Any) -> Any:
 
 @cache
 def indirect_call(count: int) -> Any:
-    """The kernel `call(function, arguments)`, which calls what `Kernel.address` gives with a tuple of integers and returns its result."""
+    """The kernel `call(function, arguments)`, which calls a `Kernel.address` with a tuple of integers and returns its result."""
 
     @intrinsic
     def call(context: Any, function: Any, arguments: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             function, given = arguments
-            # Numba's convention: the results' addresses come first, that of an error behind that of the result.
+            # Numba's convention: the addresses of the result and of the error come first.
             result, error = (cgutils.alloca_once(builder, ADDRESS) for _ in range(2))
             kind = ir.FunctionType(INDEX, [result.type] * 2 + [ADDRESS] * count)
             values = [builder.extract_value(given, place) for place in range(count)]
@@ -90,7 +90,7 @@ if platform.system() == "Windows":
 
     @jit
     def _nap(microseconds: Any) -> None:
-        """Sleeps; the system counts in milliseconds."""
+        """Sleeps; the system rounds to milliseconds."""
         _sleep(1)
 
     @jit
@@ -129,7 +129,7 @@ if _PROCESSOR is None:
 
     @jit
     def processor() -> Any:
-        """The number of the processor that this thread runs on; -1 if the system does not say."""
+        """The number of the processor that this thread runs on; -1 if unknown."""
         return -1
 
 else:
@@ -138,10 +138,10 @@ else:
 
 @jit
 def wait_between(looks: Any) -> None:
-    """Lets time pass between two looks at what another thread writes.
+    """Waits between two polls of another thread's writes.
 
     Args:
-        looks: how often this thread has looked.
+        looks: the number of polls so far.
     """
     if looks < SPINS:
         pause()

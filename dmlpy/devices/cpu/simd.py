@@ -1,7 +1,7 @@
 """Vectors of floats for compiled kernels: a Numba type, its operations as LLVM instructions, and the product of a matrix with columns.
 
 Memory is addressed by integers, as plans get it. Every operation is one LLVM instruction on as many lanes as the processor's registers
-have, so what a kernel does follows from its text and not from what a compiler may vectorise.
+have, so a kernel's instructions follow from its source and not from a compiler's vectorizer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ jit: Callable[..., Any] = njit(error_model="numpy", forceinline=True, no_cpython
 
 
 def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
-    """Yields the numbers from 1 to `most`, with the builder in the branch that is taken where `count` is the number; others take none."""
+    """Yields the numbers from 1 to `most`, with the builder in the branch for `count` equal to the number; other counts reach no branch."""
     end = builder.append_basic_block("counted")
     choice = builder.switch(count, end)
     for number in range(1, most + 1):
@@ -45,7 +45,7 @@ def each_count(builder: Any, count: Any, most: int) -> Iterator[int]:
 
 
 def each_below(builder: Any, values: Sequence[Any], count: Any) -> Iterator[Any]:
-    """Yields the values one after the other, with the builder where only so many of them are reached: the first ones."""
+    """Yields the values one after the other, with the builder in code that is reached for the first `count` only."""
     end = builder.append_basic_block("reached")
     for number, value in enumerate(values):
         block = builder.append_basic_block(f"value{number}")
@@ -89,7 +89,7 @@ def struct_view(kind: type[S]) -> Callable[[Any], S]: ...
 @overload
 def struct_view(kind: np.dtype[np.void]) -> Any: ...
 def struct_view(kind: Any) -> Any:
-    """What views the memory at an address as a `KernelStruct`, or as one element of a structured type."""
+    """Views the memory at an address as a `KernelStruct`, or as one element of a structured type."""
     return _struct_view(kind if isinstance(kind, np.dtype) else kind.dtype)
 
 
@@ -108,7 +108,7 @@ def _struct_view(kind: np.dtype[np.void]) -> Any:
 
 
 def prefetch(builder: Any, address: Any) -> None:
-    """Brings the cache line at an address, which may be anywhere, near the processor in LLVM code."""
+    """Prefetches the cache line at an address, which may be invalid, in LLVM code."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
     to_read, to_all_caches, data = INDEX(0), INDEX(3), INDEX(1)
@@ -126,7 +126,7 @@ def field_at(builder: Any, kind: np.dtype[np.void], address: Any, name: str) -> 
 
 @intrinsic
 def integer_at(context: Any, address: Any) -> Any:
-    """Loads the 64-bit integer at an address and acquires what its writer wrote before it."""
+    """Loads the 64-bit integer at an address with acquire ordering."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "acquire", 8)
@@ -136,7 +136,7 @@ def integer_at(context: Any, address: Any) -> Any:
 
 @intrinsic
 def set_integer(context: Any, address: Any, value: Any) -> Any:
-    """Stores a 64-bit integer and releases everything written before it."""
+    """Stores a 64-bit integer with release ordering."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], ADDRESS.as_pointer()), "release", 8)
@@ -233,7 +233,7 @@ class Simd:
         return self.repeated(builder, builder.load(builder.inttoptr(address, FLOAT.as_pointer()), align=FLOAT_BYTES))
 
     def clipped(self, builder: Any, value: Any, low: Any, high: Any) -> Any:
-        """Clips a vector at the limits' lanes: at the upper one first. NaN stays NaN."""
+        """Clips each lane to the limits, the upper one first. NaN stays NaN."""
         value = builder.select(builder.fcmp_ordered(">", value, high), high, value)
         return builder.select(builder.fcmp_ordered("<", value, low), low, value)
 
@@ -273,7 +273,7 @@ class Simd:
         return self.chosen_of(builder, address, lanes_below(builder, count, self.lanes), 0.0)
 
     def chosen_of(self, builder: Any, address: Any, chosen: Any, other: float) -> Any:
-        """Loads the lanes that a mask chooses; the others are not read and get a value."""
+        """Loads the lanes that a mask chooses; the others are not read and get `other`."""
         pointer = self._pointer(builder, address, 0)
         kind = ir.FunctionType(self.llvm_type, [pointer.type, INDEX, chosen.type, self.llvm_type])
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.load.v{self.lanes}f32.p0")
@@ -284,7 +284,7 @@ class Simd:
         self.write_chosen(builder, value, address, lanes_below(builder, count, self.lanes))
 
     def write_chosen(self, builder: Any, value: Any, address: Any, chosen: Any) -> None:
-        """Stores the lanes that a mask chooses."""
+        """Stores the lanes of a mask."""
         pointer = self._pointer(builder, address, 0)
         kind = ir.FunctionType(ir.VoidType(), [self.llvm_type, pointer.type, INDEX, chosen.type])
         function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.masked.store.v{self.lanes}f32.p0")
@@ -400,7 +400,7 @@ class Simd:
         return multiply_add
 
     def every_second(self) -> Any:
-        """The kernel of two vectors that gives every second lane of both, from the first one on."""
+        """The kernel of two vectors that returns the even lanes of both."""
 
         @intrinsic
         def every_second(context: Any, x: Any, y: Any) -> Any:
@@ -433,7 +433,7 @@ class Simd:
     def product_in_place(self, vectors: int) -> Any:
         """The kernel `multiply(columns, matrix, matrix_row, terms, factors, row, start, start_row, sums)`.
 
-        It is that of `product` for a matrix whose terms lie `matrix_row` bytes from each other.
+        As `product`, for a matrix whose terms lie `matrix_row` bytes from each other.
         """
         multiply, size = self._product(vectors, False), vectors * self.size
 
@@ -448,7 +448,7 @@ class Simd:
     def strided_product(self, vectors: int) -> Any:
         """The kernel `multiply(columns, matrix, terms, factors, row, start, start_row, sums, sums_row)`.
 
-        It is that of `product` for sums whose columns lie `sums_row` bytes from each other.
+        As `product`, for sums whose columns lie `sums_row` bytes from each other.
         """
         multiply, size = self._product(vectors, False), vectors * self.size
 
@@ -492,7 +492,7 @@ class Simd:
         matrix, matrix_row, terms, factors, row, start, start_row, sums, sums_row = arguments
         count = columns * vectors
         unrolled = 8 if count <= 4 else 4 if count <= 8 else 2
-        # An addition waits about four cycles for the one before, so at least that many independent sums are needed.
+        # An addition has a latency of about four cycles, so at least that many independent sums are needed.
         parts = 1 if columns > 1 else max(1, 8 // vectors)
         column_step, term_step = (ADDRESS(FLOAT_BYTES), row) if by_terms else (row, ADDRESS(FLOAT_BYTES))
         factor_rows = [builder.add(factors, builder.mul(column_step, ADDRESS(column))) for column in range(columns)]
@@ -550,14 +550,14 @@ def simd_of(isa: Isa) -> Simd:
 
 
 class Loop:
-    """A loop of generated code, which runs once at least. What is generated after the constructor is its body.
+    """A loop of generated code, which runs at least once. Code generated after the constructor is its body.
 
     Attributes:
-        values: the values that a pass begins with.
+        values: the values at the start of an iteration.
 
     Args:
         builder: where the code is appended.
-        first: the values that the first pass begins with.
+        first: the values of the first iteration.
     """
 
     def __init__(self, builder: Any, first: Sequence[Any]) -> None:
@@ -567,7 +567,7 @@ class Loop:
         self.values = [builder.phi(value.type) for value in first]
 
     def repeat_while(self, condition: Any, following: Sequence[Any]) -> None:
-        """Ends the body: where a condition holds, another pass begins with the `following` values."""
+        """Ends the body: while a condition holds, another iteration begins with the `following` values."""
         last, after = self._builder.block, self._builder.append_basic_block("after")
         self._builder.cbranch(condition, self._body, after)
         for value, first, next_value in zip(self.values, self._first, following, strict=True):

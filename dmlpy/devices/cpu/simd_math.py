@@ -1,7 +1,7 @@
-"""Functions of vectors of floats as LLVM code: what element-wise operators, softmax and the gates of recurrent cells are made of.
+"""Functions of vectors of floats as LLVM code: for element-wise operators, softmax and the gates of recurrent cells.
 
-They need no library, whose functions LLVM's loader might not find. Each keeps a relative error of a few units in the last place over all
-floats, subnormal results included, has its limits at the infinities, and leaves NaN as it is.
+They need no library, whose functions LLVM's loader might not find. Each has a relative error of a few units in the last place over all
+floats, including subnormal results, returns its limits at the infinities, and propagates NaN.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _EXP_OF_NEGATIVE = (1.38367941661e-3, -8.37485704879e-3, 4.16682286799e-2, -1.66
 _EXP_END = 104.0
 """exp(-x) is 0 in float32 beyond this argument."""
 _SIGMOID_SCALE = 24
-"""Sigmoids are quotients of powers of two smaller by so many than 1 and 1 + exp(-x): where the sigmoid is subnormal, exp(-x) overflows."""
+"""Both terms of a sigmoid's quotient are scaled down by this power of two: where the sigmoid is subnormal, exp(-x) overflows."""
 _SIGMOID_BOUNDS = (-104.5, 70.0)
 """Beyond these arguments the sigmoid is 0 and 1 in float32."""
 _MINUS_ONE_END = 32.0
 """Beyond this argument exp(x) - 1 is exp(x) in float32."""
 _AREA_TANGENT = tuple(1.0 / (2 * power + 1) for power in range(7, 0, -1))
-"""(artanh(r) - r) / r^3 in powers of r^2 for |r| up to 1 / 3, the highest first: its series, of which 1e-9 of the sum is left."""
+"""(artanh(r) - r) / r^3 in powers of r^2 for |r| up to 1 / 3, the highest first: its series, truncated at 1e-9 of the sum."""
 _ERF_NEAR = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
 """erf(x) / x - 1 in powers of x^2 for |x| up to `_ERF_BOUND`, the highest first."""
 _ERF_FAR = (-1.72853470e-5, 3.83197126e-4, -3.88396438e-3, 2.42546219e-2, -1.06777877e-1, -6.34846687e-1, -1.28717512e-1, 0.0)
 """ln(1 - erf(x)) + x in powers of x from that bound to `_ERF_END`, beyond which erf is 1 in float32."""
 _ERF_BOUND, _ERF_END = 0.927734375, 4.0
 _TANH_BOUND = 7.90531110763549805
-"""Beyond this argument tanh is 1 in float32, but for half a unit in the last place."""
+"""Beyond this argument tanh is 1 in float32, up to half a unit in the last place."""
 _TANH_ABOVE = (
     *(-5.641676241e-14, 4.087417207e-11, -1.758378918e-08, 1.046749919e-05),
     *(0.003036098315, 0.1302255337, 0.9999998719),
@@ -64,7 +64,7 @@ class SimdMath:
     """Arithmetic on vectors, added to a block of code.
 
     Args:
-        builder: what adds instructions to the block.
+        builder: adds instructions to the block.
         simd: the operations.
     """
 
@@ -91,7 +91,7 @@ class SimdMath:
         return total
 
     def built_in(self, name: str, *values: Any) -> Any:
-        """A function of LLVM's that is an instruction of the processor, or a few."""
+        """An LLVM intrinsic that is one or a few instructions."""
         kind = ir.FunctionType(values[0].type, [value.type for value in values])
         function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.{name}.v{self._simd.lanes}f32")
         return self._builder.call(function, values)
@@ -145,13 +145,13 @@ class SimdMath:
         p, s, t = self._reduced(x)
         power = self.multiply(s, t)
         near = self.fused(p, power, self.subtract(power, self.constant(1.0)))
-        # The power of two may overflow where p < 0, to infinity less infinity.
+        # The power of two may overflow where p < 0, and give infinity minus infinity.
         return self.select(
             self.less(self.constant(_MINUS_ONE_END), x), self.multiply(self.multiply(self.add(p, self.constant(1.0)), s), t), near
         )
 
     def log_one_plus(self, x: Any) -> Any:
-        """log(1 + x) with all its digits, for x from 0 to 1: twice the area tangent of x / (2 + x)."""
+        """log(1 + x) with all its digits, for x from 0 to 1: 2 artanh(x / (2 + x))."""
         ratio = self.divide(x, self.add(x, self.constant(2.0)))
         square = self.multiply(ratio, ratio)
         double = self.add(ratio, ratio)
@@ -178,7 +178,7 @@ class SimdMath:
         builder, lanes = self._builder, self._simd.lanes
         low, high = _SIGMOID_BOUNDS
         x = self.at_least(self.at_most(x, self.constant(high)), self.constant(low))
-        # The lowest bits of a sum of this size are an integer, here the biased exponent of a power of two.
+        # The lowest bits of such a sum are an integer, here the biased exponent of a power of two.
         offset = self.constant(_ROUNDING + 127 - _SIGMOID_SCALE)
         shifted = self.fused(x, self.constant(-_LOG2_OF_E), offset)
         whole = self.subtract(shifted, offset)
@@ -189,7 +189,7 @@ class SimdMath:
         return self.divide(scale, self.fused(self.polynomial(rest, _EXP_OF_NEGATIVE), power, scale))
 
     def rest_of_sigmoid(self, x: Any) -> Any:
-        """1 less the sigmoid, with all its digits."""
+        """1 minus the sigmoid, with all its digits."""
         return self.sigmoid(self._builder.fneg(x))
 
     def swish(self, x: Any, scaled: Any) -> Any:
@@ -229,7 +229,7 @@ class SimdMath:
         return self.select(self.less(self.constant(0.0), x), gamma, below)
 
     def scaled_tanh_slope(self, x: Any, alpha: Any, beta: Any) -> Any:
-        """4 e / (1 + e)^2 for e = exp(-2 |beta x|), times both: it keeps its digits where tanh is nearly 1 or -1."""
+        """4 e / (1 + e)^2 for e = exp(-2 |beta x|), times both factors: it keeps its digits where tanh is nearly 1 or -1."""
         power = self.exp(self.multiply(self.magnitude(self.multiply(x, beta)), self.constant(-2.0)))
         quotient = self.divide(self.constant(1.0), self.add(power, self.constant(1.0)))
         value = self.multiply(self.multiply(self.multiply(power, self.constant(4.0)), quotient), quotient)
@@ -247,7 +247,7 @@ class SimdMath:
         return self.at_least(product, zero), self.log_one_plus(power)
 
     def divided_softplus(self, x: Any, steepness: Any) -> Any:
-        """The softplus of steepness x, divided by the steepness. Where it is x and a rest, x is not rounded."""
+        """The softplus of steepness x, divided by the steepness. Where it is x plus a small term, x is not rounded."""
         _, rest = self.softplus(x, steepness)
         return self.add(self.at_least(x, self.constant(0.0)), self.divide(rest, steepness))
 
@@ -268,7 +268,7 @@ class SimdMath:
         return self.subtract(self.at_least(x, self.constant(0.0)), self.multiply(self.multiply(tail, magnitude), power))
 
     def gelu_slope(self, x: Any) -> Any:
-        """Far out the tail beyond |x| less |x| times the density there, or 1 less that; near 0 the tail by erf, which is exact at 0."""
+        """For large |x| the tail beyond |x| minus |x| times the density there, or 1 minus that; near 0 from erf, which is exact at 0."""
         magnitude, tail, power = self.normal_tail(x)
         density = self.multiply(power, self.constant(_NORMAL_DENSITY))
         below = self.subtract(self.multiply(tail, power), self.multiply(magnitude, density))
@@ -278,12 +278,12 @@ class SimdMath:
         return self.select(self.less(magnitude, self.constant(sqrt(2.0) * _ERF_BOUND)), near, far)
 
     def softsign(self, x: Any) -> Any:
-        """Infinities give the limits."""
+        """Infinities return the limits."""
         bounded = self.at_most(self.at_least(x, self.constant(-_LARGEST)), self.constant(_LARGEST))
         return self.divide(bounded, self.add(self.magnitude(bounded), self.constant(1.0)))
 
     def softsign_slope(self, x: Any) -> Any:
-        """The square of a reciprocal: that of 1 + |x| would overflow long before the result is too small."""
+        """The square of a reciprocal: the square of 1 + |x| would overflow long before the result underflows."""
         quotient = self.divide(self.constant(1.0), self.add(self.magnitude(x), self.constant(1.0)))
         return self.multiply(quotient, quotient)
 
@@ -314,7 +314,7 @@ Formula = Callable[[SimdMath, Any, Any, Any], Any]
 
 
 def switched_function(formulas: tuple[Formula, ...], isa: Isa) -> Any:
-    """The intrinsic `function(number, a, b, x)`, which computes the formula of a number that is known when it runs.
+    """The intrinsic `function(number, a, b, x)`, which computes the formula with a number that is known only at run time.
 
     Args:
         formulas: the formulas.

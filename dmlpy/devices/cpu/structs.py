@@ -1,4 +1,4 @@
-"""Structs that plans fill and compiled kernels read: each field has a unit, and a line of text that says what it holds.
+"""Structs that plans fill and compiled kernels read: each field has a unit and a line of documentation.
 
     class Copy(KernelStruct):
         source: Address = field("the first element")
@@ -6,7 +6,7 @@
         rows: Count = field("how many there are")
 
 The class has the structured type (`dtype`), makes filled structs (`make`), and gives its fields' names to type checkers: a kernel that
-views memory as a `Copy` (`simd.struct_view`) has `p: Copy`. A value that nobody sets is 0; as an address that is none.
+views memory as a `Copy` (`simd.struct_view`) has `p: Copy`. A field that is not set is 0, the null address.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 Address: TypeAlias = int
-"""Where something begins in memory; 0 for nothing."""
+"""An address in memory; 0 for none."""
 Bytes: TypeAlias = int
 """A distance or size in bytes."""
 Count: TypeAlias = int
 """A number of things, or the number of one."""
 Flag: TypeAlias = int
-"""0 for no."""
+"""0 is false."""
 Float32: TypeAlias = float
 Float64: TypeAlias = float
 
@@ -52,8 +52,8 @@ def field(text: str, *, count: int = 0) -> Any:
     """A field of a `KernelStruct`.
 
     Args:
-        text: what it holds.
-        count: how many values it has; 0 for one that is no array.
+        text: its documentation.
+        count: the number of values of an array; 0 for a single value.
     """
     return _Field(text, count)
 
@@ -63,7 +63,7 @@ class KernelStruct:
 
     Attributes:
         dtype: the structured type.
-        texts: what each field holds, by its name.
+        texts: the fields' documentation, by name.
     """
 
     dtype: ClassVar[np.dtype[np.void]] = np.dtype([])
@@ -84,14 +84,14 @@ class KernelStruct:
 
 
 class StagedParameters(KernelStruct):
-    """What `thread_pool_kernels.acquire` reads."""
+    """The parameters of `thread_pool_kernels.acquire`."""
 
     acquire: Address = field("what `thread_pool_kernels.build_acquire` gives")
     steal_timeout: Count = field("nanoseconds that a thread waits before it computes a tile again that another has acquired")
 
 
 class CountedParameters(KernelStruct):
-    """What `thread_pool_kernels.first_tile` and `next_tile` read and write."""
+    """The state that `thread_pool_kernels.first_tile` and `next_tile` read and write."""
 
     ticket: Count = field("the launch's epoch and the next tile")
     done: Count = field("how many tiles are done")

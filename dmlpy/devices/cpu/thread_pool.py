@@ -15,18 +15,18 @@ from dmlpy.devices.threads import Helper
 
 _CACHE_LINE = 64
 EPOCH, ACTIVE_WORKERS, CURRENT_STAGE = 8, 16, 24
-"""Offsets in bytes in a pool's synchronization state: of the number that says that the first thread has begun a launch, and of two that
-`thread_pool_kernels` explains."""
+"""Offsets in bytes in a pool's synchronization state: of the epoch, which shows that the first thread has begun a launch, and of two fields
+that `thread_pool_kernels` explains."""
 TILE_STATES, TILE_STATE_SIZE = _CACHE_LINE, _CACHE_LINE
 """The offset of the tiles' states in the synchronization state, and the bytes of each: threads that write to different ones do not disturb
 each other."""
 
 TaskBody = Callable[[Any, int, int, int, int], None]
-"""body(parameters, thread, threads, sync, epoch): a thread's part of the work, free of the interpreter's lock.
+"""body(parameters, thread, threads, sync, epoch): a thread's part of the work, without the GIL.
 
 Thread 0 is the caller's. It begins alone, and the others join it when they are awake, or never. `sync` is the address of the
-synchronization state. The stages of this launch have numbers above `epoch`; an epoch above it in the synchronization state says that those
-who wait may join, or that the launch is over. See `thread_pool_kernels`.
+synchronization state. The stages of this launch have numbers above `epoch`; an epoch above it in the synchronization state means that
+waiting threads may join, or that the launch is over. See `thread_pool_kernels`.
 """
 
 
@@ -60,7 +60,7 @@ class _Worker(Helper):
         self._avoided = -1
 
     def avoid(self, processor: int) -> bool:
-        """Keeps this thread off a processor; returns False if no other processor is available to it."""
+        """Excludes a processor for this thread; returns False if no other one is available to it."""
         if processor != self._avoided:
             others = _processors() - {processor}
             if not others:
@@ -71,7 +71,7 @@ class _Worker(Helper):
 
 
 class ThreadPool:
-    """The worker threads of a process. They serve one launch at a time; a launch that comes meanwhile runs on its calling thread alone.
+    """The worker threads of a process. They serve one launch at a time; a concurrent launch runs only on its calling thread.
 
     Epochs grow from launch to launch, by the stages of each: a thread may leave one launch, or wake up for it, after the next one has
     begun, and sees by the epoch that its launch is over.
@@ -84,15 +84,15 @@ class ThreadPool:
         self._user: dict[str, object] = {}
 
     def run(self, body: TaskBody, parameters: int, threads: int, stages: int = 1, tiles: int = 0, memory: object = None) -> None:
-        """Does the work and returns when all of it is done.
+        """Runs a launch and returns when it is done.
 
         Args:
             body: the function that each thread runs.
             parameters: the argument of the function.
             threads: the most threads to use.
-            stages: how many stages the launch has.
+            stages: the number of stages of the launch.
             tiles: the tiles of a stage, at most, where threads acquire them.
-            memory: what holds the parameters: threads that come late still read them.
+            memory: the owner of the parameters: late threads still read them.
         """
         has_pool, me = False, object()
         try:
@@ -122,9 +122,9 @@ class ThreadPool:
         body(parameters, 0, threads, sync.ctypes.data, epoch)
 
     def _release(self, user: object) -> None:
-        """Ends a launch if it still holds the threads; threads that come late, or that an interrupt left waiting, then find it over.
+        """Ends a launch if it still holds the threads; late threads, or threads that an interrupt left waiting, then see that it is over.
 
-        They touch nothing of a launch that they have not joined, and one that they have joined ends when all of them are done.
+        Threads touch no memory of a launch that they have not joined; a launch ends when all that have joined are done.
         """
         if self._user.get("launch") is user:
             self._sync[EPOCH // 8] = self._epoch
@@ -140,7 +140,7 @@ def _sync(tiles: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _run_body(memory: object, body: TaskBody, *arguments: int) -> None:
-    """A worker's part of a launch. Until it ends it holds the memory of the parameters and the synchronization state: it may come late."""
+    """A worker's part of a launch. It holds the memory of the parameters and the synchronization state until it ends, as it may be late."""
     body(*arguments)
 
 
@@ -153,13 +153,13 @@ def shared_pool() -> ThreadPool:
 
 
 class TaskLaunch:
-    """A launch of one task body. Several of them that follow each other can be one batched launch: see `launches`.
+    """A launch of one task body. Consecutive ones can form one batched launch: see `launches`.
 
     Attributes:
         body: the task body.
         parameters: the address of its parameters.
         threads: the most threads to use.
-        memory: what holds the parameters.
+        memory: the owner of the parameters.
     """
 
     def __init__(self, body: TaskBody, parameters: int, threads: int, memory: object) -> None:

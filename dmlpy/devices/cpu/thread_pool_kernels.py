@@ -1,17 +1,18 @@
-"""How the threads of a pool share compiled work: tiles of stages with a barrier between them, or tiles that are counted out.
+"""How the threads of a pool share compiled work: tiles of stages with barriers between them, or tiles from a shared counter.
 
-**Stages** begin when all tiles of the stage before are done. A thread computes a tile in memory of its own, which nobody else sees; then it
-commits the tile, and only the thread that has committed it writes its results, and publishes them. So a tile that a thread has acquired
-before the system suspended it is computed again by another thread, after a steal timeout: nobody waits for it but the end of the launch.
-Threads acquire their own part of the tiles first, those last that they acquired first in the stage before, for what these need is left in
+**Stages** begin when all tiles of the previous stage are done. A thread computes a tile in private memory; then it
+commits the tile, and only the thread that has committed it writes and publishes its results. A tile that a thread has acquired
+before the system suspended it is recomputed by another thread after a steal timeout: only the end of the launch waits for the thread.
+Threads acquire their own part of the tiles first, in the reverse order of the previous stage, since data of the latest tiles is still in
 their caches. A fused launch consists of tasks (see `launches`), whose stages follow each other without a wait for the end of a task.
 
-The synchronization state has a line with the epoch, the active workers and the current stage, then two integers for each tile: the latest
-stage in which a thread has acquired it, and twice the latest one in which it was committed, or 1 more where its results are published.
-Stages are numbered from launch to launch, so what is left from earlier ones says that nothing has been done.
+The synchronization state has a cache line with the epoch, the active workers and the current stage, then two integers for each tile: the
+latest stage in which a thread has acquired it, and twice the latest stage in which it was committed, plus 1 if its results are published.
+Stage numbers grow from launch to launch, so values from earlier launches mean that a tile has not been acquired.
 
-**Counted tiles** have no order and no barrier. The parameters begin with two integers: the ticket, of the launch's epoch and the next tile,
-and how many tiles are done. A thread that wakes after its launch is over finds another epoch there, takes nothing and touches nothing.
+**Counted tiles** have no order and no barrier. The parameters begin with two integers: the ticket, made of the launch's epoch and the next
+*tile,
+and the number of finished tiles. A thread that wakes after its launch is over finds another epoch there and does nothing.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ if TYPE_CHECKING:
     from dmlpy.devices.cpu.thread_pool import TaskBody
 
 _CLOSED = 1 << 15
-"""The bit of the active workers that says that nobody enters any more; the bits below count them, those above are the launch's epoch."""
+"""The bit of the active workers that closes the launch; the bits below count them, those above are the launch's epoch."""
 _EPOCH_SHIFT = 16
 _COMMITTED = 8
 """The offset of the second integer of a tile's state."""
 _LOOKS = 16
-"""How often a thread looks for the end of a stage before it reads the clock again."""
+"""Polls for the end of a stage between two reads of the clock."""
 
 NOTHING = np.int64(-1)
-"""No tile. Its type is the one of tiles, so that no function is compiled for it apart."""
+"""No tile. It has the type of tiles, so that no function is compiled twice."""
 
 _TICKET_BITS = 32
 """The bits of a ticket that are the next tile."""
@@ -55,13 +56,13 @@ _call_acquire, _call_body = indirect_call(6), indirect_call(5)
 
 @jit
 def enter(sync: Any, thread: Any, threads: Any, epoch: Any) -> Any:
-    """Opens a launch, as the first thread, or enters it; returns whether it is there still. Whoever has entered must leave.
+    """Opens a launch, as the first thread, or enters it; returns whether the launch is still running. Whoever enters must leave.
 
     Args:
         sync: the address of the pool's synchronization state.
         thread: as for a task body, like the others.
         threads: the number of threads.
-        epoch: the number that the launch's stages are above.
+        epoch: stage numbers of the launch are above it.
     """
     if threads == 1:
         return True
@@ -81,7 +82,7 @@ def enter(sync: Any, thread: Any, threads: Any, epoch: Any) -> Any:
 
 @jit
 def _wait_for_epoch(sync: Any, epoch: Any) -> None:
-    """Waits until the first thread has begun, or the launch is over: then the pool raises the epoch, too."""
+    """Waits until the first thread has begun, or the launch is over: the pool raises the epoch then, too."""
     looks = 0
     while integer_at(sync + EPOCH) <= epoch:
         looks += 1
@@ -105,16 +106,16 @@ def leave(sync: Any, thread: Any, threads: Any) -> None:
 
 @jit
 def acquire(p: StagedParameters, sync: Any, thread: Any, threads: Any, stage: Any, tiles: Any, last: Any) -> Any:
-    """Returns a tile of a stage that no thread has acquired, or one to compute again; -1 when all tiles are done.
+    """Returns a tile of a stage that no thread has acquired, or one to recompute; -1 when all tiles are done.
 
     Args:
-        p: the parameters: `acquire` is the address of what `build_acquire` gives, `steal_timeout` the nanoseconds that a thread waits for
-            others before it computes a tile again.
+        p: the parameters: `acquire` is the address of the kernel of `build_acquire`, `steal_timeout` the nanoseconds that a thread waits
+            for others before it recomputes a tile.
         sync: the address of the pool's synchronization state.
         thread: the number of this thread.
         threads: the number of threads.
         stage: the number of the stage.
-        tiles: how many tiles it has.
+        tiles: the number of tiles.
         last: the tile that this thread acquired last, NOTHING at first.
     """
     if threads > 1:
@@ -125,7 +126,7 @@ def acquire(p: StagedParameters, sync: Any, thread: Any, threads: Any, stage: An
 
 
 def build_acquire() -> Callable[..., int]:
-    """What acquires a tile, to be compiled: as `acquire`, where there are several threads."""
+    """Acquires a tile, to be compiled: as `acquire`, for several threads."""
     return _acquire_shared
 
 
@@ -137,11 +138,11 @@ def _acquire_shared(sync: Any, thread: Any, threads: Any, stage: Any, tiles: Any
         owner = (thread + turn) % threads
         first, end = tiles * owner // threads, tiles * (owner + 1) // threads
         for place in range(end - first):
-            # What another thread would acquire last is left to it for the longest time.
+            # Tiles of another thread are stolen in reverse order: it acquires those last.
             tile = first + place if ascending == (turn == 0) else end - 1 - place
             state = sync + TILE_STATES + TILE_STATE_SIZE * tile
             if integer_at(state) < stage:
-                set_integer(state, stage)  # two threads may do so at once: both then compute the tile, and one of them commits it
+                set_integer(state, stage)  # two threads may do so at once: both compute the tile, and one commits it
                 return tile
     looks, until = 0, 0
     while True:
@@ -169,7 +170,7 @@ def _acquire_shared(sync: Any, thread: Any, threads: Any, stage: Any, tiles: Any
 
 @jit
 def commit(sync: Any, threads: Any, stage: Any, tile: Any) -> Any:
-    """Returns whether this thread is the one that writes a tile's results; it then publishes them."""
+    """Returns whether this thread has to write a tile's results and publish them."""
     if threads == 1:
         return True
     committed = sync + TILE_STATES + TILE_STATE_SIZE * tile + _COMMITTED
@@ -189,7 +190,7 @@ def publish(sync: Any, threads: Any, stage: Any, tile: Any) -> None:
 
 @jit
 def first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> Any:
-    """Begins or joins a launch, and takes a tile; returns `tiles` or more if none is left.
+    """Begins or joins a launch, and acquires a tile; returns `tiles` or more if none is left.
 
     Args:
         state: the address of the parameters.
@@ -197,7 +198,7 @@ def first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, epo
         thread: as for a task body, like the others.
         threads: the number of threads.
         sync: the address of the pool's synchronization state.
-        epoch: the number that the launch's stages are above.
+        epoch: stage numbers of the launch are above it.
     """
     if threads == 1:
         return 0
@@ -212,7 +213,7 @@ def first_tile(state: Any, tiles: Any, thread: Any, threads: Any, sync: Any, epo
 
 @jit
 def next_tile(state: Any, tile: Any, tiles: Any, threads: Any, epoch: Any) -> Any:
-    """Takes another tile after `tile`."""
+    """Acquires another tile after `tile`."""
     if threads == 1:
         return tile + 1
     return _take_ticket(state, tiles, epoch)
@@ -231,7 +232,7 @@ def _take_ticket(state: Any, tiles: Any, epoch: Any) -> Any:
 
 @jit
 def wait_for_all_tiles(state: Any, finished: Any, tiles: Any, thread: Any, threads: Any) -> None:
-    """Adds how many tiles this thread has done; the first thread waits until all are done."""
+    """Adds the number of tiles that this thread has done; the first thread waits until all are done."""
     if threads == 1:
         return
     if finished > 0:
@@ -249,9 +250,9 @@ def wait_for_all_tiles(state: Any, finished: Any, tiles: Any, thread: Any, threa
 def build_fused_launch() -> TaskBody:
     """The body of a fused launch, to be compiled.
 
-    Its parameters are the number of tasks and the address of two integers for each: the addresses of its function and of that one's
+    Its parameters are the number of tasks and the address of two integers for each: the addresses of its function and of the function's
     parameters. The function is task(parameters, thread, threads, sync, stage): a thread's part of some stages, the first of which has the
-    number after this one; it returns the number of the last one.
+    number after this one; it returns the number of the last stage.
     """
 
     def launch(parameters: Any, thread: Any, threads: Any, sync: Any, epoch: Any) -> None:
@@ -269,7 +270,7 @@ def build_fused_launch() -> TaskBody:
 def build_batched_launch() -> TaskBody:
     """The body of a batched launch, to be compiled.
 
-    Its parameters are the number of launches and the address of three integers for each: the addresses of its body and of that one's
+    Its parameters are the number of launches and the address of three integers for each: the addresses of its body and of the body's
     parameters, and the most threads that it uses.
     """
 
@@ -290,7 +291,7 @@ def build_batched_launch() -> TaskBody:
 def build_concurrent_launch() -> TaskBody:
     """The body that runs other bodies at the same time, each on one thread, to be compiled.
 
-    Its parameters, behind the two of counted tiles, are the number of these bodies, then for each the addresses of the function and of its
+    Its parameters, after the two of counted tiles, are the number of these bodies, then for each the addresses of the function and of its
     parameters.
     """
 

@@ -1,4 +1,4 @@
-"""The CUDA device: the kernels of `raw_kernels/`, launched through one seam. Its modules are imported when a GPU is first asked for."""
+"""The CUDA device: the kernels of `raw_kernels/`, launched through one seam. Its modules are imported on first use of a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AFTER_A_FORK = (
 )
 
 _used_by: set[int] = set()
-"""The process that has found a GPU; after a fork it is another one."""
+"""The process that has found a GPU, to detect forks."""
 
 
 def _device(index: int) -> CudaDevice | str:

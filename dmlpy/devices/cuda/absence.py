@@ -1,4 +1,4 @@
-"""Why there is no GPU: one sentence, with what would help."""
+"""Why there is no GPU: one sentence, with a remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 PACKAGES = ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x")
-"""The packages that bring CuPy; there can be one of them only."""
+"""The packages that contain CuPy; only one of them may be installed."""
 _LEAST_DRIVERS = {12: 525, 13: 580}
 """The first series of NVIDIA's drivers that run a major version of CUDA, for the versions that have an extra."""
 _EXTRAS = " or ".join(f"dmlpy[cuda{major}] (driver {_LEAST_DRIVERS[major]} or newer)" for major in sorted(_LEAST_DRIVERS, reverse=True))
@@ -18,7 +18,7 @@ _INSUFFICIENT_DRIVER, _NO_DEVICE = 35, 100
 
 
 def installed_cupys() -> dict[str, str]:
-    """The version of each package that brings CuPy and is installed."""
+    """The version of each installed package that contains CuPy."""
     found = {}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -27,7 +27,7 @@ def installed_cupys() -> dict[str, str]:
 
 
 def conflict() -> str | None:
-    """What is wrong if several packages of CuPy are installed: they write the same files."""
+    """The problem if several packages of CuPy are installed: they write the same files."""
     found = list(installed_cupys())
     if len(found) < 2:
         return None
@@ -47,7 +47,7 @@ def without_gpu(runtime: Any, error: Exception) -> str:
 
     Args:
         runtime: `cupy.cuda.runtime`.
-        error: what it raises when it is asked for the number of GPUs.
+        error: the error that it raises when asked for the number of GPUs.
     """
     status = getattr(error, "status", None)
     if status == _INSUFFICIENT_DRIVER:
@@ -58,7 +58,7 @@ def without_gpu(runtime: Any, error: Exception) -> str:
 
 
 def _old_driver(driver: int, built: int) -> str:
-    """Versions are in CUDA's form, 12040 for 12.4; that of a driver which is missing is 0."""
+    """Versions are in CUDA's form, 12040 for 12.4; 0 for a missing driver."""
     major = built // 1000
     needed = f"driver {_LEAST_DRIVERS[major]} or newer" if major in _LEAST_DRIVERS else "a newer driver"
     if not driver:
@@ -77,12 +77,12 @@ def _no_device() -> str:
 
 
 def shown(number: int) -> str:
-    """A version in CUDA's form as people write it: 12.4 for 12040."""
+    """A version in CUDA's form as text: 12.4 for 12040."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def _cause(error: Exception) -> str:
-    """The line of an error that tells the cause: CuPy frames it, below a page of advice."""
+    """The line of an error with the cause: CuPy puts it in a frame, below a page of advice."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip(" =")]
     heads = [at for at, line in enumerate(lines) if line == "Original error:"]
     causes = lines[heads[-1] + 1 :] if heads else lines

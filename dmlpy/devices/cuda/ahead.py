@@ -1,4 +1,4 @@
-"""`device_ahead`: a GPU that need not be there, for which plans are made and kernels compiled, and on which nothing runs."""
+"""`device_ahead`: a GPU that need not be present, for which plans are made and kernels compiled, and on which nothing runs."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ GPUS = {
         Limits("RTX5090", 120, 170, 99 * _KIB, 32 * _GIB, _CUDA, _CUDA),
     )
 }
-"""GPUs by name, with what they report of themselves. The first of an architecture stands for it."""
+"""GPUs by name, with the limits that they report. The first of an architecture represents it."""
 _ARCHITECTURE = re.compile(r"sm_(\d{2,3})", re.IGNORECASE)
 
 
 def limits_of(name: str) -> Limits:
     """The limits of a GPU, named in any case, or of an architecture: `H200`, `sm_90`.
 
-    An architecture that none of `GPUS` has is planned for as the next older one of them.
+    Plans for an architecture that is not in `GPUS` use the next older one.
 
     Raises:
-        DeviceError: there is none of this name, or it is too old.
+        DeviceError: the name is unknown, or the GPU is too old.
     """
     named = {gpu.lower(): limits for gpu, limits in GPUS.items()}
     if name.lower() in named:
@@ -60,9 +60,9 @@ def limits_of(name: str) -> Limits:
 
 
 class AheadSeam(CupySeam):
-    """CuPy's compiler for a GPU that need not be there. Its kernels have the keys that they have where the GPU is.
+    """CuPy's compiler for a GPU that need not be present. Its kernels have the same keys as on the GPU's machine.
 
-    Whatever would need the GPU raises DeviceError. A plan that asks how many blocks a multiprocessor holds is told of one.
+    Methods that need the GPU raise DeviceError. The number of resident blocks of a multiprocessor is reported as one.
     """
 
     def __init__(self, limits: Limits) -> None:

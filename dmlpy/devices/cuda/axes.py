@@ -22,7 +22,7 @@ VECTOR_BYTES = 16
 
 
 DIVISOR = struct(("divisor", np.uint32), ("multiplier", np.uint32), ("first_shift", np.uint32), ("second_shift", np.uint32))
-"""`Divisor`: what a multiplication and shifts divide by."""
+"""`Divisor`: a divisor as a multiplication and shifts."""
 
 
 @cache

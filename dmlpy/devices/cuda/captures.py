@@ -1,6 +1,6 @@
-"""What CUDA does about streams that are being captured in a CUDA graph: the driver's functions for it, which CuPy does not bind.
+"""Functions of the CUDA driver for streams that are being captured, which CuPy does not bind.
 
-The CUDA runtime that CuPy uses is linked into CuPy, so there is no library of it to call. The driver is one library for the process, and
+CuPy links the CUDA runtime statically, so there is no runtime library to call. The driver is one library for the process, and
 what the runtime asks of it here, it can be asked directly.
 """
 
@@ -56,11 +56,11 @@ class CaptureDriver:
         self.exchange_mode: Callable[[Any], int] = self._library.cuThreadExchangeStreamCaptureMode
 
     def relaxed(self) -> Relaxed:
-        """Lets the calling thread do within a `with` statement what CUDA otherwise forbids it while streams are captured."""
+        """Allows the calling thread, within a `with` statement, calls that CUDA otherwise forbids while streams are captured."""
         return Relaxed(self.exchange_mode)
 
     def capture(self, stream: int) -> tuple[int, int]:
-        """The id of the capture that a stream takes part in, which no other one has in this process, and the graph that it makes.
+        """The id of a stream's capture, unique in this process, and the graph that is being captured.
 
         Raises:
             DeviceError: the stream is not being captured, or an error has invalidated the capture.
@@ -72,13 +72,13 @@ class CaptureDriver:
         return number.value, graph.value
 
     def node_count(self, graph: int) -> int:
-        """The number of nodes that a graph has now."""
+        """The current number of nodes of a graph."""
         count = ctypes.c_size_t()
         self._call("cuGraphGetNodes", graph, None, ctypes.byref(count))
         return count.value
 
     def watch(self, graph: int) -> GraphEnd:
-        """Tells when a graph, and all that was instantiated and cloned from it, is destroyed and has run for the last time."""
+        """Detects that a graph, and all that was instantiated and cloned from it, is destroyed and has run for the last time."""
         end, made = GraphEnd(), _POINTER()
         self._call("cuUserObjectCreate", ctypes.byref(made), end.lock, GraphEnd.destructor, 1, _NO_DESTRUCTOR_SYNC)
         try:
@@ -97,7 +97,7 @@ class CaptureDriver:
 class Relaxed:
     """Sets the calling thread's capture mode to `RELAXED`, and back afterwards.
 
-    In the default mode a thread must not allocate, query events and the like as long as another one captures in the mode `global`,
+    In the default mode a thread must not allocate, query events and the like while another thread captures in the mode `global`,
     PyTorch's default: the call fails, and CUDA invalidates the other thread's capture.
     """
 
@@ -108,7 +108,7 @@ class Relaxed:
         self._mode = ctypes.byref(_INT(RELAXED))
 
     def __enter__(self) -> None:
-        status = self._exchange(self._mode)  # the mode before is there now
+        status = self._exchange(self._mode)  # it now holds the previous mode
         if status:
             raise _failure("cuThreadExchangeStreamCaptureMode", status)
 
@@ -119,8 +119,8 @@ class Relaxed:
 class GraphEnd:
     """Whether CUDA has called the destructor of a graph's user object.
 
-    A thread of CUDA's calls it, at any time, in which no Python may run: it would wait for the interpreter, and after the interpreter's end
-    for ever. So the destructor is a C function of Python's that needs neither: it releases a lock, and `come` tries to take that lock.
+    A CUDA thread calls it, at any time. No Python code may run there: it would wait for the GIL, and after the interpreter's end
+    forever. So the destructor is a C function of Python that needs no GIL: it releases a lock, and `come` tries to acquire that lock.
     """
 
     __slots__ = ("_come", "lock")
@@ -147,8 +147,8 @@ class GraphEnd:
 class GraphMemory:
     """Memory that captured work uses, held until the CUDA graph of it is destroyed. Threads may share it.
 
-    A graph keeps addresses, and whoever captures a call has no object that owns its scratch. So the memory is held here, and an object of
-    CUDA's in the graph tells when it ends. While it holds memory it does not go, even if the seam does that it belongs to.
+    A graph stores addresses only, and the caller that captures a call has no object that owns its scratch. So the memory is held here, and
+    a user object in the graph signals its end. While this object holds memory it stays alive, even if its seam is deleted.
     """
 
     _holding: ClassVar[set[GraphMemory]] = set()
@@ -157,7 +157,7 @@ class GraphMemory:
         self._driver = driver
         self._lock = threading.Lock()
         self._held: dict[int, tuple[GraphEnd, dict[int, Any]]] = {}
-        """By the capture's id: the end of its graph, and blocks by identity, since one graph may use a block often."""
+        """By the capture's id: the end of its graph, and blocks by identity, since a graph may use a block several times."""
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -177,9 +177,9 @@ class GraphMemory:
             self._holding.add(self)
 
     def let_go(self, most: int | None = None) -> bool:
-        """Lets go of the memory of graphs that have ended, of at most so many graphs, and returns whether there were any.
+        """Releases the memory of graphs that have ended, checking at most so many graphs, and returns whether there were any.
 
-        Repeated calls go round all graphs.
+        Repeated calls cycle through all graphs.
         """
         ended = []
         with self._lock:
@@ -191,7 +191,7 @@ class GraphMemory:
                     self._held[capture] = held
             if not self._held:
                 self._holding.discard(self)
-        return bool(ended)  # the blocks go here, without the lock
+        return bool(ended)  # the blocks are deleted here, without the lock
 
 
 def _failure(name: str, status: int) -> DeviceError:

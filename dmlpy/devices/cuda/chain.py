@@ -1,4 +1,4 @@
-"""Chains of element-wise operators on CUDA: one step of the element engine, whose functor applies those of all operators in turn."""
+"""Chains of element-wise operators on CUDA: one step of the element engine, whose functor applies those of all operators in sequence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def element_step(desc: OperatorDesc, own: Plan | None) -> Elementwise | None:
-    """The step of a checked desc and its plan that runs by one functor over whole tensors, all of the output's sizes; else None."""
+    """The step of a checked desc and its plan that runs with one functor over whole tensors of the output's sizes; else None."""
     if not isinstance(own, ElementsPlan) or len(own.steps) != 1:
         return None
     [step] = own.steps

@@ -1,4 +1,4 @@
-"""The one cuBLAS product that the plans need, called directly: CuPy's wrapper refuses a stream that is being captured."""
+"""The one cuBLAS product that the plans need, called directly: CuPy's wrapper rejects a stream that is being captured."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
 class Cublas:
     """A cuBLAS handle of one device, which must be current in every call. Threads may share it.
 
-    A product works in the memory that it is given. Without any it works in memory that cuBLAS allocates, one block for each stream; while a
-    stream is being captured cuBLAS allocates that anew, which becomes a part of the graph.
+    A product uses the given workspace. Without one it uses memory that cuBLAS allocates, one block for each stream; while a
+    stream is being captured, cuBLAS allocates again, and the memory becomes part of the graph.
 
     Args:
         library: the loaded cuBLAS; None finds the one that CuPy uses.
 
     Raises:
-        DeviceError: the library is not installed, or refuses.
+        DeviceError: the library is not installed, or fails.
     """
 
     def __init__(self, library: ctypes.CDLL | None = None) -> None:
@@ -70,9 +70,9 @@ class Cublas:
             a: the left factor.
             b: the transpose of the right one.
             c: the result.
-            accumulate: whether the product is added to what is there.
+            accumulate: whether the product is added to C.
             tf32: whether factors of float32 may be rounded to TF32.
-            workspace: address, a multiple of 256, and bytes of the memory to work in.
+            workspace: its address, a multiple of 256, and its size in bytes.
         """
         # cuBLAS is column-major: a row-major matrix is its transpose there, and transpose(C) = B @ transpose(A).
         of_b, of_a = _OP_N if b.transposed else _OP_T, _OP_T if a.transposed else _OP_N

@@ -1,4 +1,4 @@
-"""Errors of CuPy, and of allocators that CuPy was given, as `DeviceError`."""
+"""Errors of CuPy, and of allocators set in CuPy, as `DeviceError`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def translated(function: Method) -> Method:
 
 
 def device_error(what: str, error: Exception) -> DeviceError:
-    """An error as `DeviceError`, and as `NotResidentError` where blocks do not fit together; `what` says what was tried."""
+    """An error as `DeviceError`, or `NotResidentError` if the blocks do not all fit on the device; `what` names the attempted action."""
     if getattr(error, "status", None) in (_COOPERATIVE_LAUNCH_TOO_LARGE, _INVALID_CLUSTER_SIZE):
         return NotResidentError(f"{what}: {error}")
     text = f"{what}: {error or type(error).__name__}{hint(getattr(error, 'status', None))}"
@@ -41,6 +41,6 @@ def device_error(what: str, error: Exception) -> DeviceError:
 
 
 def lacks_memory(error: Exception) -> bool:
-    """Whether an allocator has no memory left, be it CuPy's or one that CuPy was given: PyTorch's raises a RuntimeError of that name."""
+    """Whether an allocator has no memory left, CuPy's or another one: PyTorch's raises a RuntimeError of that name."""
     named_so = any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__)
     return isinstance(error, MemoryError) or getattr(error, "status", None) == _MEMORY_ALLOCATION or named_so

@@ -1,4 +1,4 @@
-"""`CupyPool`: device memory from CuPy's current allocator, which goes back there when no stream and no CUDA graph uses it."""
+"""`CupyPool`: device memory from CuPy's current allocator, which returns to it when no stream and no CUDA graph uses it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 MOST_RETURNING = 16
-"""Blocks that wait for streams before they go back. CUDA is asked about them where there are more, and where memory is missing."""
+"""Blocks that may wait for streams before they are returned. With more, or when memory runs out, the pool queries CUDA about them."""
 
 
 class Use:
@@ -30,7 +30,7 @@ class Use:
         runtime = self._runtime
         try:
             self._before = runtime.getDevice()
-            runtime.setDevice(self._device)  # even if it is current: in a fresh thread this binds the context that driver calls need
+            runtime.setDevice(self._device)  # even if it is current: in a new thread this binds the context that driver calls need
         except Exception as error:
             raise device_error("use", error) from error
 
@@ -54,9 +54,9 @@ class _Stream:
 class CupyMemory:
     """A block of CuPy's memory pool, returned to the pool when this object is deleted.
 
-    The pool gives a block that came back to the stream that asked for it, at once. If other streams have used it, it has to wait for them
-    first: `CupyPool.allocate` looks whether they are done, since whoever drops the object may be in the middle of a capture, where CUDA
-    must not be asked. A block that captured work uses is held until the CUDA graph is destroyed, whatever becomes of this object.
+    CuPy's pool reuses a returned block at once, for the stream that allocated it. If other streams have used it, it has to wait for them
+    first: `CupyPool.allocate` checks whether they are done, since the code that drops the object may be in a capture, where CUDA
+    must not be queried. A block that captured work uses is held until the CUDA graph is destroyed, even if this object is deleted.
 
     Attributes:
         pointer: its address.
@@ -64,12 +64,12 @@ class CupyMemory:
         owner: CuPy's `MemoryPointer`.
 
     Args:
-        pool: where it comes from.
-        device: where it lies.
+        pool: the pool that allocated it.
+        device: the device's ordinal.
         size: the size in bytes.
         stream: the stream that it was allocated for.
         owner: CuPy's `MemoryPointer`.
-        is_node: whether the allocation is a node of a CUDA graph, whose the memory is then.
+        is_node: whether the allocation is a node of a CUDA graph, which then owns the memory.
     """
 
     def __init__(self, pool: CupyPool, device: int, size: int, stream: int, owner: Any, *, is_node: bool = False) -> None:
@@ -81,12 +81,12 @@ class CupyMemory:
         self._last_uses: dict[int, Any] = {}  # by the stream's identity: an event behind the last work that uses the memory
 
     def used_in(self, stream: int) -> None:
-        if stream not in self._own_legacy:  # there, as in nearly all calls, is nothing to wait for, and no capture
+        if stream not in self._own_legacy:  # the common case: nothing to wait for, and no capture
             self._record_use(stream)
 
     @translated
     def _record_use(self, stream: int) -> None:
-        """`used_in` of a stream that may be another one, or captured."""
+        """`used_in` for another stream, or one that is being captured."""
         pool = self._pool
         if pool.is_capturing(stream):
             if not self._is_node:
@@ -103,7 +103,7 @@ class CupyPool:
     """Memory for streams. Threads may share it.
 
     Attributes:
-        returning: blocks on their way back to CuPy, each with the events that it waits for.
+        returning: blocks to return to CuPy, each with the events that it waits for.
         graph_memory: blocks that CUDA graphs use.
     """
 
@@ -122,14 +122,14 @@ class CupyPool:
             raise device_error("is_capturing", error) from error
 
     def current(self, stream: int) -> AbstractContextManager[Any]:
-        """Makes a stream CuPy's current one: its memory pool returns a freed block to the stream that asked for it."""
+        """Makes a stream CuPy's current one: its memory pool reuses a freed block for the stream that allocated it."""
         cuda = self._cupy.cuda
         wrap = getattr(cuda.Stream, "from_external", None)
         found: AbstractContextManager[Any] = cuda.ExternalStream(stream) if wrap is None else wrap(_Stream(stream))
         return found
 
     def allocate(self, device: int, size: int, stream: int) -> CupyMemory:
-        """Memory for a stream; if that is being captured, for as long as the CUDA graph."""
+        """Memory for a stream; if that is being captured, until the CUDA graph is destroyed."""
         cuda, stream = self._cupy.cuda, arena(stream)
         with Use(self._runtime, device), self._captures.relaxed():
             if self.graph_memory or len(self.returning) > MOST_RETURNING:
@@ -147,14 +147,14 @@ class CupyPool:
         _, graph = self._captures.capture(stream)
         nodes = self._captures.node_count(graph)
         owner = self._found(alloc, size)
-        # Of a stream-ordered allocator the allocation is a node of the graph, and so is its end, which comes before the capture's end.
+        # With a stream-ordered allocator the allocation is a node of the graph, and so is the free, which must precede the capture's end.
         is_node = self._captures.node_count(graph) != nodes
         if not is_node:
             self.graph_memory.hold(stream, owner)
         return CupyMemory(self, device, size, stream, owner, is_node=is_node)
 
     def _found(self, alloc: Callable[[int], Any], size: int) -> Any:
-        """What CuPy allocates; if it has no memory left, all that is on its way back is waited for."""
+        """Memory that CuPy allocates; if it has none left, waits for all blocks to return."""
         try:
             return alloc(size)
         except Exception as error:
@@ -163,10 +163,10 @@ class CupyPool:
             return alloc(size)
 
     def _take_back(self, *, everything: bool = False) -> bool:
-        """Frees blocks that are on their way back, and returns whether there were any.
+        """Returns waiting blocks to CuPy; the result says whether there were any.
 
-        Of those that wait for streams it frees the first ones, up to one whose work is not done. Of those that graphs use it looks at one
-        graph, another one each time. With `everything` it waits for all streams, and looks at all graphs.
+        Of those that wait for streams it frees the first ones, up to one whose work is not done. Of those in graphs it checks one
+        graph, another one each time. With `everything` it waits for all streams, and checks all graphs.
         """
         taken = self.graph_memory.let_go(None if everything else 1)
         for _ in range(len(self.returning)):
@@ -183,14 +183,14 @@ class CupyPool:
         return taken
 
     def _are_done(self, events: tuple[Any, ...], *, wait: bool) -> bool:
-        with suppress(Exception):  # where the device has failed, nothing is ever done
+        with suppress(Exception):  # on a failed device, work never ends
             for event in events if wait else ():
                 event.synchronize()
             return all(event.done for event in events)
         return False
 
     def record(self, device: int, stream: int, event: Any = None) -> Any:
-        """Records an event, the given or a new one, after all work that is now on the stream."""
+        """Records an event, given or new, after all work that is now on the stream."""
         with Use(self._runtime, device):
             if event is None:
                 event = self._cupy.cuda.Event(disable_timing=True)

@@ -1,7 +1,8 @@
-"""`CupySeam`: the CUDA seam by CuPy. CuPy is imported when the first of its functions is called.
+"""`CupySeam`: the CUDA seam by CuPy. CuPy is imported on first use.
 
-Streams come in as integers, so the runtime's and the driver's functions are called by CuPy's thin bindings. Kernels are CuPy functions
-over modules that dmlpy compiles: CuPy's compiler adds options (`-ftz=true`) that would change results, and its cache knows nothing of ours.
+Streams are passed as integers, so the runtime's and the driver's functions are called by CuPy's thin bindings. Kernels are CuPy functions
+over modules that dmlpy compiles: CuPy's compiler adds options (`-ftz=true`) that would change results, and its cache does not depend on
+dmlpy's options.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _COMPILE_OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
-"""Without the second, NVRTC before 13.2 compiles the kernels' generic lambdas as host functions, and lambdas cannot be annotated there."""
+"""Without the second, NVRTC before 13.2 compiles the kernels' generic lambdas as host functions, and lambdas cannot be annotated."""
 _MINIMAL_SINCE = (12, 9)
-"""The oldest NVRTC that `--minimal` was tried with. It leaves out declarations of CUDA's, which no kernel here needs, to read less."""
+"""The oldest NVRTC that `--minimal` was tested with. It omits CUDA declarations that no kernel here needs, which saves compile time."""
 
 # CUfunction_attribute of cuda.h
 _MAX_THREADS_PER_BLOCK, _SHARED_BYTES, _LOCAL_BYTES, _REGISTERS, _MAX_DYNAMIC_SHARED_BYTES = 0, 1, 3, 4, 8
 _COMPUTE_CAPABILITY_MAJOR = 75
-"""A cudaDeviceAttr that CuPy has no name for."""
+"""A cudaDeviceAttr without a name in CuPy."""
 _PAGEABLE_MEMORY_ACCESS = 88
 """A cudaDeviceAttr, too: whether kernels can access all memory of the host."""
 _UNREGISTERED, _DEVICE = 0, 2
-"""cudaMemoryType: memory that CUDA does not know, and memory of one GPU. Page-locked (1) and managed memory (3) is every GPU's."""
+"""cudaMemoryType: memory unknown to CUDA, and memory of one GPU. Every GPU accesses page-locked (1) and managed memory (3)."""
 
 
 def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ def compile_options(version: tuple[int, int]) -> tuple[str, ...]:
 
 
 def compiler_name(version: tuple[int, int]) -> str:
-    """A version of NVRTC with its options: compiled kernels are kept under it."""
+    """A version of NVRTC with its options: part of the key of compiled kernels."""
     major, minor = version
     return " ".join([f"NVRTC {major}.{minor}", *compile_options(version)])
 
@@ -66,7 +67,7 @@ class _Names(dict[int, str]):
 
 @dataclass(frozen=True)
 class CupyFunction:
-    """A loaded kernel; `launcher` is CuPy's `Function`, which keeps its module."""
+    """A loaded kernel; `launcher` is CuPy's `Function`, which holds its module."""
 
     launcher: Any
     device: int
@@ -76,7 +77,7 @@ class CupyFunction:
 class CupySeam:
     """The CUDA seam over CuPy 14 or newer. Threads may share it; see `Seam` for the methods.
 
-    What CUDA may refuse while another thread captures a stream is done in the relaxed mode: to allocate, to load, to wait.
+    Calls that CUDA may reject while another thread captures a stream use the relaxed mode: allocating, loading, waiting.
     """
 
     name = "CuPy"
@@ -108,7 +109,7 @@ class CupySeam:
 
     @functools.cached_property
     def pool(self) -> CupyPool:
-        """Where memory comes from."""
+        """The source of memory."""
         return CupyPool(self._cupy, self._captures)
 
     @property
@@ -251,7 +252,7 @@ class CupySeam:
         parameters = np.array([argument.ctypes.data], np.uintp)
         pointers = (parameters.ctypes.data,) if cooperative else (parameters.ctypes.data, 0)
 
-        def launch(stream: int, kept: Any = (function, argument, parameters)) -> None:  # keeps alive what the pointers point into
+        def launch(stream: int, kept: Any = (function, argument, parameters)) -> None:  # keeps the pointers' targets alive
             try:
                 call(*fixed, stream, *pointers)
             except Exception as error:
@@ -263,7 +264,7 @@ class CupySeam:
         return launch
 
     def _blas(self, device: int) -> Cublas:
-        """The device's cuBLAS handle; it takes some hundred MB of libraries and of the GPU's memory, so it is made for products only."""
+        """The device's cuBLAS handle; it needs some hundred MB of libraries and of the GPU's memory, so it is created only for products."""
         found = self._cublas.get(device)
         if found is not None:
             return found
@@ -276,7 +277,7 @@ class CupySeam:
     def workspace_size(self, device: int) -> int:
         """The workspace that lets cuBLAS choose among all its kernels: 32 MiB from Hopper on, 4 MiB before.
 
-        Whoever plans a product asks for it, long before the product is bound or captured: so the handle is made here.
+        A plan with a product asks for it long before the product is bound or captured, so the handle is created here.
         """
         self._blas(device)
         major = self._runtime.deviceGetAttribute(_COMPUTE_CAPABILITY_MAJOR, device)
@@ -321,7 +322,7 @@ class CupySeam:
         if not all(runtime.deviceGetAttribute(attribute, device) for attribute in needed):
             raise DeviceError("kernels of this device cannot write to host memory at its own address")
         with self.use(device), self._captures.relaxed():
-            # Not of CuPy's pool, and never freed: a kernel that is under way may still write there.
+            # Not from CuPy's pool, and never freed: a running kernel may still write there.
             address = int(runtime.hostAlloc(size, runtime.hostAllocPortable | runtime.hostAllocMapped))
         ctypes.memset(address, 0, size)
         return address, (ctypes.c_uint32 * count).from_address(address)
@@ -389,7 +390,7 @@ class CupySeam:
             )
 
     def view(self, value: Any) -> ArrayView | None:
-        # __cuda_array_interface__ makes a dictionary each time, and asks for the current stream.
+        # __cuda_array_interface__ creates a dictionary each time and queries the current stream.
         if type(value) is not self._array_type:
             return None
         data = value.data

@@ -1,4 +1,4 @@
-"""`CudaDevice`: one GPU behind the seam, and the plans of the strategies beside this file."""
+"""`CudaDevice`: one GPU behind the seam, and the plans of the packages next to this file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DLPACK_CUDA = (2, 13)
 OLDEST_CAPABILITY = 75
 """The first compute capability that the kernels are written for."""
 _MOST_USABLE = 4096
-"""Addresses that are remembered as usable; an arena may be cut into any number of them."""
+"""The most addresses cached as usable; an arena may be divided into any number of them."""
 
 
 class CudaDevice(Device):
@@ -46,7 +46,7 @@ class CudaDevice(Device):
         ordinal: the GPU's index.
         strategy: the strategy of kernels for every recurrent desc, `persistent_block`, `persistent_grid` or `per_step`, to test or measure
         one; None leaves the choice
-            to the estimates of `recurrent.strategies`. A desc that it cannot take raises DeviceError.
+            to the estimates of `recurrent.strategies`. A desc that it does not support raises DeviceError.
     """
 
     memory_kind = "cuda"
@@ -62,7 +62,7 @@ class CudaDevice(Device):
         self.library = KernelLibrary(seam, ordinal)
         self.strategy = strategy
         self._usable: set[int] = set()
-        """Addresses that `place_of` has found usable: CUDA is asked about each once."""
+        """Addresses that `place_of` has found usable: CUDA is queried once for each."""
         self._is_synchronous = is_asked()
         self._waits_for_producers = os.environ.get("CUPY_CUDA_ARRAY_INTERFACE_SYNC", "1") != "0"
 
@@ -152,7 +152,7 @@ class CudaDevice(Device):
         return seen if seen.device == found else seen._replace(device=found)
 
     def _view_dlpack(self, value: Any) -> ArrayView:
-        """An array that only DLPack knows: its producer orders its work before CuPy's current stream."""
+        """An array with only DLPack: its producer orders its work before CuPy's current stream."""
         array = self.seam.from_dlpack(value)
         seen = self.seam.view(array) or arrays.view(array)
         return seen._replace(stream=self.seam.current_stream(int(value.__dlpack_device__()[1])))
@@ -181,7 +181,7 @@ class CudaDevice(Device):
             return
         seam = self.seam
         with seam.use(self.ordinal):
-            if seam.is_capturing(producer) == seam.is_capturing(stream):  # else a mere event in the legacy stream may spoil the capture
+            if seam.is_capturing(producer) == seam.is_capturing(stream):  # else an event in the legacy stream may invalidate the capture
                 seam.wait_for(self.ordinal, producer)(stream)
 
     def current_stream(self) -> int:
@@ -217,7 +217,7 @@ class CudaDevice(Device):
                 try:
                     launch(stream)
                 except BaseException:  # work enqueued before an error or an interrupt still runs
-                    with suppress(DeviceError):  # of a broken context: the first error tells more
+                    with suppress(DeviceError):  # of a broken context: the first error says more
                         for used_in in uses:
                             used_in(stream)
                     raise
@@ -238,7 +238,7 @@ class CudaDevice(Device):
 
         def replay(stream: int) -> None:
             nonlocal graph
-            # A graph cannot be launched into a stream that is itself being captured: there the plan issues its launches one by one.
+            # A graph cannot be launched into a stream that is itself being captured: then the plan issues its launches one by one.
             if seam.is_capturing(stream):
                 launch(stream)
                 return
@@ -249,13 +249,13 @@ class CudaDevice(Device):
                     graph = None
                 else:
                     return
-            launch(stream)  # what does not fit is found out by what launches it, which then does without
+            launch(stream)  # if blocks do not fit, the launch finds out and uses other kernels
             graph = self._captured(launch)
 
         return replay
 
     def _captured(self, launch: Launch) -> Any:
-        """The graph of a launch; None if only the graph as a whole shows that blocks in it do not fit together."""
+        """The graph of a launch; None if only instantiating the graph shows that its blocks do not fit together."""
         try:
             return self.seam.capture(self.ordinal, launch)
         except NotResidentError:
@@ -264,7 +264,7 @@ class CudaDevice(Device):
 
 @shared
 def cuda_device(index: int) -> CudaDevice | str:
-    """The GPU of an index, or the reason why there is none."""
+    """The GPU with an index, or the reason why there is none."""
     from dmlpy.devices.cuda.cupy_seam import CupySeam
 
     seam = CupySeam()

@@ -23,10 +23,10 @@ Value = np.ndarray[Any, Any]
 """One element of a struct, or of a field of one."""
 
 FEW_THREADS = 256
-"""Threads of a block where there are blocks enough: at least two of them fit a multiprocessor, within groups four."""
+"""Threads of a block if there are enough blocks: at least two of them fit a multiprocessor, within groups four."""
 
 MOST_THREADS = 512
-"""`most_block_threads`: those of a block where all of them run at the same time anyway, one on a multiprocessor, within groups two."""
+"""`most_block_threads`: those of a block if all blocks run at the same time anyway, one on a multiprocessor, within groups two."""
 
 LANES = 32
 """The most lanes of a thread group: a warp then reads up to 512 contiguous bytes."""
@@ -36,19 +36,19 @@ BLOCKS_WITHIN, BLOCKS_ACROSS = 4, 6
 few run alone."""
 
 THREADS_WITHIN, THREADS_ACROSS = 1024, 512
-"""Threads on a multiprocessor at a time that `resident_blocks` leaves registers for, at least."""
+"""The fewest resident threads of a multiprocessor that `resident_blocks` leaves registers for."""
 
 SYSTEM_BYTES = 1024
 """Shared memory that the system reserves for each block, beside what the block requests, from compute capability 8.0 on."""
 
 LEAST_KEPT = 0.5
-"""The share of a group's vectors that must fit shared memory for any to be kept there; fewer are not worth crowding out blocks."""
+"""The share of a group's vectors that must fit shared memory for any to be cached there; fewer do not justify the loss of occupancy."""
 
 FREE_BLOCKS = 16
-"""The blocks for each multiprocessor that groups are split into where blocks are independent."""
+"""The blocks for each multiprocessor that groups are split into if blocks are independent."""
 
 UNROLLED = 4
-"""Vectors that a thread has on the way at a time: `unrolled` of raw_kernels/normalization."""
+"""Vectors that a thread loads at a time: `unrolled` of raw_kernels/normalization."""
 
 LINE_BYTES = 128
 """Bytes of a cache line."""
@@ -63,7 +63,7 @@ MOST_VECTORS = 1024
 """Vectors for each thread of a split, at most: longer sums would lose digits of float32."""
 
 NUMBERS = 2**32 - 2**12
-"""An upper limit on all that kernels count: in 32 bits, with room for what the last block or tile has too many."""
+"""An upper limit on all that kernels count: in 32 bits, with room for the excess of the last block or tile."""
 
 TEAM_SIZE = struct(("lanes_log2", np.int32), ("slots_log2", np.int32))
 
@@ -94,12 +94,12 @@ class Division:
         entries: the entries of a group.
         groups: the number of groups.
         side_by_side: groups along the innermost axis; 1 unless `across`.
-        lanes: threads of a thread group side by side, on different groups.
+        lanes: neighbouring threads of a thread group, on different groups.
         slots: threads of a thread group on the same groups.
         threads: the threads of a block.
-        splits: parts of each group, taken by different blocks.
+        splits: parts of each group, in different blocks.
         grid: blocks of thread groups, and splits.
-        cached: vectors of each tensor that a second pass reads again which a thread keeps in shared memory instead.
+        cached: vectors of each tensor that a thread holds in shared memory for the second pass, instead of reading them again.
         part_bytes: the bytes of a thread's partial result of a group.
 
     Args:
@@ -108,12 +108,12 @@ class Division:
         width: entries of a vector.
         item_size: bytes of an entry.
         limits: the device's limits.
-        reduces: whether a group's threads need each other's sums; else any split will do.
+        reduces: whether a group's threads need each other's sums; else any split is allowed.
         part_bytes: the bytes of a thread's partial result of a group.
-        again: the number of tensors that a second pass reads again.
+        again: the number of tensors that a second pass rereads.
 
     Raises:
-        DeviceError: there are more groups, or entries of a group, than kernels count.
+        DeviceError: there are more groups, or entries of a group, than kernels can index.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Division:
 
     def _lanes_and_splits(self, vector_bytes: int, multiprocessors: int, reduces: bool) -> tuple[int, int]:
         all_columns = min(LANES, power_of_two(self._columns))
-        # partial cache lines cost little where there is little to read, or where lanes would lack columns
+        # partial cache lines cost little if there is little to read, or if lanes would lack columns
         narrower = [1 << power for power in reversed(range(all_columns.bit_length()))]
         parts = [lanes for lanes in narrower if lanes == all_columns or lanes * vector_bytes >= LINE_BYTES // 2]
         widest = max(parts, key=lambda lanes: (min(self._columns / (lanes * -(-self._columns // lanes)), 0.75), lanes))
@@ -192,15 +192,15 @@ class Division:
         return -(-self.vectors * lanes // (MOST_VECTORS * FEW_THREADS))
 
     def _crowds_out(self) -> bool:
-        """Returns whether blocks that keep a thread group's vectors leave no shared memory for as many others as registers allow."""
+        """Returns whether blocks that cache a thread group's vectors limit occupancy by shared memory below that by registers."""
         size, room = self.vectors * self.lanes * self._vector_bytes, self._limits.shared_memory_per_block
         return LEAST_KEPT * size <= room < size * self._most_threads // FEW_THREADS
 
     def _vectors_to_cache(self, again: int) -> int:
-        """The vectors that a thread keeps: all of them, or as many as fit shared memory; none where keeping them would take longer.
+        """The vectors that a thread caches: all of them, or as many as fit shared memory; none if caching takes longer.
 
-        Time is counted in passes over one tensor: each of those that are read again is read once, one is written, and what is not kept
-        comes once more. It grows where blocks with so much shared memory take rounds of which the last one leaves multiprocessors idle.
+        Time is counted in passes over one tensor: each reread tensor is read once, one is written, and data that is not cached
+        is read twice. It grows if blocks with so much shared memory run in rounds of which the last one leaves multiprocessors idle.
         """
         room = self._limits.shared_memory_per_block - self._shared_bytes(0)
         kept = max(0, min(self._thread_vectors, room // (self.threads * self._vector_bytes)))
@@ -217,7 +217,7 @@ class Division:
         return ceil(rounds) / rounds if rounds > 1 else 1.0
 
     def _resident_blocks(self, kept: int) -> int:
-        """The number of blocks that run together on a multiprocessor if each thread keeps this many vectors of each tensor."""
+        """The number of blocks that run together on a multiprocessor if each thread caches this many vectors of each tensor."""
         by_memory = (self._limits.shared_memory_per_block + SYSTEM_BYTES) // (self._shared_bytes(kept) + SYSTEM_BYTES)
         return max(1, min(by_memory, self._most_threads // self.threads))
 
@@ -250,7 +250,7 @@ class Division:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory for a block's partial sums and for the vectors that it keeps."""
+        """Bytes of shared memory for a block's partial sums and for its cached vectors."""
         return self._shared_bytes(self.cached)
 
     def _shared_bytes(self, kept: int) -> int:

@@ -1,7 +1,7 @@
 """The engine of element-wise work on CUDA: launches of the kernel of raw_kernels/common/element_engine.cuh.
 
 `ElementsPlan` is a plan of one or more `Elementwise` steps, one after the other. A step is a functor over views of the desc's tensors;
-what a copy, a cast, a sum, a fill or a slice is differs in the functor and in the views alone.
+a copy, a cast, a sum, a fill and a slice differ only in the functor and in the views.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Layout
 
 _MOST_NUMBERS = 2**32
-"""The packs of one launch are fewer."""
+"""An exclusive limit of the packs of one launch."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class View:
     """Elements of a tensor in the order of a step's sizes.
 
     Attributes:
-        place: of the tensor in the desc; None without memory, as `Place` and `Absent` are.
+        place: the tensor's place in the desc; None without memory, as for `Place` and `Absent`.
         scalar: the elements' type as the kernel spells it. Of 4-bit elements the output is packed.
         strides: elements from one entry to the next along each of the step's dimensions.
         offset: elements from the tensor's first to the view's; of 4-bit ones whole bytes.
@@ -60,7 +60,7 @@ class View:
 
     @classmethod
     def of(cls, place: str, tensor: TensorDesc, *, raw: bool = False) -> View:
-        """A whole tensor; `raw` takes its elements for unsigned integers of the same size."""
+        """A whole tensor; `raw` treats its elements as unsigned integers of the same size."""
         if tensor.data_type.bits == 4:
             return cls(place, INT4_TYPES[tensor.data_type.name.lower()], tensor.element_strides)
         scalar = (word_type if raw else element_type)(tensor.data_type.numpy)
@@ -81,7 +81,7 @@ def numbers(sizes: Sequence[int]) -> View:
 
 
 def absent(dimensions: int) -> View:
-    """Zeros in the place of a tensor that is left out."""
+    """Zeros in place of a missing tensor."""
     return View(None, "Absent", (0,) * dimensions)
 
 
@@ -133,12 +133,12 @@ class Elementwise:
         self._most = max(-(-len(self.axes) // MOST_AXES), 1) * MOST_AXES
         self._offset = self._offset_type()
         widest = 8 * VECTOR_BYTES // max(view.bits for view in self._views)
-        # In a single row what is left over after the packs is done one by one.
+        # In a single row the elements after the last pack are processed one by one.
         is_row = len(self.axes) == 1 and self.axes[0].size >= widest and all(stride in (0, 1) for stride in self.axes[0].strides)
         self.width = widest if is_row else vector_width(self.axes, widest)
         whole = [view.bits >= 8 for view in self._views]
         self._arguments: dict[int, tuple[Kernel, int, Struct]] = {}
-        """What launches of each width have in common, once it was needed."""
+        """The data that launches of each width share, created on first use."""
         self.crossing = Crossing.of(self.axes, whole) if self.width == 1 else None
 
     def _offset_type(self) -> str:
@@ -146,13 +146,13 @@ class Elementwise:
         return "int32" if max(reaches, default=0) < 2**31 else "int64"
 
     def kernel(self, width: int | None = None) -> Kernel:
-        """The instance for accesses of a width; the widest by default. Where an input lies across the output it has none."""
+        """The instance for accesses of a width; the widest by default. If an input is transposed against the output, there is none."""
         if self.crossing is not None:
             return self.crossing.kernel(self.functor, self._offset, self._most, self._scalars)
         return elements_kernel(self.functor, self.width if width is None else width, self._offset, self._most, self._scalars)
 
     def describe(self) -> str:
-        """What is done, in one line."""
+        """Describes the step in one line."""
         count, axes, width = element_count(self.axes), len(self.axes), self.width
         extent = f"{count} elements along {axes} axes" if axes > 1 else f"{count} elements in a row"
         if self.crossing is not None:
@@ -172,7 +172,7 @@ class Elementwise:
         pointers = [view.offset if view.place is None else tensors[view.place] + view.nbytes(view.offset) for view in self._views]
         if self.crossing is not None:
             return [self.crossing.bind(library, self.kernel(), self.functor, pointers)]
-        width = self.width  # a narrower kernel is compiled when memory first asks for one
+        width = self.width  # a narrower kernel is compiled when alignment first requires it
         innermost = self.axes[-1].strides if self.axes else ()
         by_memory = [(stride, pointer, view) for stride, pointer, view in zip(innermost, pointers, self._views, strict=False) if view.place]
         while width > 1 and any(stride and pointer % view.nbytes(width) for stride, pointer, view in by_memory):
@@ -180,7 +180,7 @@ class Elementwise:
         return [self._launch(library, width, axes, starts) for axes, starts in self._parts(pointers, width)]
 
     def _parts(self, pointers: Sequence[int], width: int) -> Iterator[tuple[tuple[Axis, ...], list[int]]]:
-        """The work in parts of fewer packs than one launch may have, each with the addresses of its first elements."""
+        """The work in parts that one launch can index, each with the addresses of its first elements."""
         axes = self.axes
         if element_count(axes) // width < _MOST_NUMBERS:
             yield axes, list(pointers)
@@ -202,14 +202,14 @@ class Elementwise:
             if axes is self.axes:
                 self._arguments[width] = made
         kernel, packs, given = made
-        argument = given.view(np.uint8).copy().view(kernel.parameters)  # faster than to copy field by field
+        argument = given.view(np.uint8).copy().view(kernel.parameters)  # faster than copying field by field
         argument["output"] = pointers[0]
         if len(pointers) > 1:
             argument["inputs"] = pointers[1:]
         return library.launch_elements(kernel, packs, argument)
 
     def _without_addresses(self, width: int, axes: tuple[Axis, ...]) -> tuple[Kernel, int, Struct]:
-        """The kernel for accesses of a width, the packs of a launch, and its argument but for the addresses."""
+        """The kernel for accesses of a width, the packs of a launch, and its argument without the addresses."""
         kernel, inputs = self.kernel(width), len(self._views) - 1
         argument = np.zeros(1, kernel.parameters)
         if width > 1:
@@ -233,7 +233,7 @@ class ElementsPlan(PlanWithoutConstants):
     Args:
         steps: as the attribute.
         library: the device's kernels.
-        scratch: the arrays that steps leave for later ones.
+        scratch: the arrays that steps write for later ones.
     """
 
     def __init__(self, steps: Sequence[Elementwise], library: KernelLibrary, scratch: Layout = NO_SCRATCH) -> None:
@@ -261,5 +261,5 @@ class ElementsPlan(PlanWithoutConstants):
 
 
 def computed_type(data_type: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which elements are computed, and functors have their attributes: float32 for FLOAT16."""
+    """The type in which elements are computed, and the type of functors' attributes: float32 for FLOAT16."""
     return np.dtype(np.float32) if data_type == np.float16 else data_type

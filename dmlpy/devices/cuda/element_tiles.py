@@ -1,4 +1,4 @@
-"""The element engine's schedule for an input whose fastest axis is another one than the output's: tiles through shared memory."""
+"""The element engine's schedule for an input whose fastest axis is not the output's: transposition of tiles through shared memory."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 TILE_SIDE = 32
 """Elements along either side of a tile."""
 LEAST_SIDE = 16
-"""Elements along either axis, at least: of fewer, most of a tile would be empty. Forecast, not measured."""
+"""The fewest elements along either axis: with fewer, most of a tile would be empty. Estimated, not measured."""
 _MOST_BLOCKS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """An input that lies across the output.
+    """An input that is transposed against the output.
 
     Attributes:
-        crossed: which of the inputs it is.
+        crossed: the input's index.
         outer: the other axes.
         sides: the output's fastest axis and the input's. Strides are those of the output and the inputs.
     """
@@ -41,11 +41,11 @@ class Crossing:
 
     @classmethod
     def of(cls, axes: Sequence[Axis], whole: Sequence[bool]) -> Crossing | None:
-        """The first input that lies across the output; None if there is none, or too little along one of the axes.
+        """The first input that is transposed against the output; None if there is none, or if an axis is too short.
 
         Args:
-            axes: those of a step, the output's fastest last.
-            whole: of the output and each input, whether it lies in memory by whole bytes.
+            axes: the axes of a step, the output's fastest one last.
+            whole: for the output and each input, whether its elements are whole bytes.
         """
         if not axes or axes[-1].strides[0] != 1 or axes[-1].size < LEAST_SIDE or not whole[0]:
             return None

@@ -23,10 +23,10 @@ ELEMENT_TYPES = {
 """The C++ type of each NumPy type, by name."""
 
 INT4_TYPES = {"int4": "Int4", "uint4": "UInt4"}
-"""What stands for the types of 4-bit elements, two to a byte."""
+"""The C++ types of 4-bit elements, two to a byte."""
 
 WORD_TYPES = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "unsigned long long", 16: "Vector4<unsigned>"}
-"""The words that kernels move, by their bytes."""
+"""The words that kernels copy, by their bytes."""
 
 
 def element_type(data_type: np.dtype[Any]) -> str:
@@ -35,5 +35,5 @@ def element_type(data_type: np.dtype[Any]) -> str:
 
 
 def word_type(data_type: np.dtype[Any]) -> str:
-    """The unsigned type of the size of elements that are moved as they are."""
+    """The unsigned type with the size of elements that are copied unchanged."""
     return WORD_TYPES[data_type.itemsize]

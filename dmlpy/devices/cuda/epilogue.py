@@ -1,4 +1,4 @@
-"""`Epilogue` of raw_kernels/common/epilogue.cuh: what an operator does with a sum of products, its fused function included."""
+"""`Epilogue` of raw_kernels/common/epilogue.cuh: the operation on a sum of products, including its fused function."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def epilogue(file: str, function: FusableDesc | None, product_factor: float = 1.
     Args:
         file: the source that includes the header, in raw_kernels/.
         function: f, an element-wise activation or CLIP; None leaves the result as it is.
-        product_factor: of the sum.
-        addend_factor: of what is added; 0 where nothing is.
+        product_factor: the factor of the sum.
+        addend_factor: the factor of the addend; 0 without one.
     """
     factors = (("product_factor", "float32", product_factor), ("addend_factor", "float32", addend_factor))
     name, members = _function(function)
@@ -34,5 +34,5 @@ def _function(function: FusableDesc | None) -> tuple[str, tuple[tuple[str, str, 
         scale, bias = (1.0, 0.0) if function.scale_bias is None else (function.scale_bias.scale, function.scale_bias.bias)
         values = {"least": function.min, "most": function.max, "scale": scale, "bias": bias}
         return "Scaled<Clip>", tuple((name, "float32", value) for name, value in values.items())
-    assert isinstance(function, ActivationDesc)  # the check lets nothing else be fused
+    assert isinstance(function, ActivationDesc)  # the check allows no other fused function
     return functor(type(function)), activation_members(function)

@@ -79,7 +79,7 @@ class Functor:
 
     @property
     def struct(self) -> np.dtype[Any]:
-        """The struct that it is in C++; without members it has one byte."""
+        """Its C++ struct; without members it has one byte."""
         return struct(*((name, data_type) for name, data_type, _ in self.members)) if self.members else np.dtype(np.uint8)
 
     def write(self, into: np.ndarray[Any, Any]) -> None:
@@ -96,7 +96,7 @@ class Applied:
     Attributes:
         functor: what is applied.
         scalar: the type of its tensor's elements as the kernel spells it.
-        arguments: what it takes, as common/chain.cuh spells it: `Given<0>`, `Element<2, float>`, `Nothing`.
+        arguments: its arguments, as common/chain.cuh spells them: `Given<0>`, `Element<2, float>`, `Nothing`.
     """
 
     functor: Functor
@@ -111,7 +111,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Chained:
-    """Functors of several operators that the engine applies one after the other: `Chain` of raw_kernels/common/chain.cuh.
+    """Functors of several operators that the engine applies in sequence: `Chain` of raw_kernels/common/chain.cuh.
 
     Attributes:
         steps: in order; at least one.
@@ -128,7 +128,7 @@ class Chained:
 
     @property
     def struct(self) -> np.dtype[Any]:
-        """The struct that it is in C++: the first step's, and within `rest` the others'."""
+        """Its C++ struct: the first step's members, and the others in `rest`."""
         *others, last = (step.functor.struct for step in self.steps)
         whole = struct(("step", last))
         for one in reversed(others):
@@ -143,4 +143,4 @@ class Chained:
 
 
 AnyFunctor = Functor | Chained
-"""What the engine applies to elements."""
+"""The interface of functors that the engine applies to elements."""

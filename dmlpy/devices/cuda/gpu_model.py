@@ -1,6 +1,6 @@
-"""`GpuModel`: a GPU as plain figures, from which `recurrent.model` and others estimate the time of work.
+"""`GpuModel`: a GPU as figures from which `recurrent.model` and others estimate times.
 
-Nothing here was measured but where a line says so, and nothing asks a GPU. Cycles are of the multiprocessors' clock.
+Nothing here was measured except where a line says so, and nothing queries a GPU. Cycles are of the multiprocessors' clock.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _GENERATIONS = {
     # H200. 1.98 GHz, memory 4.3 TB/s and L2 60 MB were read on one; 989, 494 and 67 TFLOP/s, 1979 TOP/s; mma.sync's share, L2 near
     # 258 and far 414: Luo et al. A product of 8192 cubed reached 788 TFLOP/s there, of BFLOAT16.
     90: _Generation(1.98e9, 4096, 8192, 2048, 256, 0.63, 4.3e12, 336, 60e6, peak_share=0.737),
-    # B200. Clock and memory: 0.9 of 8 TB/s (model); 4500 TOP/s; mma.sync, which is not its fastest product, and L2 as on an
+    # B200. Clock and memory: 0.9 of 8 TB/s (model); 4500 TOP/s; mma.sync, which is not its fastest instruction, and L2 as on an
     # H200; its own products are twice as fast (model).
     100: _Generation(1.85e9, 4096, 8192, 2048, 256, 0.63, 7.2e12, 336, 126e6, peak_share=1.47),
     # GeForce 5090. 2.41 GHz, 210, 105 and 105 TFLOP/s, 838 TOP/s; memory: 0.9 of 1792 GB/s (model); L2: model.
@@ -129,7 +129,7 @@ class GpuModel:
 
     @classmethod
     def of(cls, limits: Limits) -> GpuModel:
-        """The gpu of a device: the limits that it reports, and figures that its compute capability, or the next lower one, implies."""
+        """The model of a device: its reported limits, and the figures of its compute capability or the next lower one."""
         known = max((capability for capability in _GENERATIONS if capability <= limits.compute_capability), default=min(_GENERATIONS))
         generation = _GENERATIONS[known]
         best = generation.peak_share or generation.mma_share
@@ -176,7 +176,7 @@ class GpuModel:
             flops: two for each multiplication.
             size: bytes of its matrices.
             arithmetic: the arithmetic of the operands.
-            parts: the parts that multiprocessors share, of some 32 by 64 results and 1024 terms; None for more than enough.
+            parts: the parts that multiprocessors share, of some 32 by 64 results and 1024 terms; None if there are more than enough.
         """
         rate = {"half": self.gemm, "tf32": self.gemm_tf32, "float": self.fma}[arithmetic] * self.multiprocessors
         if parts is not None:

@@ -68,7 +68,7 @@ class Kernel:
         parameters: the struct that it takes by value.
         parameter_struct: the struct's C++ name.
         dynamic_shared: whether launches ask for dynamic shared memory.
-        lowest_capability: the oldest devices that have what it uses, as in `Limits.compute_capability`.
+        lowest_capability: the lowest compute capability that it runs on, as in `Limits.compute_capability`.
     """
 
     file: str
@@ -80,7 +80,7 @@ class Kernel:
 
 
 class KernelLibrary:
-    """The kernels of one device. Each is compiled when first requested and kept on disk for the next process.
+    """The kernels of one device. Each is compiled on first request and stored on disk for later processes.
 
     Threads may share it.
 
@@ -88,9 +88,9 @@ class KernelLibrary:
         seam: the CUDA implementation.
         device: the device's ordinal.
         limits: the device's capabilities.
-        keys: of the kernels that were asked for, in the store of images.
-        compiled: those of them that were not there yet.
-        timeouts: what kernels report whose blocks wait for each other.
+        keys: the keys of the requested kernels in the image store.
+        compiled: those that were not in the store.
+        timeouts: the reports of kernels whose blocks wait for each other.
     """
 
     def __init__(self, seam: Seam, device_ordinal: int) -> None:
@@ -102,7 +102,7 @@ class KernelLibrary:
         self.timeouts = Timeouts(seam, device_ordinal)
         self._functions: dict[Kernel, Any] = {}
         self._pending: dict[Kernel, Future[Any]] = {}
-        """Those that a thread makes at the moment."""
+        """The kernels that threads are compiling."""
         self._lock = threading.Lock()
 
     def function(self, kernel: Kernel) -> Any:
@@ -113,8 +113,8 @@ class KernelLibrary:
     def functions(self, kernels: Iterable[Kernel]) -> list[Any]:
         """The loaded kernels, as the seam's launches take them. A plan requests all its kernels in one call.
 
-        What is missing is compiled: instances of the same file in one program, different files in threads side by side. What another
-        thread is about to make is waited for.
+        Missing ones are compiled: instances of the same file in one program, different files in parallel threads. The call waits for
+        kernels that another thread is compiling.
 
         Raises:
             DeviceError: one cannot be compiled or loaded, or the device is too old for it.
@@ -129,7 +129,7 @@ class KernelLibrary:
             if own:  # before waiting, so that threads cannot wait for each other in a cycle
                 self._make(own)
             for other in others:
-                with contextlib.suppress(CancelledError):  # the other thread was interrupted: this one tries itself
+                with contextlib.suppress(CancelledError):  # the other thread was interrupted: this one compiles
                     other.result()
         return [self._functions[kernel] for kernel in wanted]
 
@@ -160,9 +160,9 @@ class KernelLibrary:
     def launch(
         self, kernel: Kernel, grid: Sequence[int], threads: int, argument: Struct, shared_bytes: int = 0, cooperative: bool = False
     ) -> Launch:
-        """A launch of a kernel with everything bound but the stream. Grid axes that are not given have size 1.
+        """A launch of a kernel with everything bound except the stream. Missing grid axes have size 1.
 
-        The blocks of a `cooperative` launch run at the same time, so that they may wait for each other.
+        The blocks of a `cooperative` launch run at the same time, so they may wait for each other.
         """
         width, height, depth = (*grid, 1, 1)[:3]
         launch = self.seam.bind_launch(self.function(kernel), (width, height, depth), threads, shared_bytes, argument, cooperative)
@@ -174,7 +174,7 @@ class KernelLibrary:
         return self.launch(kernel, (self.element_blocks(count),), ELEMENT_THREADS, argument)
 
     def element_blocks(self, count: int) -> int:
-        """The number of blocks of `ELEMENT_THREADS` for `count` elements: enough to fill the device, no more than there is work for."""
+        """The number of blocks of `ELEMENT_THREADS` for `count` elements: enough to fill the device, but no more than have work."""
         return max(1, min(-(-count // ELEMENT_THREADS), _WAVES * self.limits.multiprocessors))
 
     def images(self, kernels: Sequence[Kernel]) -> dict[Kernel, tuple[bytes, str]]:
@@ -218,7 +218,7 @@ class KernelLibrary:
 
 
 def _side_by_side(work: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
-    """Runs independent work on several threads where there are processors for them. A failure is raised once the running work has ended."""
+    """Runs independent work on as many threads as there are processors. A failure is raised once the running work has ended."""
     threads = min(len(arguments), processors())
     if threads <= 1:
         return [work(argument) for argument in arguments]

@@ -1,4 +1,4 @@
-"""Matrix products by the library, for plans of any family: limits of their sizes, their scratch, and what `describe` says of them."""
+"""Matrix products by the library, for plans of any family: limits of their sizes, their scratch, and their description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TF32_CAPABILITY = 80
 """The first compute capability whose tensor cores support TF32."""
 
 MOST_ROWS = 2**31 - 1
-"""Rows, columns and row strides of a matrix, sizes of an axis: what cuBLAS and the kernels count in 32 bits."""
+"""Rows, columns and row strides of a matrix, sizes of an axis: an exclusive limit, since cuBLAS and the kernels count them in 32 bits."""
 
 _WORKSPACE_ALIGNMENT = 256
 """The alignment of a matrix product's workspace, larger than that of a caller's scratch."""

@@ -1,4 +1,4 @@
-"""`attach_plan` names what makes the CUDA plans of a class of descs; `plan_of` finds it, and imports its module when a plan is made."""
+"""`attach_plan` registers the maker of a desc class's CUDA plans; `plan_of` finds it and imports its module when a plan is made."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ class Target:
 
 
 plan: Attachments[Callable[[Any, Target], Plan]] = Attachments("dmlpy.devices.cuda", "plans")
-"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc and a `Target`. It raises DeviceError if no plan fits the device.
+"""`@plan(RNNDesc)` attaches a function that makes a plan from a checked desc and a `Target`. The function raises DeviceError if no plan
+fits the device.
 
-The module `plans` of a family attaches those of its operators by `attach_plan`, and imports none of the modules that make them.
+The module `plans` of a family attaches the plans of its operators by `attach_plan`, without importing the modules that make them.
 """
 
 
@@ -46,7 +47,7 @@ class PlanMaker:
     """A function or class that makes plans of checked descs and `Target`s; its module is imported when it is first called.
 
     Args:
-        place: the module's name, a colon, and its own.
+        place: `module:name`.
     """
 
     def __init__(self, place: str) -> None:
@@ -63,12 +64,12 @@ class PlanMaker:
 
 
 def attach_plan(maker: str, *kinds: type[OperatorDesc], derived: bool = True) -> None:
-    """Attaches what makes the plans of some classes of descs, by its place.
+    """Attaches the maker of the plans of some classes of descs, by module and name.
 
     Args:
         maker: as for `PlanMaker`.
         kinds: the classes of descs.
-        derived: whether it is for the classes derived from them too.
+        derived: whether it also applies to derived classes.
     """
     plan(*kinds, derived=derived)(PlanMaker(maker))
 

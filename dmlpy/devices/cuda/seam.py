@@ -1,7 +1,7 @@
-"""The one seam between dmlpy and a CUDA implementation: everything that a CUDA plan may ask of the machine.
+"""The one seam between dmlpy and a CUDA implementation: everything that a CUDA plan needs from the machine.
 
-`cupy_seam.CupySeam` is the product's implementation. The tests put one in its place that executes the same kernels on the CPU, so a
-plan, its Python included, runs end to end without a GPU. Addresses and streams are plain integers.
+`cupy_seam.CupySeam` is the product's implementation. The tests replace it by one that executes the same kernels on the CPU, so a
+plan, including its Python code, runs end to end without a GPU. Addresses and streams are plain integers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class NotResidentError(DeviceError):
-    """Raised when the blocks of a cooperative launch, or of a cluster, do not fit the multiprocessors together."""
+    """Raised when the blocks of a cooperative launch, or of a cluster, cannot all be resident."""
 
     @classmethod
     def of(cls, blocks: int, resident: int | None = None) -> NotResidentError:
-        """The error of so many blocks, of which `resident` fit together if that is known."""
+        """The error for so many blocks, of which `resident` fit at a time if that is known."""
         return cls(f"{blocks} blocks would have to run together, the device holds {'fewer' if resident is None else resident}")
 
 
@@ -43,12 +43,12 @@ class Limits:
     driver_version: int
     runtime_version: int
     clock_hz: float = 0.0
-    """The multiprocessors' highest clock. This one and those below are 0 where the device does not tell."""
+    """The multiprocessors' highest clock. This field and those below are 0 if the device does not report them."""
     memory_rate: float = 0.0
     """The highest memory bandwidth in bytes a second."""
     l2_bytes: int = 0
     cooperative: bool = True
-    """Whether blocks of one launch may wait for each other; some virtual GPUs refuse such launches."""
+    """Whether blocks of one launch may wait for each other; some virtual GPUs reject such launches."""
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,16 @@ class Memory(Protocol):
     def used_in(self, stream: int) -> None:
         """Records that work on this stream uses the memory.
 
-        Nobody else is given the memory before that work is done, even if this object is gone by then. In a stream that is being captured,
-        be it the one of the allocation, the memory is kept until the graph is destroyed.
+        The memory is not reused before that work is done, even if this object is deleted by then. In a stream that is being captured,
+        including that of the allocation, the memory is held until the graph is destroyed.
         """
 
 
 class Seam(Protocol):
     """Every call acts on the device of the given ordinal. Failures of the machine are raised as `DeviceError`.
 
-    What takes a stream and no ordinal acts on the device that `use` made current, and so do launches of functions, products and graphs:
-    whoever issues several makes their device current once.
+    Methods with a stream and no ordinal act on the device that `use` made current, and so do launches of functions, products and graphs:
+    callers that issue several make their device current once.
     """
 
     name: str
@@ -114,13 +114,13 @@ class Seam(Protocol):
     # kernels
     def compiler_version(self) -> str: ...
     def compile(self, source: str, entries: Sequence[str], architecture: int) -> list[tuple[bytes, str]]:
-        """Compiles kernel instances of a self-contained source for one architecture; the source is read once for all of them.
+        """Compiles kernel instances of a self-contained source for one architecture; the source is parsed once for all of them.
 
         `entries` are the C++ expressions of the instances, `persistent_block<float, Lstm<true>>`. Returns for each the binary image and the
         symbol to look up in it; one image may hold several. Threads may compile at the same time.
 
         Raises:
-            DeviceError: an instance is refused; it is named, with what the compiler says of it.
+            DeviceError: an instance fails to compile; the error has its name and the compiler's message.
         """
 
     def load(self, device: int, image: bytes, symbol: str, shared_bytes: int) -> Any:
@@ -154,11 +154,11 @@ class Seam(Protocol):
         """Binds everything of `launch` but the stream, for repeated work; the argument's value is read on each launch.
 
         Raises:
-            NotResidentError: of a cooperative grid not all blocks fit the device at a time. The launch that is returned may raise it too.
+            NotResidentError: the blocks of a cooperative grid do not all fit the device. The returned launch may raise it too.
         """
 
     def workspace_size(self, device: int) -> int:
-        """The bytes of device memory that a matrix product wants as workspace."""
+        """The bytes of device memory that a matrix product uses as workspace."""
 
     def gemm(
         self,
@@ -174,11 +174,11 @@ class Seam(Protocol):
         """Computes C = A @ transpose(B), or C += A @ transpose(B) with `accumulate`; A and B have one type (float32 or float16).
 
         c is float32, or float16 where a and b are and nothing is accumulated. a is [m, k], b is [n, k], c is [m, n]; a and b may be
-        transposed in memory, c may not. Sums are kept in float32, and rounded once for a float16 c. Only with `tf32` may factors of float32
+        transposed in memory, c may not. Sums are float32, rounded once for a float16 c. Only with `tf32` may factors of float32
         be rounded to TF32, which has 10 bits of mantissa; float16 has no more, and is never rounded.
 
-        `workspace` is the address of `workspace_size` bytes, a multiple of 256, which nothing else uses while the product runs. With 0 the
-        library finds memory by itself; in a stream that is being captured it then adds an allocation to the graph.
+        `workspace` is the address of `workspace_size` bytes, a multiple of 256, which must not be used otherwise while the product runs.
+        With 0 the library allocates memory; in a stream that is being captured it then adds an allocation to the graph.
         """
 
     def bind_gemm(
@@ -188,7 +188,7 @@ class Seam(Protocol):
 
     # memory
     def host_words(self, device: int, count: int) -> tuple[int, Any]:
-        """Words of host memory, all zero, that kernels can write while they run, and that live as long as the process.
+        """Zeroed words of host memory that kernels can write while they run, and that live as long as the process.
 
         Returns:
             Their address, which is the same for kernels, and the words as a sequence that can be read and written.
@@ -223,10 +223,10 @@ class Seam(Protocol):
         """Reads bytes of device memory; waits for the stream."""
 
     def view(self, value: Any) -> ArrayView | None:
-        """An array of this implementation's own kind as memory, without a copy; None of anything else."""
+        """An array of this implementation's type as memory, without a copy; None for other objects."""
 
     def place_of(self, device: int, pointer: int) -> str | None:
-        """Where memory lies that the device cannot use: `cpu`, or another GPU's name, `cuda:1`. None of memory that it can use.
+        """The location of memory that the device cannot use: `cpu`, or another GPU's name, `cuda:1`. None for memory that it can use.
 
         Memory of another GPU counts as unusable even where peer access is enabled.
         """
@@ -241,7 +241,7 @@ class Seam(Protocol):
     def wait_for(self, device: int, producer: int) -> Callable[[int], bool]:
         """Returns a function that makes a stream wait for the work which is on the stream `producer` now.
 
-        A wait cannot lead into a capture or out of it: where only one of the two streams is being captured, the function does nothing and
+        A wait cannot cross the boundary of a capture: if only one of the two streams is being captured, the function does nothing and
         returns False.
         """
 
@@ -249,11 +249,11 @@ class Seam(Protocol):
         """Runs `issue` on a capturing stream that the seam creates, and returns the instantiated graph.
 
         Raises:
-            NotResidentError: blocks of a launch in it do not fit together, which `issue` did not notice.
+            NotResidentError: blocks of a launch in it do not all fit, which `issue` did not detect.
         """
 
     def launch_graph(self, graph: Any, stream: int) -> None:
-        """Launches a graph. Raises NotResidentError as `capture` does, before anything of it runs."""
+        """Launches a graph. Raises NotResidentError as `capture` does, before any of it runs."""
 
     # profiling
     def push_range(self, name: str) -> None:

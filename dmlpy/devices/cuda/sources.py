@@ -12,7 +12,7 @@ from dmlpy.files import write_text
 
 MACHINE_HEADER = "common/machine.cuh"
 MACHINE_BEGIN = "// begin common/machine.cuh\n"
-"""The line before the expanded machine header, in every text; code that runs the kernels on another machine replaces what is between."""
+"""The line before the expanded machine header, in every text; to run the kernels elsewhere, replace the text up to `MACHINE_END`."""
 MACHINE_END = "// end common/machine.cuh\n"
 
 _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*\n?')
@@ -20,7 +20,7 @@ _INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]+"([^"]+)"[ \t]*\n?')
 
 @cache
 def directory() -> Path:
-    """The folder of the sources: inside the installed package, or beside it in a source tree.
+    """The folder of the sources: inside the installed package, or next to it in a source tree.
 
     Raises:
         FileNotFoundError: neither place exists, so the installation is broken.
@@ -34,9 +34,9 @@ def directory() -> Path:
 
 @cache
 def read(file: str) -> str:
-    """The text of a source with its includes expanded, each at its first mention only.
+    """The text of a source with its includes expanded, each only at its first occurrence.
 
-    `#line` directives keep file names and line numbers in the compiler's messages. The machine header stands between
+    `#line` directives keep file names and line numbers in the compiler's messages. The machine header is between
     `MACHINE_BEGIN` and `MACHINE_END`.
     """
     return _expand(file, set())

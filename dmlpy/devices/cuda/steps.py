@@ -24,7 +24,7 @@ class Step:
     """One launch.
 
     Attributes:
-        kernel: what is launched.
+        kernel: the kernel.
         argument: its parameters, without addresses.
         addresses: the place of the tensor, or the name of the array of scratch, that each of the other fields is the address of. That of
             an absent tensor is null. `regions.images` is the field of a field.
@@ -44,7 +44,7 @@ class StepsPlan(PlanWithoutConstants):
         desc: a checked desc.
         library: the device's kernels.
         steps: the launches.
-        scratch: the arrays that they leave for each other.
+        scratch: the arrays that they pass to each other.
         rereads: how often the arrays of scratch are read or written as a whole.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which stream a handle means, and streams that wait for each other."""
+"""The identity of stream handles, and streams that wait for each other."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 LEGACY_STREAMS = (0, 1)
-"""Handles of the default stream that orders itself with all others; it cannot be captured."""
+"""Handles of the default stream that synchronizes with all others; it cannot be captured."""
 PER_THREAD_STREAM = 2
-"""The handle by which each thread means a default stream of its own."""
+"""The handle of the calling thread's own default stream."""
 _threads, _numbers = threading.local(), itertools.count(-1, -1)
 _INVALID_HANDLE = 400
 """cudaError_t: an event is recorded in the stream of another GPU."""
 
 
 def arena(stream: int) -> int:
-    """The handle by which CuPy's memory pool finds the memory of a stream; the pool would take 0 and 1 for two streams."""
+    """The handle by which CuPy's memory pool finds the memory of a stream; the pool treats 0 and 1 as two streams."""
     return 0 if stream == LEGACY_STREAMS[1] else stream
 
 
 def identity(stream: int) -> int:
-    """A number that no other stream has: where one handle means a stream of each thread, that of the calling thread."""
+    """A unique number of a stream; for the handle of per-thread default streams that of the calling thread's."""
     if stream != PER_THREAD_STREAM:
         return arena(stream)
     if not hasattr(_threads, "number"):
-        _threads.number = next(_numbers)  # the system gives a thread's own number to later threads again
+        _threads.number = next(_numbers)  # the system reuses thread ids
     return int(_threads.number)
 
 
 class Events(Protocol):
-    """What `Wait` asks of a seam."""
+    """The part of a seam that `Wait` uses."""
 
     def use(self, device: int) -> AbstractContextManager[None]: ...
     def is_capturing(self, stream: int) -> bool: ...
@@ -57,8 +57,8 @@ class Wait:
             except Exception as error:
                 if getattr(error, "status", None) != _INVALID_HANDLE:
                     raise
-                # Another GPU's stream fills memory that all GPUs can use. The host can wait for it whichever device is current, but for a
-                # capture nobody can wait.
+                # Another GPU's stream fills memory that all GPUs can use. The host can wait for it with any current device, but for a
+                # capture no wait is possible.
                 if not self._is_captured:
                     seam.synchronize(producer)
                 self._event = None

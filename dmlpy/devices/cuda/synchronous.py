@@ -1,7 +1,7 @@
 """`DMLPY_SYNCHRONIZE=1`: the host waits for each operator, so that an error of a kernel is raised by the operator that launched it.
 
-CUDA runs kernels after the call that launches them has returned. An error in one is told by some later call, of dmlpy or another library,
-and from then on by every one.
+CUDA runs kernels after the call that launches them has returned. An error in one is reported by some later call, of dmlpy or another
+library, and from then on by every one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_asked() -> bool:
 
 
 def hint(status: object) -> str:
-    """What to add to the text of an error that an earlier launch may have caused."""
+    """The hint for errors that an earlier launch may have caused."""
     if status not in _OF_KERNELS or os.environ.get(VARIABLE) == "1":
         return ""
     return f"; a kernel that was launched earlier may have caused it: {VARIABLE}=1 tells which operator"
@@ -50,7 +50,7 @@ def synchronous(seam: Seam, launch: Launch, name: str, check: Callable[[], None]
         seam: the CUDA implementation.
         launch: the launch.
         name: the operator's.
-        check: raises DeviceError where kernels have reported something meanwhile.
+        check: raises DeviceError if kernels have reported a timeout meanwhile.
     """
 
     def run(stream: int) -> None:

@@ -18,17 +18,17 @@ TILE_THREADS = 128
 """Threads of a block, which owns a tile: `tile_threads`."""
 
 WIDE_BYTES = 16
-"""Of neighbours that a thread brings at once."""
+"""Bytes that a thread loads at once."""
 
 MOST_BYTE_TERMS = 2**15
-"""Products of two differences of bytes that a sum of 32 bits holds, whatever they are."""
+"""Products of two differences of bytes that always fit a sum of 32 bits."""
 
 _SHAPES = {2: ("m16n8k16 of halves", "m16n8k8 of halves"), 1: ("m16n8k32 of bytes", "m8n8k16 of bytes")}
 """By the bytes of an element: the instruction of tensor cores from compute capability 8.0 on, and before."""
 
 
 class Order(IntEnum):
-    """How threads bring a matrix: `Order` of the header."""
+    """How threads load a matrix: `Order` of the header."""
 
     TERMS = 0
     LINES = 1
@@ -37,7 +37,7 @@ class Order(IntEnum):
 
     @classmethod
     def of(cls, counts: tuple[int, int], strides: tuple[int, int], others: Sequence[int], size: int, address: int) -> Order:
-        """Along what lies side by side, and 16 bytes at once where all that threads begin at is a multiple of that.
+        """Along the contiguous dimension, with 16 bytes at once if all accesses are aligned to that.
 
         Args:
             counts: lines and terms.
@@ -56,7 +56,7 @@ class Order(IntEnum):
 
 
 def multiplication(data_type: np.dtype[Any], limits: Limits) -> str:
-    """How products of elements are formed, for `describe`."""
+    """How products of elements are computed, for `describe`."""
     if data_type.itemsize not in _SHAPES:
         return "multiplied and added in float32"
     newer, older = _SHAPES[data_type.itemsize]

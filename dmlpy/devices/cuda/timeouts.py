@@ -1,7 +1,7 @@
-"""`Timeouts`: how long the blocks of a launch wait for each other, and which operators' blocks have waited in vain.
+"""`Timeouts`: how long the blocks of a launch wait for each other, and the operators whose blocks have timed out.
 
-A kernel whose block has waited too long says so in host memory and comes to its end, see raw_kernels/common/block_exchange.cuh. Nobody is
-woken by that: `CudaDevice` looks there before it launches anything and after it has waited for a stream.
+A kernel whose block has waited too long reports it in host memory and ends, see raw_kernels/common/block_exchange.cuh. No thread is
+notified: `CudaDevice` checks the memory before each launch and after waiting for a stream.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ TIMEOUT = np.dtype([*((name, np.uint64) for name in ("expired", "report", "any_r
 
 VARIABLE = "DMLPY_TIMEOUT_S"
 SECONDS = 2.0
-"""The limit on a wait where the variable sets no other. No step takes so long."""
+"""The default limit on a wait. No step takes so long."""
 _SHORTEST, _LONGEST = 0.01, 100.0
 _UNIT_NS = 1024
 _PLACES = 1024
-"""Words of host memory, a page: one for all operators, and one for each. Operators that come when all are taken share the last."""
+"""Words of host memory, a page: one for all operators, and one for each. Operators beyond that share the last word."""
 _WORD = 4
 
 
@@ -53,7 +53,7 @@ class Timeouts:
     """The reports of one device's kernels. Threads may share it.
 
     Attributes:
-        words: what kernels write: the first is 1 if any other may be.
+        words: the words that kernels write: the first is 1 if any other may be.
 
     Args:
         seam: the CUDA implementation.
@@ -71,11 +71,11 @@ class Timeouts:
         """The struct `Timeout` for a launch.
 
         Args:
-            what: the operator that it belongs to, for people.
+            what: the operator's name, for messages.
             expired: the address of a word that is set before each launch, to anything but 1.
 
         Raises:
-            DeviceError: the limit is no number.
+            DeviceError: the limit is not a number.
         """
         argument = np.zeros(1, TIMEOUT)
         argument["expired"], argument["limit"] = expired, int(limit_s() * 1e9 / _UNIT_NS)
@@ -89,7 +89,7 @@ class Timeouts:
     def allocate(self) -> None:
         """Allocates the words, once; while a stream is being captured that may not be allowed.
 
-        Where there can be none, a wait in vain ends with a trap.
+        Without them, a timeout ends with a trap.
         """
         with self._lock:
             if len(self.words) > 1:
@@ -100,11 +100,11 @@ class Timeouts:
                 self._address, self.words = 0, [0, 0]
 
     def check(self) -> None:
-        """Raises DeviceError if blocks have waited in vain since the last call, and names their operators."""
+        """Raises DeviceError if blocks have timed out since the last call, and names their operators."""
         if not self.words[0]:
             return
         with self._lock:
-            self.words[0] = 0  # first: who reports now writes it once more
+            self.words[0] = 0  # first: a concurrent report sets it again
             late = {what: place for what, place in self._places.items() if self.words[place]}
             for place in late.values():
                 self.words[place] = 0

@@ -1,4 +1,4 @@
-"""Elements as raw words: how kernels that move elements, and compute nothing, go over tensors of any type."""
+"""Elements as raw words: how kernels that only move elements access tensors of any type."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CopyAxes:
-    """The axes along which a launch goes, word by word.
+    """The axes of a launch over words.
 
     Attributes:
-        axes: outermost first. The strides of the first `moved` tensors count words of theirs; those of the others count what these hold.
-        moved: how many of the tensors have words that are moved.
+        axes: outermost first. The strides of the first `moved` tensors count words of theirs; those of the others count elements of the
+            others.
+        moved: the number of tensors whose words are moved.
         word_bytes: bytes of a word.
         steps: other distances in the moved tensors, in words.
     """
@@ -54,7 +55,7 @@ class CopyAxes:
         Args:
             sizes: entries along each dimension that the tensors share.
             moved: strides of the tensors whose elements are moved; the axes have the order of the first one's memory.
-            others: strides of what else has a place for each entry.
+            others: strides of other tensors with an element for each entry.
             data_type: of the moved elements.
             steps: other distances in the moved tensors, in elements.
         """
@@ -66,9 +67,9 @@ class CopyAxes:
         return element_count(self.axes)
 
     def widened(self, addresses: Iterable[int] = ()) -> CopyAxes:
-        """The same by the widest words that layouts and the addresses of the moved tensors allow, up to 16 bytes.
+        """The same with the widest words that layouts and the addresses of the moved tensors allow, up to 16 bytes.
 
-        Words are wider than elements where neighbours of the innermost axis lie side by side in every moved tensor, and share everything
+        Words are wider than elements if the innermost axis is contiguous in every moved tensor and its neighbours share everything
         else.
         """
         if not self.axes or self.axes[-1].strides != (1,) * self.moved + (0,) * (len(self.axes[-1].strides) - self.moved):
@@ -112,14 +113,14 @@ class VectorizedCopyPlan(PlanWithoutConstants):
     parameters: ClassVar[np.dtype[Any]]
     """Its struct, the same for all words."""
     widens: ClassVar[bool] = True
-    """Whether words may be wider than elements: not where the kernel compares or fills each of them."""
+    """Whether words may be wider than elements: not if the kernel compares or fills single elements."""
     moved: ClassVar[tuple[str, ...]] = ("output_tensor", "input_tensor")
     """The tensors whose words are moved, in the order of the copy."""
 
     def __init__(self, desc: OperatorDesc, library: KernelLibrary, copy: CopyAxes) -> None:
         self._cost = movement_cost(desc, library, 1)
         self._library, self._elements = library, copy
-        self._words = self._widened()  # a narrower kernel is compiled when memory first asks for one
+        self._words = self._widened()  # a narrower kernel is compiled when alignment first requires it
         library.function(self.kernel(self._words.word_bytes))
 
     @classmethod
@@ -147,14 +148,14 @@ class VectorizedCopyPlan(PlanWithoutConstants):
 
 
 def movement_cost(desc: OperatorDesc, library: KernelLibrary, launches: int, *, again: int = 0, what: str = "") -> Cost:
-    """What it takes to write every output once and to read every input once, but of `input_tensor` no more elements than there are written.
+    """The cost of writing every output and reading every input once, but of `input_tensor` no more elements than are written.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
-        launches: how many there are.
-        again: bytes that the kernels read or write beside these.
-        what: what these are.
+        launches: the number of launches.
+        again: bytes that the kernels read or write besides these.
+        what: the kind of these bytes.
     """
     output = sum(slot.tensor.element_count for slot in desc.output_slots() if slot.tensor is not None)
     total = 0

@@ -1,4 +1,4 @@
-"""Windows that slide over spatial dimensions, as raw_kernels/common/windows.cuh has them: what pooling and blocks of images share."""
+"""Windows that slide over spatial dimensions, as in raw_kernels/common/windows.cuh, for pooling and blocks of images."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Window(NamedTuple):
         length: taps.
         dilation: elements from one tap to the next.
         stride: elements from one position to the next.
-        positions: how many there are.
+        positions: the number of positions.
     """
 
     size: int = 1
@@ -53,15 +53,15 @@ def windows_of(
     """The windows of a desc along so many spatial dimensions; those that it does not have come first.
 
     Args:
-        desc: a checked desc, of strides, paddings and maybe dilations.
+        desc: a checked desc, with strides, paddings and maybe dilations.
         spatial: elements of the tensor that the window slides over.
         lengths: taps of the window.
         positions: of the window.
-        dimensions: how many windows are asked for.
+        dimensions: the number of windows to return.
     """
     count = len(spatial)
     dilations: Sequence[int] = getattr(desc, "dilations", (1,) * count)
-    # Where the arrays have more entries than there are spatial dimensions, the last ones count.
+    # If the arrays have more entries than there are spatial dimensions, the last ones count.
     start, end, dilations, strides = (
         values[len(values) - count :] for values in (desc.start_padding, desc.end_padding, dilations, desc.strides)
     )

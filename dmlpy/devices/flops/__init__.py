@@ -1,8 +1,9 @@
-"""`flops_of`: the arithmetic operations of an operator's formula, whatever device computes it.
+"""`flops_of`: the arithmetic operations of an operator's formula, on any device.
 
-What has products of matrices, filters or attention counts two operations for each of their multiplications, and nothing else. Elsewhere
-each addition, multiplication, division, comparison and function of an element counts one; what is done once for a group of elements, such
-as the root of a variance, is left out. Moving, picking and generating elements is no arithmetic. Windows count whole, with their padding.
+Operators with products of matrices, filters or attention count two operations for each of their multiplications, and nothing else.
+Elsewhere each addition, multiplication, division, comparison and function of an element counts one; operations done once for a group of
+elements, such as the root of a variance, are left out. Moving, gathering and generating elements is no arithmetic. Windows count whole,
+with their padding.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from dmlpy.description.descs import OperatorDesc
 
 _MOVES = ("movement", "indexing", "generation")
-"""The families without arithmetic, but for what is attached."""
+"""The families without arithmetic, except for attached descs."""
 
 flops: Attachments[Callable[[Any], int | None]] = Attachments("dmlpy.devices.flops")
-"""`@flops(GEMMDesc)` attaches what counts the operations of a checked desc."""
+"""`@flops(GEMMDesc)` attaches a function that counts the operations of a checked desc."""
 
 
 def flops_of(desc: OperatorDesc) -> int | None:

@@ -1,4 +1,4 @@
-"""The operations of movements that add what meets in one place."""
+"""The operations of movements that add overlapping elements."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def forward(desc: Any) -> int:
 
 @flops(RecurrentGradDesc)
 def gradient(desc: Any) -> int:
-    """The products of the backward walk, and one for each described gradient."""
+    """The products of the backward recurrence, and one for each described gradient."""
     sizes, tensors = desc.geometry, desc.tensors()
     rows = sizes.seq_length * sizes.batch_size * sizes.num_directions
     gate_rows = sizes.gates * sizes.hidden_size

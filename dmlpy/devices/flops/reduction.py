@@ -9,7 +9,7 @@ from dmlpy.devices.flops import elements, flops
 from dmlpy.operators.reduction import CumulativeDesc, IndexReductionDesc, ReduceDesc, TopKDesc
 
 _OF_ENTRIES = {ReduceFunction.L1: 1, ReduceFunction.L2: 1, ReduceFunction.LOG_SUM_EXP: 1, ReduceFunction.SUM_SQUARE: 1}
-"""Operations on each entry before all are taken together: a magnitude, a square, an exponential."""
+"""Operations on each entry before the reduction: a magnitude, a square, an exponential."""
 
 _OF_RESULTS = {ReduceFunction.AVERAGE: 1, ReduceFunction.L2: 1, ReduceFunction.LOG_SUM: 1, ReduceFunction.LOG_SUM_EXP: 1}
 """Operations on each result: a quotient, a root, a logarithm."""
@@ -17,7 +17,7 @@ _OF_RESULTS = {ReduceFunction.AVERAGE: 1, ReduceFunction.L2: 1, ReduceFunction.L
 
 @flops(ReduceDesc)
 def reduction(desc: Any) -> int:
-    """n - 1 operations take n entries together."""
+    """n - 1 operations reduce n entries."""
     entries, results = int(desc.input_tensor.element_count), elements(desc)
     return entries * (1 + _OF_ENTRIES.get(desc.function, 0)) + results * (_OF_RESULTS.get(desc.function, 0) - 1)
 

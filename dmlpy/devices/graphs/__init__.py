@@ -1,8 +1,8 @@
 """Graphs on devices: their memory is planned, activations and element-wise nodes are fused, views are not copied.
 
-`compiled.py` has what users hold. `ir.py` is the graph as it is run: the files `*_fusion.py` change it, and `buffers.py` puts values into
-the memory of others. `scheduler.py` orders the nodes, `memory_planner.py` plans the block of memory, and `program.py` holds the result;
-`packing.py` and `dispatch.py` run it.
+`compiled.py` has the classes for users. `ir.py` is the graph as it is run: the files `*_fusion.py` change it, and `buffers.py` puts values
+into the memory of others. `scheduler.py` orders the nodes, `memory_planner.py` plans the block of memory, and `program.py` holds the
+result; `packing.py` and `dispatch.py` run it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def compile_ir(
         device: where it runs.
         feature_level: the cap that the nodes are checked against.
         flags: the execution flags.
-        compile_node: plans a desc for the device, level and flags. What it refuses is not fused and no view.
+        compile_node: plans a desc for the device, level and flags. Rejected descs are not fused and not views.
         fuse: whether normalizations and activations are moved into the operators before them, and element-wise nodes run as one kernel.
     """
     whole = ir

@@ -1,4 +1,4 @@
-"""Moves activations into the operators before them, where those have a `fused_activation`."""
+"""Moves activations into the operators before them, if those have a `fused_activation`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ OUTPUT = "output_tensor"
 
 
 def fuse_activations(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> GraphIR:
-    """The IR with each activation in the node that it reads, where nothing else reads that node's result.
+    """The IR with each activation in the node that it reads, if nothing else reads that node's result.
 
     Args:
         ir: a graph's.
-        compile_node: compiles a desc. A desc that it refuses, for the feature level or the device, stays as it was.
+        compile_node: compiles a desc. A desc that it rejects, for the feature level or the device, is not fused.
     """
-    # Each is judged by the IR as it was: an activation takes the place of no other one's writer, so none depends on another.
+    # Each is checked against the original IR: no activation is the writer of another, so they are independent.
     found = [
         fusion
         for index in ir.order()
@@ -46,8 +46,8 @@ class Fusion:
         index: the activation's node.
         writer: the node that it reads.
         whole: the operator of both.
-        output: the desc of what the activation gave.
-        places: where the whole reads what the activation read beside that result, by its place there.
+        output: the desc of the activation's result.
+        places: where the whole reads the activation's other inputs, by their places in the activation.
     """
 
     index: int
@@ -89,7 +89,7 @@ def _into_writer(ir: GraphIR, index: int, compile_node: Callable[[OperatorDesc],
 
 
 def _with_fused_activation(desc: OperatorDesc) -> OperatorDesc:
-    """The desc, or ADD1 in place of ADD: the same operator, with a `fused_activation`."""
+    """The desc, or ADD1 instead of ADD: the same operator, with a `fused_activation`."""
     if isinstance(desc, ElementWiseAddDesc):
         return ElementWiseAdd1Desc(a_tensor=desc.a_tensor, b_tensor=desc.b_tensor, output_tensor=desc.output_tensor)
     return desc
@@ -105,7 +105,7 @@ def replace_fused(ir: GraphIR, found: Sequence[Fusion]) -> GraphIR:
     for own in found:
         reads |= {(own.writer, place): ir.reads[own.index, before] for before, place in own.places.items()}
     outputs = {name: results.get(value, value) for name, value in ir.outputs.items()}
-    # Callers bind what the activation gave, though the writer may have more leading dimensions.
+    # Callers bind the activation's result, though the writer may have more leading dimensions.
     declared = {name: gone[value[0]].output for name, value in ir.outputs.items() if value[0] in gone} | dict(ir.declared)
     fused = dict(ir.fused) | {fusion.writer: (*ir.fused.get(fusion.writer, ()), fusion.index) for fusion in found}
     return replace(ir, operators=operators, reads=reads, outputs=outputs, declared=declared, fused=fused)

@@ -1,4 +1,4 @@
-"""`BufferAssignment`: which values of a graph lie in the memory of others, so that fewer are copied and fewer need memory."""
+"""`BufferAssignment`: which values of a graph share the memory of others, so that fewer are copied and fewer need memory."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BufferView:
-    """Where a value lies.
+    """The place of a value.
 
     Attributes:
-        root: the value in whose memory it was put. That one may have been put into another one's since: `BufferAssignment.root` tells.
+        root: the value in whose memory it was put. That one may since have been put into another one's: see `BufferAssignment.root`.
         first: the element of that memory where it begins.
         strides: its strides there, in elements.
     """
@@ -38,17 +38,17 @@ class BufferView:
 
 
 class BufferAssignment:
-    """The places of all values of a graph. A value lies in memory of its own until it is put into that of another one.
+    """The places of all values of a graph. A value has its own memory until it is put into that of another one.
 
     Attributes:
         ir: the graph.
-        views: the nodes that need not run, since what they give lies within what they read, or the other way round.
+        views: the nodes that need not run, since their outputs lie within their inputs, or the other way round.
         in_place: the nodes that write to the memory of an input: none before `in_order`.
         order: the nodes that run, in order.
 
     Args:
         ir: the graph.
-        compile_node: compiles a desc; what it refuses is not used.
+        compile_node: compiles a desc; a rejected desc is not used.
     """
 
     def __init__(self, ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> None:
@@ -61,9 +61,9 @@ class BufferAssignment:
         self._members: dict[Source, dict[Source, None]] = {}
         """The values that views put into the memory of another one, by that one."""
         self._replaced: dict[Source, Source] = {}
-        """The values that were overwritten, each with the one in whose memory it lies then: that one, or what has overwritten it since."""
+        """The values that were overwritten, each with the value that overwrote it last."""
         self._extents: dict[Source, int] = {}
-        """What `extent` has found; of a value that was written in place with all that lay in its memory before."""
+        """The cache of `extent`; for a value written in place it includes all values that were in its memory before."""
         self._skipped: set[int] = set()
         """The same as `views`."""
         self._room = _rooms(ir)
@@ -72,7 +72,7 @@ class BufferAssignment:
         self.order = tuple(index for index in self.order if index not in self._skipped)
 
     def in_order(self, order: tuple[int, ...]) -> BufferAssignment:
-        """The same views, with the nodes in an order, and those in place that can be then."""
+        """The same views with the nodes in an order, and with in-place nodes where that order allows it."""
         found = copy(self)
         found.order, found.in_place = order, []
         found._places, found._replaced, found._extents = dict(self._places), {}, dict(self._extents)
@@ -87,17 +87,17 @@ class BufferAssignment:
         return source if place is None else self._last(place.root)
 
     def _last(self, root: Source) -> Source:
-        """The value that is written last of those that take turns in the memory of one."""
+        """The last value written to the memory of a value."""
         passed = []
         while (following := self._replaced.get(root)) is not None:
             passed.append(root)
             root = following
-        for before in passed:  # shorter ways for those who ask next: a chain of thousands would be walked for each of its nodes
+        for before in passed:  # path compression: else each node would traverse a chain of thousands
             self._replaced[before] = root
         return root
 
     def read(self, use: Use) -> tuple[Source, int, TensorDesc]:
-        """How a node reads a value: whose memory, from which byte on, and the desc."""
+        """How a node reads a value: the value with the memory, the first byte there, and the desc."""
         found = self._read(use, self._places)
         assert found is not None, "places are chosen so that all can read"
         return found
@@ -144,7 +144,7 @@ class BufferAssignment:
     # views
 
     def _try_view(self, index: int) -> None:
-        """Lets a node that only moves elements not run, if its readers or writers can do without."""
+        """Skips a node that only moves elements, if its readers or writers can use other strides."""
         parts = movements(self.ir.operators[index])
         if not parts:
             return
@@ -174,7 +174,7 @@ class BufferAssignment:
         return BufferView(root, first, tuple(step * stride for step, stride in zip(part.steps, strides, strict=True)))
 
     def _try_within_output(self, index: int, parts: Iterable[Movement], output: Source) -> None:
-        """Lets those who write the inputs of a node write into the memory of its output."""
+        """Lets the writers of a node's inputs write into the memory of its output."""
         root, byte, tensor = self.written(output)
         found: dict[Source, BufferView] = {}
         for part in parts:
@@ -199,11 +199,11 @@ class BufferAssignment:
         self._accept(index, moved)
 
     def _can_move(self, source: Source) -> bool:
-        """Whether a value can be written elsewhere than to memory of its own."""
+        """Whether a value can be written to other memory than its own."""
         return source in self.ir.tensors and source not in self._places and source not in self.ir.given and source not in self.ir.uncovered
 
     def _as_written(self, source: Source, seen: TensorDesc, first: int, strides: tuple[int, ...]) -> tuple[int, tuple[int, ...]] | None:
-        """The first element and the strides of a value whose reader's elements are to lie at other strides; None if no strides tell."""
+        """The first element and the strides of a value whose reader's elements get other strides; None if no strides express that."""
         written = self.ir.tensors[source]
         if written.element_count != seen.element_count or written.data_type.bits != seen.data_type.bits:
             return None
@@ -211,7 +211,7 @@ class BufferAssignment:
         return None if moved is None else (first + moved[0], moved[1])
 
     def _accept(self, index: int, changed: Mapping[Source, BufferView]) -> bool:
-        """Takes over new places and leaves a node out, if all that read and write there can be compiled so."""
+        """Adopts new places and skips a node, if all nodes that read and write there can be compiled for them."""
         places = ChainMap(dict(changed), self._places)
         for source, place in changed.items():
             tensor = self.ir.tensors[source]
@@ -236,7 +236,7 @@ class BufferAssignment:
     # in place
 
     def _write_in_place(self) -> None:
-        """Lets nodes write to the memory of an input that nobody reads later, where both have the same layout."""
+        """Lets nodes write to the memory of an input that is not read later, if both have the same layout."""
         steps = {index: step for step, index in enumerate(self.order)}
         last_read: dict[Source, int] = {}
         for (node, _), source in self.ir.reads.items():
@@ -257,7 +257,7 @@ class BufferAssignment:
         return tuple((index, at) for at, slot in slots if slot.tensor is not None)
 
     def replaceable(self, index: int, output: Source) -> Iterable[Source]:
-        """Values in memory of the graph that a node may overwrite with an output as far as their layout is concerned."""
+        """Values in the graph's memory whose layout lets a node overwrite them with an output."""
         if output in self._places or output in self.ir.uncovered or not type(self.ir.operators[index]).in_place:
             return
         desc, written = self.ir.operators[index], self.ir.tensors[output]
@@ -272,7 +272,7 @@ class BufferAssignment:
                 yield root
 
     def _is_kept(self, root: Source) -> bool:
-        """Whether something in the memory of a value is still needed when all nodes have read it. What was overwritten there was not."""
+        """Whether some value in the memory of a value is needed after all nodes have read it. Overwritten values are not."""
         return any(member in self.ir.given or member in self.ir.uncovered for member in self._own(root))
 
     def _own(self, root: Source) -> tuple[Source, ...]:
@@ -299,14 +299,14 @@ class BufferAssignment:
         return found
 
     def _overwrite(self, source: Source, output: Source) -> None:
-        """Puts all that lies in the memory of one value into that of another one, byte by byte at the same place."""
+        """Moves all values in the memory of one value to that of another, at the same bytes."""
         self._extents[output] = max(self.extent(output), self.extent(source))
         self._places[source] = BufferView(output, 0, self.ir.tensors[source].element_strides)
         self._replaced[source] = output
 
 
 def _rooms(ir: GraphIR) -> dict[Source, int]:
-    """The bytes of the memory that the caller binds for a value; what is no output of the graph has any number of them."""
+    """The bytes of the memory that the caller binds for a value; unlimited for values that are not outputs of the graph."""
     found: dict[Source, int] = {}
     for name, source in ir.outputs.items():
         found[source] = min(ir.bound_outputs[name].extent_in_bytes, found.get(source, ir.bound_outputs[name].extent_in_bytes))
@@ -331,7 +331,7 @@ def _repeats(desc: TensorDesc) -> bool:
 
 
 def _strided(desc: TensorDesc, strides: tuple[int, ...]) -> TensorDesc:
-    """The desc with other strides; the same one if they say the same."""
+    """The desc with other strides; the same one if they are equivalent."""
     if same_layout(desc, strides):
         return desc
     return desc.replace(strides=strides, total_tensor_size_in_bytes=None, flags=TensorFlags.NONE)

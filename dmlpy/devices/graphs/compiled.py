@@ -1,4 +1,4 @@
-"""`CompiledGraph`: a checked graph, planned on a device; and `PreparedGraph`, which has taken its owned inputs."""
+"""`CompiledGraph`: a checked graph, planned on a device; and `PreparedGraph`, with its owned inputs prepared."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class CompiledGraph:
 
     @property
     def prepared_inputs(self) -> tuple[str, ...]:
-        """The inputs that are flagged OWNED_BY_DML, which `prepare` takes, all at once, in the graph's order."""
+        """The inputs that are flagged OWNED_BY_DML, which `prepare` takes all at once, in the graph's order."""
         return self._program.ir.owned
 
     @property
@@ -127,14 +127,14 @@ class CompiledGraph:
         portable: bool = False,
         **owned: Any,
     ) -> PreparedGraph:
-        """Takes the owned inputs and packs the constants once for all later dispatches, as DirectML's initializer does.
+        """Copies the owned inputs and packs the constants once for all later dispatches, as DirectML's initializer does.
 
         Args:
             inputs: the owned inputs by name or as a list in the graph's order, as for `bind`, if they are not given as keywords.
             persistent: memory to copy and pack into (`binding_properties.persistent_resource_size` bytes); None allocates it.
             stream: as for `Dispatch`; later work must be ordered after it.
             copy: whether arrays in host memory are copied to a GPU.
-            portable: whether copies of the owned inputs are kept in host memory, as for `CompiledOperator.prepare`. A graph without owned
+            portable: whether copies of the owned inputs are stored in host memory, as for `CompiledOperator.prepare`. A graph without owned
                 inputs is portable.
             **owned: all of `prepared_inputs`, by name. Their memory may be changed or freed once the stream has come past this call.
 
@@ -150,7 +150,7 @@ class CompiledGraph:
     def _preparation(
         self, given: Values, persistent: Any, handle: int, problems: list[Problem], *, copy: bool, portable: bool = False
     ) -> Callable[[Memory | None], PreparedGraph]:
-        """Checks what `prepare` takes, and returns the function that enqueues the work, with scratch for it or None."""
+        """Checks the arguments of `prepare`, and returns the function that enqueues the work, with scratch for it or None."""
         wanted = {name: self.inputs[name] for name in self.prepared_inputs}
         bound, wrong = self._bind_tensors(given, wanted, self._input_order(), "input", handle if copy else None)
         problems = wrong + problems
@@ -166,7 +166,7 @@ class CompiledGraph:
 
         def enqueue(temporary: Memory | None) -> PreparedGraph:
             binding.order_after_producers(self.device, bound, handle, producers)
-            # First, since it is refused in a capture, which shall then be as it was.
+            # First, since it raises in a capture, which must then be undisturbed.
             kept = {item.name: host_bytes(item, self.device, handle) for item in bound} if portable or not bound else None
             filled = self._packing.pack(bound, memory, handle, temporary)
             return PreparedGraph(self, filled, kept)
@@ -176,13 +176,13 @@ class CompiledGraph:
     def __call__(self, *, stream: Any = None, copy: bool = False, temporary: Any = None, **tensors: Any) -> Any:
         """Runs once. Owned inputs are among the arguments; they are copied and packed for this call.
 
-        In a stream that is being captured the call is captured, and the memory that it allocates is kept as long as the CUDA graph.
+        In a stream that is being captured the call is captured, and the memory that it allocates is held as long as the CUDA graph.
 
         Args:
             stream: as for `Dispatch`.
             copy: whether arrays in host memory are copied to a GPU (and passed outputs back); not while captured.
             temporary: scratch, as for `bind`; None allocates it. It may be used again as soon as the stream has come past this call.
-            **tensors: arrays or `Buffer`s of the inputs, and of outputs that shall be filled, by name.
+            **tensors: arrays or `Buffer`s of the inputs, and of outputs to fill, by name.
 
         Returns:
             Outputs: those that were not passed are allocated.
@@ -194,9 +194,9 @@ class CompiledGraph:
         return self._run(tensors, None, stream, copy=copy, temporary=temporary)
 
     def trace(self, inputs: Values = None, /, *, stream: Any = None, **tensors: Any) -> dict[str, Any]:
-        """Runs once and returns what each node gives, to find the node that goes wrong.
+        """Runs once and returns the outputs of each node, to find a node with wrong results.
 
-        Every node runs by itself, with nothing fused and nothing left out, into memory of its own.
+        Every node runs separately, with nothing fused or skipped, into separate memory.
 
         Args:
             inputs: all inputs by name, if they are not given as keywords; owned ones are among them.
@@ -220,12 +220,12 @@ class CompiledGraph:
     def bind(self, inputs: Values, outputs: Values, temporary: Any = None, persistent: Any = None) -> GraphDispatch:
         """Binds memory for many dispatches.
 
-        A node may read more of another's output than that node writes: gaps between strided elements, or bytes behind the last one. They
+        A node may read more of another's output than that node writes: gaps between strided elements, or bytes after the last one. They
         are zero.
 
         Args:
             inputs: arrays or `Buffer`s by name, or a list of them in the graph's order, with None for inputs that feed no node and for
-                those that `prepare` has taken.
+                those that `prepare` has copied.
             outputs: the same.
             temporary: scratch (`binding_properties.temporary_resource_size` bytes); None allocates it.
             persistent: memory that `prepare` filled; a graph without owned inputs packs its constants by itself where it is None.
@@ -334,7 +334,7 @@ class CompiledGraph:
         return self.graph.input_names or NumberedInputs(self.graph.input_count)
 
     def _scratch(self, temporary: Any, producers: list[int]) -> tuple[Memory | None, list[Problem]]:
-        """Scratch that was given, or the problems with it; None where it has to be allocated. `producers` is as for `binding.resource`."""
+        """The given scratch, or the problems with it; None if it has to be allocated. `producers` is as for `binding.resource`."""
         if temporary is None:
             return None, []
         area, problems = self._resource("temporary", temporary, self._program.plan.size, producers)
@@ -354,7 +354,7 @@ class CompiledGraph:
     ) -> tuple[list[BoundTensor], list[Problem]]:
         """The memory of values; with `copied_on`, a stream, arrays in host memory are copied to the device.
 
-        Of outputs in host memory, which have to be copied back, there is a list.
+        Outputs in host memory, which have to be copied back, are listed.
         """
         output = kind == "output"
         found: list[BoundTensor] = []
@@ -379,7 +379,7 @@ class CompiledGraph:
         return found, problems
 
     def _unexpected_problem(self, name: str, wanted: Iterable[str], kind: str) -> Problem:
-        """The problem of memory that is given for what is not bound here."""
+        """The problem with memory for a tensor that is not bound here."""
         if kind == "input" and name in self.prepared_inputs:
             return Problem("bind.packed", name, "given", "nothing: prepare has taken it")
         expected = f"one of {', '.join(wanted)}" if wanted else "nothing"
@@ -401,10 +401,10 @@ class CompiledGraph:
 
 
 class PreparedGraph:
-    """A compiled graph that has taken its owned inputs. Called and bound like the graph, without them. Immutable.
+    """A compiled graph with its owned inputs prepared. Called and bound like the graph, without them. Immutable.
 
-    A pickle holds the graph's and, if it was prepared with `portable=True` or has no owned inputs, those inputs, which are packed anew
-    where it is loaded. Else it holds the packed bytes, and loading it raises `PickleError` where plans pack in another layout.
+    A pickle holds the graph's and, if it was prepared with `portable=True` or has no owned inputs, those inputs, which are repacked
+    where it is loaded. Else it holds the packed bytes, and loading it raises `PickleError` if plans pack in another layout.
 
     Attributes:
         graph: the compiled graph.
@@ -437,7 +437,7 @@ class PreparedGraph:
         return self.graph.explain_plan()
 
     def shared_with(self, graph: CompiledGraph) -> PreparedGraph | None:
-        """Another graph, such as one for other sizes, prepared by the same memory; None if it is not known to pack it alike."""
+        """Another graph, such as one for other sizes, prepared with the same memory; None if it is not known to have the same packing."""
         layout = self.graph._packing.layout
         alike = graph.device is self.device and layout is not None and layout == graph._packing.layout
         return PreparedGraph(graph, self._memory, self._owned) if alike else None

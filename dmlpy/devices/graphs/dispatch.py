@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class DispatchedGraph(Protocol):
-    """What a dispatch knows of its graph, which is a `CompiledGraph`."""
+    """The part of `CompiledGraph` that a dispatch uses."""
 
     graph: Graph
     device: Device
@@ -53,8 +53,8 @@ class GraphDispatch(Rebindable):
 
     On a GPU the whole graph is captured in one CUDA graph, and a call is one launch of it.
 
-    Sequence lengths that a node computes count as the nearest ones in range, as in a GPU's memory: by then other nodes have written. After
-    an error the nodes before it have run, but for `BindError`: then none has.
+    Sequence lengths that a node computes are clamped to the range, as in a GPU's memory: by then other nodes have written. After
+    an error the nodes before it have run, except after `BindError`: then none has.
 
     Args:
         graph: the graph.
@@ -124,10 +124,10 @@ class GraphDispatch(Rebindable):
         (self._launch or self._rebuild_launch())(stream)
 
     def _build_launch(self) -> Launch:
-        """All the work in one launch; that of steps whose memory has not changed stays as it is."""
+        """All the work in one launch; launches of steps whose memory has not changed are reused."""
         program, bound, launches = self._program, self._bound, self._launches
         bases = self._bases(bound)
-        self._launches = None  # after an interrupt all are made anew
+        self._launches = None  # after an interrupt all are recreated
         if launches is None:
             everything = range(len(program.steps) + len(program.copies))
             launches = self._device.joined([self._part_launch(at, bases, bound) for at in everything])
@@ -140,14 +140,14 @@ class GraphDispatch(Rebindable):
         return self._whole(launches)
 
     def _part_launch(self, at: int, bases: Mapping[Source, int], bound: Mapping[str, BoundTensor]) -> Launch:
-        """The launch of a step, or of a copy behind them."""
+        """The launch of a step, or of a copy after them."""
         steps, copies = self._program.steps, self._program.copies
         if at < len(steps):
             return self._step_launch(at, steps[at], bases)
         return self._copy_launch(copies[at - len(steps)], bases, bound)
 
     def _whole(self, launches: Joined) -> Launch:
-        """One launch of all. It does not refer to this object: in a circle the scratch would wait for the garbage collector."""
+        """One launch of all. It does not refer to this object: in a reference cycle the scratch would wait for the garbage collector."""
         program, whole_name, parts = self._program, self._name, launches.parts
 
         def launch(stream: int) -> None:
@@ -163,7 +163,7 @@ class GraphDispatch(Rebindable):
         return launch
 
     def _bases(self, bound: Mapping[str, BoundTensor]) -> dict[Source, int]:
-        """The address of each value that has memory of its own."""
+        """The address of each value that has its own memory."""
         program = self._program
         bases = dict(self._fixed)
         for name, (source, _) in program.ir.inputs.items():

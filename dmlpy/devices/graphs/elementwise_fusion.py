@@ -1,4 +1,4 @@
-"""Makes one operator of element-wise nodes whose results nobody else reads, where the device runs such groups as one kernel."""
+"""Fuses element-wise nodes whose results are not read elsewhere into one operator, if the device runs such groups as one kernel."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ MAX_INPUTS = 12
 MAX_GROUPED = 32
 """Nodes of a group, at most."""
 _LONG = 16
-"""Elements along an axis from which on it matters whether neighbours lie side by side."""
+"""Elements along an axis from which contiguity matters."""
 
 
 def fuse_elementwise(
     ir: GraphIR, is_element_wise: Callable[[OperatorDesc], bool], compile_node: Callable[[OperatorDesc], object]
 ) -> GraphIR:
-    """The IR with groups of element-wise nodes as one node each, in the place of the last of them.
+    """The IR with groups of element-wise nodes as one node each, in place of the last of them.
 
-    A node joins those that read its result if nobody else does, and if each of them reads each element of it once, in whatever order. So
-    nothing is computed twice, but for values that are computed from nothing.
+    A node joins the readers of its result if it has no others, and if each of them reads each element once, in any order. So
+    nothing is computed twice, except for values without inputs.
 
     Args:
         ir: a graph's.
         is_element_wise: whether the device can make a desc part of a group.
-        compile_node: compiles a desc. A group that it refuses stays apart.
+        compile_node: compiles a desc. A group that it rejects is not fused.
     """
     free = {index for index, desc in ir.operators.items() if _is_plain(desc) and is_element_wise(desc)}
     found: list[_Group] = []
-    # Each is judged by the IR as it was: only the last node's result leaves a group, and is found where it was before.
+    # Each is checked against the original IR: only the last node's result leaves a group, and its place does not change.
     for last in reversed(ir.order()):
         if last not in free or movements(ir.operators[last]):
-            continue  # a copy behind all others may be a view
+            continue  # a copy after all others may be a view
         builder = _GroupBuilder(ir, last)
         builder.grow(free)
         if len(builder.members) == 1:
@@ -72,7 +72,7 @@ class _Group:
     Attributes:
         nodes: in the order in which they run. The last one's result leaves the group.
         whole: the operator of all.
-        sources: what it reads, in the order of its inputs.
+        sources: the values that it reads, in the order of its inputs.
     """
 
     nodes: tuple[int, ...]
@@ -94,12 +94,12 @@ class _GroupBuilder:
     last: int
     members: dict[int, Use | None] = field(default_factory=dict)
     _inputs: dict[Use, tuple[Source, tuple[int, ...]]] = field(default_factory=dict)
-    """What is read from memory, by use, with its strides in the order of the result."""
+    """The values read from memory, by use, with their strides in the order of the result."""
     _straight: set[int] = field(default_factory=set)
     """The members whose results have the sizes and the order of the group's result."""
 
     def grow(self, able: set[int]) -> None:
-        """Takes in the nodes that can be, those next to the last one first."""
+        """Adds all nodes that the group may have, those next to the last one first."""
         self.members[self.last] = None
         own = self._read_by(self.last)
         assert own is not None, "the last node's inputs have the result's order"
@@ -133,17 +133,17 @@ class _GroupBuilder:
         return False
 
     def _is_whole(self, source: Source, readers: tuple[Use, ...]) -> bool:
-        """Whether all readers find the elements of a value at the same places of the group's result, each element at one of them."""
+        """Whether all readers map the elements of a value to the same elements of the group's result, one to one."""
         written = self.ir.tensors[source]
         if any(self.ir.seen(use).data_type.bits != written.data_type.bits for use in readers):
             return False
         if not any(True for _ in self._reads(source[0])):
-            return True  # computed from nothing: it is the same everywhere
+            return True  # without inputs: it is the same everywhere
         places = {self._in_result(source, packed_strides(written.sizes), use) for use in readers}
         return len(places) == 1 and None not in places
 
     def _in_result(self, source: Source, strides: tuple[int, ...], use: Use) -> tuple[int, ...] | None:
-        """The strides of something in the order of the group's result, given in that of a value, which a member reads."""
+        """Converts strides in the order of a value, which a member reads, to the order of the group's result."""
         written, seen = self.ir.tensors[source], self.ir.seen(use)
         if self._is_same_layout(source, use):
             return self._from(use[0], with_ones(written.sizes, strides))
@@ -161,7 +161,7 @@ class _GroupBuilder:
         return written.sizes == seen.sizes and same_layout(written, seen.element_strides)
 
     def _from(self, node: int, strides: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The strides of what a member reads in the order of the group's result."""
+        """The strides of a member's input in the order of the group's result."""
         use = self.members[node]
         if use is None:
             return strides
@@ -176,14 +176,14 @@ class _GroupBuilder:
                 yield (node, slot.place), self.ir.reads[node, slot.place]
 
     def _is_well_read(self, inputs: Mapping[Use, tuple[Source, tuple[int, ...]]]) -> bool:
-        """Whether the group reads no more tensors than it may, and at most one across the result."""
+        """Whether the group reads no more tensors than allowed, and at most one that is transposed against the result."""
         if len(set(inputs.values())) > MAX_INPUTS:
             return False
         return len({source for source, strides in inputs.values() if any(strides[axis] > 1 for axis in self._fastest)}) <= 1
 
     @cached_property
     def _fastest(self) -> tuple[int, ...]:
-        """The axes of the result along which it matters that neighbours lie side by side, and they do."""
+        """The contiguous axes of the result that are long enough for contiguity to matter."""
         steps = zip(self._result.sizes, self._result.element_strides, strict=True)
         return tuple(axis for axis, (size, stride) in enumerate(steps) if size >= _LONG and stride == 1)
 
@@ -192,7 +192,7 @@ class _GroupBuilder:
         return self.ir.tensors[self.last, 0]
 
     def _read_by(self, node: int) -> dict[Use, tuple[Source, tuple[int, ...]]] | None:
-        """What a member reads, by use, with its strides in the order of the result; None if no strides tell."""
+        """The inputs of a member, by use, with their strides in the order of the result; None if no strides express it."""
         found: dict[Use, tuple[Source, tuple[int, ...]]] = {}
         for use, source in self._reads(node):
             strides = self._from(node, self.ir.seen(use).element_strides)

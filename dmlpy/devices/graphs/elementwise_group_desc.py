@@ -1,4 +1,4 @@
-"""`ElementwiseGroupDesc`: several element-wise operators as one, whose tensors between them have no memory."""
+"""`ElementwiseGroupDesc`: several element-wise operators as one; the tensors between them have no memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GroupedOperator:
     """One operator of a group.
 
     Attributes:
-        desc: as it stands in the graph.
+        desc: its desc in the graph.
         reads: the number of the value that it reads at each of its places: the inputs of the group come first, then the results of its
             operators in order.
     """
@@ -27,7 +27,7 @@ class GroupedOperator:
 
 
 class ElementwiseGroupDesc(OperatorDesc):
-    """Element-wise operators one after the other. A graph makes it of its nodes; DirectML has no such operator."""
+    """Element-wise operators one after the other. Graphs create it from their nodes; DirectML has no such operator."""
 
     c_name = "chain of element-wise operators"
     is_extension = True
@@ -35,10 +35,10 @@ class ElementwiseGroupDesc(OperatorDesc):
     in_place = True
 
     input_tensors: Annotated[TensorDescs, In("*sizes", ALL_BUT_4_BITS)]
-    """What the operators read from memory, in the sizes of the output."""
+    """The tensors that the operators read from memory, in the sizes of the output."""
 
     output_tensor: Annotated[TensorDesc, Out("*sizes", ALL_BUT_4_BITS)]
-    """What the last of them writes."""
+    """The output of the last operator."""
 
     nodes: tuple[Any, ...]
     """The operators as `GroupedOperator`s, each after those that it reads."""

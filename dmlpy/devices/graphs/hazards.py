@@ -1,4 +1,4 @@
-"""Memory that is bound twice, where a graph forbids it."""
+"""Memory that is bound twice where a graph forbids it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Area = tuple[int, int]
 def shared_memory(
     inputs: Sequence[BoundTensor], outputs: Sequence[BoundTensor], areas: Mapping[str, Area], *, packing: bool = False
 ) -> list[Problem]:
-    """Finds outputs and areas whose memory something else uses: another node may still read or write it.
+    """Finds outputs and areas that share memory with other bindings: another node may still read or write it.
 
     Args:
-        inputs: what is read; inputs may share memory with each other, and with persistent memory that is only read.
-        outputs: what is written.
-        areas: `temporary` and `persistent`, as far as they are given.
+        inputs: the inputs; they may share memory with each other, and with persistent memory that is only read.
+        outputs: the outputs.
+        areas: `temporary` and `persistent`, if they are given.
         packing: whether `persistent` is being written from the inputs.
     """
     spans = sorted([(item.pointer, item.end) for item in (*inputs, *outputs)] + list(areas.values()))

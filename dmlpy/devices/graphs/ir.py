@@ -1,4 +1,4 @@
-"""`GraphIR`: a valid graph as the code that runs it sees it."""
+"""`GraphIR`: a valid graph in the form that the code which runs it uses."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GraphIR:
         operators: the desc of each operator node that runs. No tensor is flagged as owned.
         reads: the source of each described input, by node and place.
         outputs: the source of each output of the graph, by name.
-        declared: how the graph says that its outputs are bound, by name; empty if it does not.
+        declared: how the graph declares that its outputs are bound, by name; empty if it does not.
         inputs: the source of each input of the graph that some node reads, and how it is bound, by name.
         fused: the activation and normalization nodes that became part of another node, by that one; they are not among `operators`.
         groups: the nodes that run as one, by the last of them, in order; of each group only that one is among `operators`.
@@ -115,8 +115,8 @@ class GraphIR:
     def _described_inputs(self) -> Mapping[str, tuple[Source, TensorDesc]]:
         """How each input of the graph is bound: see `inputs`.
 
-        That is as the graph declares it, else as it is read: of several ways the one that reaches farthest, the first of equals, flagged as
-        the graph flags it.
+        That is as the graph declares it, else as it is read: with several readers the desc with the largest extent, the first of equals,
+        flagged as the graph flags it.
         """
         graph = self.graph
         found: dict[str, tuple[Source, TensorDesc]] = {}
@@ -165,9 +165,9 @@ class GraphIR:
 
     @cached_property
     def uncovered(self) -> Mapping[Source, int]:
-        """The outputs of nodes of which some node reads more than is written: gaps between strided elements, or bytes behind the last one.
+        """The outputs of nodes of which some node reads more than is written: gaps between strided elements, or bytes after the last one.
 
-        With each the bytes that its readers reach.
+        Maps each to the extent of its readers.
         """
         found: dict[Source, int] = {}
         for use, source in self.reads.items():
@@ -213,7 +213,7 @@ class GraphIR:
         return [label if counts[label] == 1 else f"{label} (node {source[0]})" for source, label in zip(sources, labels, strict=True)]
 
     def value_label(self, source: Source) -> str:
-        """The name of a value, for people: that of its node, with the output's place where the node has several."""
+        """The name of a value in messages: that of its node, with the output's place if the node has several."""
         if source[0] is None:
             return input_name(self.graph, source[1])
         name = node_name(self.graph, source[0])
@@ -221,12 +221,12 @@ class GraphIR:
 
     @cached_property
     def _output_counts(self) -> Mapping[int | None, int]:
-        """How many outputs each node writes."""
+        """The number of outputs of each node."""
         return Counter(index for index, _ in self.written)
 
 
 class NumberedInputs(Sequence[str]):
-    """The names of inputs that the graph leaves without, made one by one: a file may claim billions of them."""
+    """The names of unnamed inputs, created lazily: a file may claim billions of them."""
 
     def __init__(self, count: int) -> None:
         self._numbers = range(count)
@@ -249,7 +249,7 @@ def input_name(graph: Graph, index: int) -> str:
 
 
 def node_name(graph: Graph, index: int) -> str:
-    """The name of a node, for people; of a node without one its index."""
+    """The name of a node in messages; its index if it has none."""
     return graph.nodes[index].name or f"node {index}"
 
 

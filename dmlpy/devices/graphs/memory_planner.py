@@ -1,4 +1,4 @@
-"""Plans where the tensors of a graph lie in one block of memory, so that those that are never needed at once share it."""
+"""Plans where the tensors of a graph lie in one block of memory, so that tensors that are never needed at the same time share it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def aligned(size: int) -> int:
 
 @dataclass(frozen=True)
 class Item:
-    """Memory that is needed for some steps in a row.
+    """Memory that is needed for consecutive steps.
 
     Attributes:
-        name: what it holds, for people.
+        name: its contents, for reports.
         size: bytes, at least one.
         first: the step that writes it first.
         last: the last step that uses it.
@@ -44,9 +44,9 @@ class MemoryPlan:
     """The places of items in one block.
 
     Attributes:
-        items: what has a place.
+        items: the items.
         offsets: where each item begins, in bytes; multiples of `ALIGNMENT`.
-        method: how the places were chosen.
+        method: the method that chose the places.
     """
 
     items: tuple[Item, ...]
@@ -81,7 +81,7 @@ class MemoryPlan:
 _MOST_PLACEMENTS = 10_000
 """Items that are placed in attempts to improve a plan: each takes some 20 microseconds."""
 _MOST_PAIRS = 2**20
-"""Pairs of items that are needed at once, at most: each is looked at for each method. All items of a thousand may be needed at once."""
+"""The most pairs of items that are needed at once: each method visits each pair. A thousand items may all be needed at once."""
 _IN_ORDER = "in order of execution"
 
 Neighbours = list[np.ndarray[Any, np.dtype[np.int64]]]
@@ -93,9 +93,9 @@ def plan_memory(items: Iterable[Item]) -> MemoryPlan:
 
     Each method goes through the items in another order, and puts each into the smallest gap that holds it, between the items that are
     needed at the same time and have their places already. "by size" is the method of arXiv 2001.03288; "in order of execution" places items
-    as an allocator that knows when they are freed; "by duration" serves graphs in which large items live shortly beside small ones that
-    live long. A plan above the lower bound is improved by attempts in which the item that ends highest is placed earlier. Where too many
-    items are needed at once to compare them all, they are placed in order of execution alone.
+    as an allocator that knows when they are freed; "by duration" suits graphs in which large items live briefly next to small ones that
+    live long. A plan above the lower bound is improved by attempts in which the item with the highest end is placed earlier. If too many
+    items are needed at once to compare them all, they are placed in order of execution only.
     """
     given = tuple(items)
     beside = _neighbours(given)
@@ -142,7 +142,7 @@ def _by_first_use(items: Sequence[Item]) -> list[int]:
 
 
 def _neighbours(items: Sequence[Item]) -> Neighbours | None:
-    """The items that are needed at the same time as each; None if they are too many pairs to look at."""
+    """The items that are needed at the same time as each; None if there are too many pairs."""
     firsts = np.array([item.first for item in items], np.int64)
     lasts = np.array([item.last for item in items], np.int64)
     order = np.argsort(firsts, kind="stable")
@@ -178,7 +178,7 @@ def _places(items: Sequence[Item], order: Iterable[int], beside: Neighbours) -> 
 
 
 def _places_in_order(items: Sequence[Item]) -> tuple[int, ...]:
-    """What `_places` finds for the items in order of execution, by a list of the gaps."""
+    """The result of `_places` for the items in order of execution, with a list of the gaps."""
     offsets = [0] * len(items)
     gaps: list[tuple[int, int]] = []
     """Size and start of each, sorted."""

@@ -1,4 +1,4 @@
-"""Moves batch normalizations into the convolutions before them, where a device computes both in one pass."""
+"""Moves batch normalizations into the convolutions before them, if a device computes both in one pass."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _STATISTICS = {
 
 
 def fuse_normalizations(ir: GraphIR, compile_node: Callable[[OperatorDesc], object]) -> GraphIR:
-    """The IR with each batch normalization in the convolution that it reads, where nothing else reads that one's result.
+    """The IR with each batch normalization in the convolution that it reads, if nothing else reads the convolution's result.
 
     Its statistics are constants or owned inputs with one entry for each channel.
 
     Args:
         ir: a graph's.
-        compile_node: compiles a desc. A whole that it refuses stays apart.
+        compile_node: compiles a desc. A whole that it rejects is not fused.
     """
     found = [
         fusion

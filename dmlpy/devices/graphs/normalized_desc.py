@@ -1,4 +1,4 @@
-"""`NormalizedConvolutionDesc`: a convolution with the batch normalization that reads its result, whose tensor has no memory."""
+"""`NormalizedConvolutionDesc`: a convolution with the batch normalization of its result, which has no memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmlpy.operators.convolution import ConvolutionDesc
 class NormalizedConvolutionDesc(ConvolutionDesc):
     """A convolution whose result is normalized with statistics of each channel that are known when a graph is prepared.
 
-    A graph makes it of its nodes; DirectML has no such operator. A device that has no plan of its own for it runs the nodes apart.
+    Graphs create it from their nodes; DirectML has no such operator. A device without a plan for it runs the nodes separately.
     """
 
     c_name = "convolution with batch normalization"

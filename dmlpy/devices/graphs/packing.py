@@ -29,7 +29,7 @@ class Packing:
     """The initialisation of one graph.
 
     Attributes:
-        staged_size: bytes of the constants that are only packed, and in the device's memory meanwhile.
+        staged_size: bytes of the constants that are only packed, and are in the device's memory meanwhile.
 
     Args:
         program: the graph's.
@@ -118,9 +118,9 @@ class Packing:
 
     @cached_property
     def layout(self) -> Hashable:
-        """Tells how owned inputs and constants are packed: graphs for which it is equal do it alike. None where that is not known.
+        """A key of how owned inputs and constants are packed: graphs with equal keys pack alike. None if unknown.
 
-        Constants are told apart by the objects that hold their bytes.
+        Constants are identified by the objects that hold their bytes.
         """
         program, inputs = self._program, self._program.ir.inputs
         packed = [step for step in program.steps if step.packed is not None]

@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT, _LEFT, _TOP = 720, 320, 80, 24
 _COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#edc948", "#e15759", "#9c755f")
 _SCRATCH_COLOUR = "#bab0ac"
 _ROOM_FOR_A_NAME = 60
-"""The width in pixels from which on a box shows its name; all show it as a tooltip."""
+"""The width in pixels from which a box shows its name; all show it as a tooltip."""
 
 
 def memory_svg(program: GraphProgram) -> str:

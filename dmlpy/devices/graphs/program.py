@@ -1,4 +1,4 @@
-"""`GraphProgram`: what a compiled graph does, step by step, and where its tensors lie."""
+"""`GraphProgram`: the steps of a compiled graph and the memory of its tensors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NodeStep:
 
     Attributes:
         node: its index.
-        operator: what runs, compiled for the layouts of this graph.
+        operator: the operator, compiled for the layouts of this graph.
         tensors: where each described tensor lies, by place; without the constants that are packed.
         constants: where each constant lies that is packed once for all dispatches, by place.
         packed: where the packed constants begin in the persistent memory; None if none are packed.
@@ -71,7 +71,7 @@ class GraphProgram:
         ir: the graph with its activations fused.
         layout: which values lie in the memory of others.
         steps: the nodes that run, in order.
-        copies: what is copied afterwards.
+        copies: the outputs that are copied afterwards.
         direct: the output of the graph in whose memory a value lies, by value.
         plan: the block of memory that holds the values in between and the scratch.
         offsets: where each value begins in that block.
@@ -91,7 +91,7 @@ class GraphProgram:
     owned: Mapping[Source, int]
     persistent_size: int
     alignment: int = field(default=1)
-    """A number of bytes that both blocks of memory have to be aligned to, as descs promise."""
+    """The alignment that both blocks of memory need for the guarantees of descs."""
 
     @property
     def operators(self) -> tuple[CompiledOperator, ...]:
@@ -101,7 +101,7 @@ class GraphProgram:
 
     @cached_property
     def affected_steps(self) -> Mapping[str, tuple[int, ...]]:
-        """The steps, and behind them the copies, that use the memory of an input or output of the graph, by its name."""
+        """The steps, and after them the copies, that use the memory of an input or output of the graph, by its name."""
         names = {source: name for name, (source, _) in self.ir.inputs.items()} | dict(self.direct)
         found: dict[str, set[int]] = {}
         for at, step in enumerate(self.steps):
@@ -131,7 +131,7 @@ class GraphProgram:
 def program_of(ir: GraphIR, buffers: BufferAssignment, compile_node: Callable[[OperatorDesc], CompiledOperator]) -> GraphProgram:
     """Compiles the nodes of a graph as the layout has them, and plans the memory.
 
-    The nodes run in the order of the graph, or in another one if less memory is enough for that.
+    The nodes run in the order of the graph, or in another one that needs less memory.
     """
     direct, copies = _outputs(ir, compile_node)
     operators = {index: compile_node(buffers.desc(index)) for index in buffers.order}
@@ -165,7 +165,7 @@ def _lighter_order(given: GraphProgram, buffers: BufferAssignment) -> tuple[int,
 
 
 def _writers(buffers: BufferAssignment) -> dict[int | None, frozenset[int]]:
-    """The nodes that have to run before the result of a node is there: the node itself, and of a view those behind it."""
+    """The nodes that have to run before the result of a node exists: the node itself, and for a view its sources."""
     found: dict[int | None, frozenset[int]] = {}
     views = frozenset(buffers.views)
     for index in buffers.ir.order():

@@ -1,4 +1,4 @@
-"""`GraphReport`: what a compiled graph does, in which order, and where its tensors lie."""
+"""`GraphReport`: the work of a compiled graph, its order, and the memory of its tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.graphs.program import GraphProgram
 
 _MOST_SHOWN = 40
-"""The most steps and items that are written out."""
+"""The most steps and items that are printed."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class GraphReport(PlanReport):
         memory: the block of memory: its items, their offsets, the lower bound.
         fused: the normalizations and activations that became part of another node, by that node's name.
         chains: the element-wise nodes that run as one kernel, in order; the last one's name is that of the step.
-        views: the nodes that do not run, since their result is a strided part of what others read or write.
+        views: the nodes that do not run, since their result is a strided part of a tensor that others read or write.
         in_place: the nodes that write to the memory of an input.
         copied: the outputs that are copied from elsewhere.
     """

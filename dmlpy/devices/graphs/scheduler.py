@@ -1,4 +1,4 @@
-"""Searches an order of a graph's nodes in which less memory is needed at once."""
+"""Searches for an order of a graph's nodes that needs less memory at once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 MOST_TASKS = 2000
 """Tasks of a graph whose order is searched, at most."""
 _MOST_BEGUN = 16
-"""Orders that are begun side by side, at most. With more tasks there are fewer of them: the search takes some 30 microseconds a task and
+"""The beam width: the most partial orders. With more tasks there are fewer: the search takes some 30 microseconds a task and
 order."""
 _MOST_STEPS = 800
-"""Tasks of all orders that are begun, at most, where there are several."""
+"""The most tasks of all partial orders, if there are several."""
 _MOST_COMPARED = 32
 """Tasks that could run next and are compared, at most: the lowest numbers, and those that became ready last."""
 
@@ -70,12 +70,12 @@ class TaskGraph:
         return min(found, key=self.peak)
 
     def _alone(self, task: Task) -> int:
-        """The bytes that a task needs in any order, as far as is easily known: blocks that may share memory count once."""
+        """A cheap lower bound of the bytes that a task needs in any order: blocks that may share memory count once."""
         merged = sum(max((self.sizes[other] for other in others), default=0) for others in task.in_place.values())
         return sum(self.sizes[block] for block in task.blocks) + task.scratch - merged
 
     def _beam(self, width: int) -> tuple[int, ...]:
-        """Orders begun side by side: of all that go on by one more task those are kept that needed the least, and then need the least."""
+        """A beam search: of all orders extended by one task those survive that needed the least, and then need the least."""
         numbers = {number: 1 << at for at, number in enumerate(self.tasks)}
         waits = {number: sum(numbers[other] for other in task.after) for number, task in self.tasks.items()}
         first = sorted(number for number, mask in waits.items() if not mask)
@@ -102,7 +102,7 @@ class TaskGraph:
         return begun[0][3]
 
     def _depth_first(self, given: Sequence[int], *, light_first: bool) -> tuple[int, ...]:
-        """For each task in turn first all that it waits for, what leaves least of the memory that it needs behind first, or last."""
+        """Depth first: before each task its predecessors, those that leave the least memory in use first, or last."""
         weights = {}
         for number in given:
             task = self.tasks[number]
@@ -122,7 +122,7 @@ class TaskGraph:
 
 
 class _Memory:
-    """What is needed while tasks run."""
+    """The memory that is needed while tasks run."""
 
     def __init__(self, work: TaskGraph) -> None:
         self._tasks, self._sizes = work.tasks, work.sizes
@@ -131,7 +131,7 @@ class _Memory:
         self._bytes = 0
 
     def copy(self) -> _Memory:
-        """The same, to go on from there in another way."""
+        """A copy, to continue in another way."""
         other = object.__new__(_Memory)
         other._tasks, other._sizes = self._tasks, self._sizes
         other._left, other._live, other._bytes = dict(self._left), set(self._live), self._bytes

@@ -38,7 +38,7 @@ class Movement:
 
 
 def movements(desc: OperatorDesc) -> tuple[Movement, ...]:
-    """What an operator moves, if it does nothing else; empty for all others. Elements of 4 bits have no addresses: theirs is not told."""
+    """The elements that an operator moves, if it does nothing else; else empty, as for 4-bit elements, which have no addresses."""
     if any(tensor.data_type.bits == 4 for tensor in desc.tensors().values()):
         return ()
     return tuple(_movements(desc))
@@ -78,7 +78,7 @@ def moved_strides(
         start: the element of the memory at which the reader began.
 
     Returns:
-        The reader's first element and its strides; None if no strides tell, or it read what is no element of the tensor.
+        The reader's first element and its strides; None if no strides express it, or if it read memory outside the tensor's elements.
     """
     sizes, steps = reader if isinstance(reader, tuple) else (reader.sizes, reader.element_strides)
     axes = _axes(desc, strides)

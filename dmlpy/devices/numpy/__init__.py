@@ -1,4 +1,4 @@
-"""The NumPy device: runs everything where there is no GPU, and defines the arithmetic. It is imported when first asked for."""
+"""The NumPy device: runs everything where there is no GPU, and defines the arithmetic. Imported on first use."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _multiplications(desc: OperatorDesc) -> int:
 
 
 def _conversion(tensor: TensorDesc) -> Callable[[Array], Array] | None:
-    """What makes of a tensor's memory the array that definitions take; None if it is that array."""
+    """The conversion of a tensor's memory to the array that definitions read; None if it is that array."""
     if tensor.data_type is DataType.FLOAT16:
         return lambda array: array.astype(COMPUTE, copy=False)
     return (lambda data: unpack_tensor(data, tensor)) if tensor.data_type.bits == 4 else None

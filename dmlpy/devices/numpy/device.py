@@ -1,4 +1,4 @@
-"""`NumpyDevice`: host memory, and the plans of the families beside this file."""
+"""`NumpyDevice`: host memory, and the plans of the families next to this file."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _ALIGNMENT = 64  # bytes: a cache line, and the widest vector registers
 class NumpyDevice(Device):
     """Host memory and NumPy. It has no streams: work is done when a launch returns. Execution flags have no effect.
 
-    A process may fork while other threads launch: `os.fork`, and what calls it, waits until their launches are over. Matrix products of
-    other libraries on other threads it knows nothing of; where there are some, start processes by `spawn` or `forkserver`.
+    A process may fork while other threads launch: `os.fork`, and functions that call it, wait until their launches are over. It does not
+    know of matrix products of other libraries on other threads; with those, start processes by `spawn` or `forkserver`.
     """
 
     name = "numpy"
@@ -115,5 +115,5 @@ class NumpyDevice(Device):
 
 @shared
 def numpy_device(index: int) -> NumpyDevice | str:
-    """The NumPy device, or the reason why there is none of that index."""
+    """The NumPy device, or the reason why it does not exist."""
     return NumpyDevice() if index == 0 else "there is one NumPy device, 'numpy'"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Plan
 
 plan: Attachments[Callable[..., Plan]] = Attachments("dmlpy.devices.numpy", "plans")
-"""`@plan(RNNDesc)` attaches what makes a plan of a checked desc. The families' `plans` modules import a plan's module when one is made."""
+"""`@plan(RNNDesc)` attaches the maker of a checked desc's plan. The families' `plans` modules import a plan's module when one is made."""
 
 COMPUTE = np.dtype(np.float32)
 """The compute type: that of the plans' arithmetic on FLOAT32 and FLOAT16 tensors."""

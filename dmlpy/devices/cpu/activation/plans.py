@@ -25,7 +25,7 @@ plan(*FUNCTIONS, derived=False)(elementwise_plan)
 def softmax_plan(
     desc: ActivationSoftmaxDesc | ActivationSoftmax1Desc | ActivationLogSoftmaxDesc | ActivationLogSoftmax1Desc,
 ) -> CompiledSoftmaxPlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledSoftmaxPlan, Groups
 
     tensors = desc.tensors()

@@ -1,1 +1,1 @@
-"""Compiled convolutions: of input tiles that are copied, or of images that are read in place."""
+"""Compiled convolutions: of copied input tiles, or of images read in place."""

@@ -29,10 +29,10 @@ class Window:
     """What a kernel of row blocks is compiled for.
 
     Attributes:
-        operation: what is computed of a window's elements.
+        operation: the reduction of a window's elements.
         height: rows of the window.
         width: its columns.
-        new_rows: rows that a window reads and the window above it does not: all, or as many as the step down.
+        new_rows: rows that a window reads but the window above it does not: all, or the vertical stride.
         stride_x: the step to the next window of a row, 1 or 2.
     """
 
@@ -44,7 +44,7 @@ class Window:
 
     @property
     def windows_above(self) -> int:
-        """The windows above a window that read rows of it."""
+        """The number of windows above that share rows with a window."""
         return -(-self.height // self.new_rows) - 1
 
 
@@ -85,7 +85,7 @@ ROW_BLOCKS = Kernel("dmlpy.devices.cpu.convolution.depthwise_kernels:build_row_b
 """The row blocks: their window, whether tensors are of FLOAT16, and the instruction set."""
 
 _WORK_PER_TILE = 1 << 20
-"""Taps of all positions that are worth a tile: they take some 20 microseconds."""
+"""Taps of all positions that make a tile worthwhile: some 20 microseconds."""
 _ROW_BLOCK_BYTES = 1 << 14
 """Bytes of a row block's input, at most: neighbouring columns read the same cache lines, and the next block is prefetched meanwhile."""
 _MIN_ROWS = 8
@@ -140,7 +140,7 @@ class RowBlocks:
         tiles: the number of tiles.
 
     Args:
-        operation: what is computed of a window's elements.
+        operation: the reduction of a window's elements.
         planes: the planes.
         tensors: the descs by name.
         threads: the number of threads.

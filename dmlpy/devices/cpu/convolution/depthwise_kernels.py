@@ -1,6 +1,6 @@
 """The compiled kernel of row blocks: depthwise convolutions and poolings of planes whose rows are contiguous.
 
-A vector of windows, at neighbouring positions of a row, goes down the rows of a plane, which is read in address_of_row. Each row of the
+A vector of windows, at neighbouring positions of a row, moves down the rows of a plane, which is read in place. Each row of the
 input is loaded once, a vector for each tap, and accumulated in all the windows that read it, whose results so far stay in registers. Lanes
 of the columns outside of the image are masked off, so borders need no copy with padding.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Operation(ABC):
-    """An operation on windows. Its constructor loads what all rows need.
+    """An operation on windows. Its constructor loads values that all rows use.
 
     Attributes:
         padding: the value outside of the image.
@@ -53,11 +53,11 @@ class Operation(ABC):
 
     @abstractmethod
     def _load_constants(self, channel: Any, column: Any) -> None:
-        """Loads what is needed in all rows."""
+        """Loads values that all rows use."""
 
     @abstractmethod
     def prepare_row(self, taps: Sequence[Any]) -> Sequence[Any]:
-        """What all windows that read a row need of it, from the vectors of its taps."""
+        """What all windows that read a row use of it, from the vectors of its taps."""
 
     @abstractmethod
     def accumulate(self, total: Any, row: Sequence[Any], number: int) -> Any:
@@ -123,7 +123,7 @@ class Pooling(Operation):
 
 
 class Max(Pooling):
-    """The largest element; NaN where there is one."""
+    """The largest element; NaN if there is one."""
 
     padding = -inf
 
@@ -133,7 +133,7 @@ class Max(Pooling):
     def _combine(self, x: Any, y: Any) -> Any:
         kind = ir.FunctionType(x.type, [x.type, y.type])
         function = cgutils.get_or_insert_function(self._builder.module, kind, f"llvm.maximum.v{self._simd.lanes}f32")
-        return self._builder.call(function, [x, y], fastmath=("nsz",))  # which of two zeros is larger would cost instructions
+        return self._builder.call(function, [x, y], fastmath=("nsz",))  # ordering -0 and +0 would cost instructions
 
     def result(self, total: Any, y: Any) -> Any:
         return total
@@ -268,7 +268,7 @@ class _RowLoader:
         self._builder, self._window, self._load_store, self._padding = builder, window, load_store, padding
         self._lanes, self._indices = isa.lanes, ir.VectorType(INDEX, isa.lanes)
         lanes, limit = isa.lanes, repeated_index(builder, width, isa.lanes)
-        # With a stride of 2 the taps read every second column of two vectors and a third.
+        # With a stride of 2 the taps read every second column of two vectors and a third one.
         self._columns = list(range(window.width)) if window.stride_x == 1 else [0, lanes, 2 * lanes][: 2 if window.width <= 2 else 3]
         columns = repeated_index(builder, x, lanes)
         self._masks = []

@@ -1,6 +1,6 @@
-"""The gathering of input tiles: parts of images are copied with their padding, divided by the remainders of coordinates by the strides.
+"""The gathering of input tiles: parts of images are copied with their padding, split by coordinate modulo stride.
 
-What a tap of the window reads for all positions is then contiguous but for what is left over at the end of each row.
+What a tap reads for all positions is then contiguous, except for gaps at the ends of rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FIRST = np.int64(0)
-"""A column, of the type that all columns have: so functions are compiled for one type."""
+"""A column, typed like all columns, so that functions are compiled for one type."""
 
 call_gather = indirect_call(5)
 """call_gather(gather_parameters, arguments) calls the kernel of `build_gather` by its address."""
@@ -79,7 +79,7 @@ def _build_gather(halves: bool, isa: Isa) -> Callable[..., None]:
                 store_some(target + vectorized * FLOAT_BYTES, read(source + vectorized * size, high - vectorized), high - vectorized)
         else:
             if step == 2 * size and high > low:
-                # An element behind the last one of a pair is not read where it may be behind the row.
+                # The element after the last pair is not read: it may be past the row.
                 vectorized = high - 1 - (high - 1 - low) % lanes
                 for column in range(low, vectorized, lanes):
                     pair = source + 2 * column * size

@@ -1,12 +1,12 @@
 """The compiled convolution that is vectorized over positions.
 
 An input tile is copied with its padding (see `gather_kernels`), so vectors of positions run through its rows, and the sums of a block of
-filters for some vectors stay in registers over all channels and taps. Pointwise convolutions with strides of 1 read the input itself.
+filters for some vectors stay in registers over all channels and taps. Pointwise convolutions with strides of 1 read the input in place.
 `output_channel_kernels` has the other form; `choose_tiling` chooses.
 
-These kernels are used rather than oneDNN by ctypes: layer by layer they take 0.5 to 1.04 of ONNX Runtime's processor time (those of three
-networks but for the depthwise ones, one thread, AVX-512), on any system and processor that Numba knows. The oneDNN that is left on PyPI is
-one of SYCL for Linux, 97 MB and its runtime beside it; that for plain threads stopped in 2023.
+These kernels are used rather than oneDNN through ctypes: per layer they take 0.5 to 1.04 of ONNX Runtime's processor time (three
+networks without depthwise layers, one thread, AVX-512), on any system and processor that Numba supports. The oneDNN on PyPI is
+a SYCL build for Linux, 97 MB plus its runtime; the build for plain threads ended in 2023.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @jit
 def locate_tile(p: PositionParameters, tile: Any) -> Any:
-    """The split of the filters, the image tile, its first row and number of rows, the group, the slice, and where input and output begin.
+    """The split of the filters, the image tile, its first row and row count, the group, the slice, and the start of input and output.
 
     The input is that of the image and the group, the output that of the image tile's first row.
     """
@@ -51,11 +51,12 @@ def locate_tile(p: PositionParameters, tile: Any) -> Any:
 def product_with_epilogue(filters: int, most: int, isa: Isa) -> Any:
     """The kernel `multiply(count, factors, rows, coefficients, low, high, target)`.
 
-    Its sums are those of `tile_product`, of which `factors` are the arguments from `channels` to `matrix`. The other tuples are:
+    It sums as `tile_product` does; `factors` are that kernel's arguments from `channels` to `matrix`. The other tuples are:
 
     - rows: the first position's column, the columns of a row, those from where a row begins to where the next one does, which is
       no less than the number of lanes, and how many positions there are: up to the end of the vectors or of a row;
-    - coefficients: the address of the first filter's centre, the bytes from there to its factor and on to its bias, and how many filters
+    - coefficients: the address of the first filter's centre, the bytes from there to its factor and on to its bias, and the number of
+    filters
       there are;
     - target: the address of the first filter's results for the row, and the bytes to the next row and to the next filter.
 
@@ -223,7 +224,7 @@ def build_convolution(single: bool, halves: bool, direct: bool, isa: Isa) -> Tas
             for number in range(groups):
                 begin = total * number // groups
                 count = total * (number + 1) // groups - begin
-                # Vectors must not reach behind the input: the last ones may begin among those before them, or in the tile before.
+                # Vectors must not reach past the input: the last ones may overlap those before them, or begin in the previous tile.
                 first = min(begin * lanes, p.positions - first_row * p.pitch - count * lanes)
                 useful = min(count * lanes, positions - first)
                 column, of_row = first % p.pitch, output + first // p.pitch * p.output_row

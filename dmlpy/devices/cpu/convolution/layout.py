@@ -1,4 +1,4 @@
-"""What the plan of a convolution and its kernels agree on: its phases, strides in bytes, the input tile, and the kernels' parameters."""
+"""Shared by the plan of a convolution and its kernels: phases, strides in bytes, the input tile, and the kernels' parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Phase:
         output_start: the output's element at the first position of the window.
         output_strides: elements of the output from a position to the next.
         out: positions of the window.
-        taps: which taps of the filter the window has, in ascending order of the input elements that they read.
+        taps: the taps of the filter in the window, in ascending order of the input elements that they read.
         window: their number in each dimension.
         strides: elements of the input from a position to the next one.
         dilations: elements of the input from a tap to the next one.
@@ -43,7 +43,7 @@ class Phase:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no tap reaches these elements."""
+        """Whether no tap contributes to these elements."""
         return prod(self.window) == 0
 
 
@@ -84,7 +84,7 @@ def _split_dimension(out: int, taps: int, stride: int, dilation: int, start: int
 
 
 class GatherParameters(KernelStruct):
-    """What the gathering of an input tile reads: see `input_tile_gather`."""
+    """The parameters of the gathering of an input tile: see `input_tile_gather`."""
 
     channels: Count = field("planes of the tile: channels of the image, each with the slices of all taps along the depth")
     depth: Count = field("slices of the image")
@@ -114,7 +114,7 @@ Pair = tuple[int, int]
 class InputTileLayout:
     """The layout of an input tile: a copy of what the windows of some rows of positions read, with its padding.
 
-    It has a subplane for each pair of remainders of y and x by the strides (space to depth). So what a tap reads for the positions of a
+    It has a subplane for each pair of y and x modulo the strides (space to depth), so what a tap reads for the positions of a
     row is contiguous.
 
     Attributes:
@@ -164,7 +164,7 @@ class InputTileLayout:
 
 
 class ConvolutionParameters(CountedParameters):
-    """What both kernels of a convolution read.
+    """The parameters that both kernels of a convolution read.
 
     A tile is some rows of positions in a slice of an image and a group, for one split of the blocks of filters. The result for a filter is
     clip((sum - first) * second + third, low, high), with its three `coefficients`.
@@ -205,7 +205,7 @@ class ConvolutionParameters(CountedParameters):
 
 
 class PositionParameters(ConvolutionParameters):
-    """What the convolution reads that is vectorized over positions.
+    """The parameters of the convolution that is vectorized over positions.
 
     Weights are [groups, blocks, channels, taps, filters of a block].
     """
@@ -219,7 +219,7 @@ class PositionParameters(ConvolutionParameters):
 
 
 class ChannelParameters(ConvolutionParameters):
-    """What the convolution reads that is vectorized over output channels.
+    """The parameters of the convolution that is vectorized over output channels.
 
     Weights are [groups, blocks, terms, vectors, lanes]. A thread's scratch begins with a row of zeros.
     """
@@ -244,7 +244,7 @@ ByteStrides = tuple[int, int, int, int, int]
 
 
 def byte_strides(tensor: TensorDesc) -> ByteStrides:
-    """A tensor's strides in bytes; in a row of one element they are contiguous."""
+    """A tensor's strides in bytes; a row of one element counts as contiguous."""
     size = tensor.data_type.numpy.itemsize
     outer, inner, *along = (stride * size for stride in tensor.element_strides)
     depth, height, width = (0,) * (3 - len(along)) + tuple(along)

@@ -1,6 +1,6 @@
 """The compiled convolution that is vectorized over output channels: the input of a few positions multiplies vectors of weights.
 
-No lane is lost at the end of a row of positions, and positions may read floats any distance apart. So a position of a narrow image takes
+No lane is lost at the end of a row of positions, and positions may read floats at any distance. So a position of a narrow image takes
 as long as one of a wide image, and where windows stay inside of the image, it is read in place, whatever the strides are. The weights
 of a chunk of the terms stay in the first-level cache while they are applied to all positions of a tile, whose sums are in scratch
 meanwhile. Every result is that of `kernels`, bit for bit.
@@ -42,11 +42,11 @@ def build_product(vectors: int, most: int, isa: Isa) -> Callable[..., None]:
 
     Its arguments are columns, matrix, terms, term_offsets, source, step, start, start_row, sums, ahead, ahead_step:
     sums[column][vector] = start[column][vector] + matrix[term][vector] * the float at source + term_offsets[term] + column * step, summed
-    over the terms in their order, of which there is one at least. `columns` is 1 to `most`, `start_row` is from a row of `start` to the
+    over the terms in order; there is at least one term. `columns` is 1 to `most`, `start_row` is from a row of `start` to the
     next, and `term_offsets` has an int64 for each term; distances are bytes.
 
-    With each term a cache line is prefetched to the second-level cache: the first one at `ahead`, the others `ahead_step` behind each
-    other. An address outside of all memory does no harm.
+    With each term a cache line is prefetched to the second-level cache: the first at `ahead`, the others at intervals of
+    `ahead_step`. Invalid addresses do no harm.
 
     Args:
         vectors: vectors of weights.
@@ -113,7 +113,7 @@ def _prefetch(builder: Any, address: Any) -> None:
     """Prefetches a cache line to the second-level cache."""
     pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, INDEX, INDEX, INDEX])
-    # To read it, with the locality of the second level, as data.
+    # For a read, of data, with second-level locality.
     builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0"), [pointer, INDEX(0), INDEX(2), INDEX(1)])
 
 

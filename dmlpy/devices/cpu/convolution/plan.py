@@ -40,8 +40,8 @@ _STATISTICS = ("mean_tensor", "variance_tensor", "scale_tensor", "offset_tensor"
 class ConvolutionPlan(Plan):
     """A convolution of FLOAT32 or FLOAT16 by a compiled kernel, a launch for each phase.
 
-    Filters are packed in blocks as high as the kernel's. A fused RELU or CLIP is applied to the sums; any by_channels fused function
-    follows in a pass of its own.
+    Filters are packed in blocks of the kernel's height. A fused RELU or CLIP is applied to the sums; any other fused function
+    follows in a separate pass.
 
     Args:
         desc: a checked desc.
@@ -85,7 +85,7 @@ class ConvolutionPlan(Plan):
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is one product of transposed matrices."""
+        """Whether it is a single product of transposed matrices."""
         return len(self._tilings) == 1 and self._tilings[0].is_matrix
 
     @property
@@ -185,9 +185,9 @@ def _pack(phase: Phase, filters: Array, packed: Array) -> None:
 
 
 def choose_tiling(geometry: Geometry, phase: Phase, tensors: Mapping[str, TensorDesc], threads: int, isa: Isa) -> Tiling | DepthwiseTiling:
-    """The row blocks of a depthwise convolution, where it has some, or the tiling whose estimated time is less.
+    """The row blocks of a depthwise convolution, if it has some, or the tiling with the lower estimated time.
 
-    The estimate depends on sizes and layouts alone. Other groups of one filter are vectorized over positions, and so is a phase
+    The estimate depends only on sizes and layouts. Other groups of one filter are vectorized over positions, and so is a phase
     without taps and a product of matrices that is left to BLAS.
     """
     row_blocks = DepthwiseTiling.of(geometry, tensors, threads, isa)

@@ -20,12 +20,12 @@ _MIN_POSITIONS = 8
 _MAX_PHASES = 64
 """Launches of a transposed convolution, at most, one for each remainder of the output's coordinates by the strides."""
 _MAX_SPARSITY = 16
-"""An input tile has at most so many times as many elements as its windows read."""
+"""The most elements of an input tile for each element that its windows read."""
 
 
 @plan(ConvolutionDesc)
 def convolution_plan(desc: ConvolutionDesc) -> ConvolutionPlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.convolution.plan import ConvolutionPlan
     from dmlpy.devices.cpu.isa import refusal_of
 

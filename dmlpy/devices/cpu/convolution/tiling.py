@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ALIGNMENT = 64
 INPUT_TILE_BYTES = 1 << 18
-"""Bytes of an input tile, at most: it stays in a core's second-level cache together with the filters that are applied to it."""
+"""Bytes of an input tile, at most: it stays in the second-level cache with the filters applied to it."""
 TILES_PER_THREAD = 4
 """Tiles for each thread, at least, so that all end at about the same time."""
 
@@ -80,7 +80,7 @@ class Tiling(ABC):
         depth, height, width = (step * own for step, own in zip(whole[2:], phase.output_strides, strict=True))
         self._output: ByteStrides = (whole[0], whole[1], depth, height, width)
         self._halves = self._element < FLOAT_BYTES
-        # The one tap of an empty phase has the weight 0 and is outside of the input.
+        # The single tap of an empty phase has weight 0 and is outside the input.
         empty = phase.is_empty
         self._window, self._spatial = ((1, 1, 1), (0, 0, 0)) if empty else (phase.window, geometry.spatial)
         self._seen_channels = (1 if empty else geometry.channels) * self._window[0]
@@ -145,7 +145,7 @@ class Tiling(ABC):
         )
 
     def _values(self, tensors: Pointers, scratch: int) -> dict[str, Any]:
-        """The parameters that both kernels have in common."""
+        """The parameters that both kernels share."""
         geometry, phase = self._geometry, self._phase
         return {
             "tiles": self.tiles,
@@ -295,20 +295,20 @@ PRODUCT = Kernel("dmlpy.devices.cpu.convolution.output_channel_kernels:build_pro
 """Its product of weights with the input of neighbouring positions: the vectors of weights, the most positions, and the instruction set."""
 
 _CHUNK_BYTES = 1 << 14
-"""Bytes of weights that are applied to all positions of a tile in turn, at most: half of a small first-level cache or less."""
+"""The most bytes of weights that are applied to all positions of a tile in turn: half of a small first-level cache or less."""
 _SUMS_BYTES = 1 << 17
 """Bytes of sums in scratch, at most."""
 _MAX_ROW = 112
 """Positions of a row, at most, where the positions of a slice may be divided into rows of any length."""
 _MIN_TILE_POSITIONS, _MIN_TILES_PER_THREAD = 192, 2
-"""Positions of a tile, at least, where splits of the filters give enough tiles for each thread: each tile loads its weights again."""
+"""Positions of a tile, at least, if splits of the filters give enough tiles for each thread: each tile reloads its weights."""
 
 _CONTIGUOUS_FILTERS, _TRANSPOSED, _SCATTERED_BY_CHANNEL = 6.0, 12.0, 44.0
 """The cost of the epilogue of a vector of sums: where filters are contiguous, where rows of positions are, and where neither are."""
 _CALL = 90.0
-"""The cost of a call that multiplies a chunk of weights with some positions, beside the multiplications."""
+"""The cost of a call that multiplies a chunk of weights by some positions, without the multiplications."""
 _IN_FLIGHT = 8
-"""Additions in flight at once where none depends on another."""
+"""Independent additions in flight at once."""
 
 
 class ChannelTiling(Tiling):
@@ -326,7 +326,7 @@ class ChannelTiling(Tiling):
         super().__init__(geometry, phase, tensors, isa)
         needed = ceil(geometry.filters / isa.lanes)
         self._vectors = needed if needed <= 3 else 3 if -needed % 3 < needed % 2 else 2
-        # Sums take three quarters of the registers; the compiler keeps them there if weights and a factor are not all that is left.
+        # Sums take three quarters of the registers: the compiler spills them if only weights and a factor fit in the rest.
         self._most = isa.registers * 3 // 4 // self._vectors
         self.block = self._vectors * isa.lanes
         self.blocks = ceil(geometry.filters / self.block)
@@ -358,7 +358,7 @@ class ChannelTiling(Tiling):
         if width * self.block * FLOAT_BYTES > _SUMS_BYTES:
             return inf
         groups = ceil(width / self._most)
-        # Additions to few sums wait for each other, and a single vector of weights is multiplied as often as floats are loaded.
+        # Additions to few sums wait for each other, and a single vector of weights needs a load for each multiplication.
         term = max(1.02 if self._vectors > 1 else 1.3, _IN_FLIGHT * groups / (width * self._vectors))
         filters_are_contiguous, rows_are_contiguous = (step == self._element for step in (self._output[1], self._output_element))
         writing = _CONTIGUOUS_FILTERS if filters_are_contiguous else _TRANSPOSED if rows_are_contiguous else _SCATTERED_BY_CHANNEL
@@ -397,7 +397,7 @@ class ChannelTiling(Tiling):
         )
 
     def _divide(self, wanted: int, threads: int) -> None:
-        """Divides rows and blocks of filters into `wanted` tiles, if there are so many."""
+        """Divides rows and blocks of filters into `wanted` tiles, or as many as possible."""
         depth, height, width = self._out
         images = self._images * self._geometry.groups * depth
         most = max(1, _SUMS_BYTES // (width * self.block * FLOAT_BYTES))
@@ -434,7 +434,7 @@ class ChannelTiling(Tiling):
         ).ravel()
 
     def _set_scratch(self) -> None:
-        """Divides the scratch: behind the zeros come the epilogue's tile, the sums and the input tile."""
+        """Divides the scratch: zeros, the epilogue's tile, the sums, the input tile."""
         lanes, size = self._isa.lanes, self._isa.lanes * FLOAT_BYTES
         self._epilogue_tile = self._vectors * size
         self._sums = self._epilogue_tile + (lanes + 1) * size

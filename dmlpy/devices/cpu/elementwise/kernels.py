@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _formulas(math: SimdMath, builder: Any) -> dict[Code, Callable[[Any, Any, Any, Any], Any]]:
-    """The function of each instruction: of x, y, a and b."""
+    """The function of x, y, a and b that each instruction computes."""
     zero = math.constant(0.0)
     one = math.constant(1.0)
     return {
@@ -86,7 +86,7 @@ def computation(isa: Isa) -> Any:
 def _loop(
     builder: Any, simd: Simd, addresses: tuple[Any, Any, Any], count: Any, formula: Callable[..., Any], constants: tuple[Any, Any]
 ) -> None:
-    """Code that goes over elements by vectors; the last one may be a part of a vector."""
+    """A loop over elements by vectors; the last vector may be partial."""
     before, head, body, whole, part, join, put, put_some, following, after = (
         builder.block,
         *(builder.append_basic_block(name) for name in ("head", "body", "whole", "part", "join", "put", "put_some", "next", "after")),
@@ -186,7 +186,7 @@ def build_interpreter(isa: Isa) -> TaskBody:
         p = parameters_at(parameters)
         table, state, finished = p.scratch + thread * p.scratch_size, parameters, 0
         tile = first_tile(state, p.tiles, thread, threads, sync, epoch)
-        if tile < p.tiles:  # a thread that comes late must not touch the scratch, which may be in use
+        if tile < p.tiles:  # a late thread must not touch the scratch, which may be in use
             first_register = table + _align((p.tensors + p.registers) * 8)
             for register in range(p.registers):
                 set_integer(table + 8 * (p.tensors + register), first_register + register * p.register_size)

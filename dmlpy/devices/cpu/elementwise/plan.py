@@ -165,7 +165,7 @@ class _RegisterAllocation:
         self._program, self._blocks = program, blocks
         self._tensors = program.inputs + 1
         self._last: dict[int, int] = {}
-        """The instruction that reads a value last."""
+        """The last instruction that reads a value."""
         for at, instruction in enumerate(program.instructions):
             self._last.update(dict.fromkeys(instruction.reads, at))
         self._free: list[int] = []

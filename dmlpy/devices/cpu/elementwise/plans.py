@@ -1,4 +1,4 @@
-"""The compiled plans of the element-wise operators of FLOAT32, alone and as chains: programs with the instructions of all of them."""
+"""The compiled plans of the element-wise operators of FLOAT32, alone and as chains: one program with all their instructions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def elementwise_plan(desc: OperatorDesc) -> ElementwisePlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.elementwise.plan import ElementwisePlan
 
     if isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Code(IntEnum):
-    """What an instruction computes of its operands x and y, which are blocks, and of its constants a and b."""
+    """What an instruction computes from its operands x and y, which are blocks, and its constants a and b."""
 
     LOAD = 0
     """Copies elements with gaps from memory."""
@@ -78,7 +78,7 @@ class Instruction:
 
     Attributes:
         code: what it computes.
-        reads: the numbers of the values x and y; of one operand it is both.
+        reads: the numbers of the values x and y; the same twice for one operand.
         constants: a and b.
     """
 
@@ -91,8 +91,8 @@ class Program:
     """Instructions one after the other.
 
     Attributes:
-        inputs: how many values it is given.
-        instructions: what it does with them; the last one gives the result.
+        inputs: the number of input values.
+        instructions: in order; the last one computes the result.
     """
 
     def __init__(self, inputs: int) -> None:
@@ -113,7 +113,7 @@ ALIGNMENT = 64
 
 
 class ProgramParameters(CountedParameters):
-    """What the interpreter of programs reads. A tile is some of the blocks.
+    """The parameters of the interpreter. A tile is some of the blocks.
 
     Operands are tensors and, numbered behind them, registers, which are blocks of elements.
     """
@@ -184,7 +184,7 @@ def _identity(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
 
 
 def _limits(desc: Any, program: Program, reads: Mapping[str, int]) -> int:
-    """A limit that is NaN is none; in CLIP the upper one wins, in CLIP1 the lower one."""
+    """A NaN limit is no limit; in CLIP the upper limit wins, in CLIP1 the lower one."""
     low, high = (other if isnan(limit) else limit for limit, other in ((desc.min, -inf), (getattr(desc, "max", inf), inf)))
     if isinstance(desc, ranges.ElementWiseClip1Desc):
         high = max(low, high)
@@ -291,7 +291,7 @@ _TRANSLATIONS = _OF_FUNCTIONS | _OF_OPERATORS
 
 
 def why_untranslated(desc: OperatorDesc) -> str | None:
-    """The reason why a checked desc cannot be put into instructions, or None."""
+    """The reason why a checked desc cannot be translated, or None."""
     name = desc.short_name()
     if type(desc) not in _TRANSLATIONS:
         return f"{name} has no compiled form"
@@ -308,10 +308,10 @@ def why_untranslated(desc: OperatorDesc) -> str | None:
 
 
 def translate(desc: OperatorDesc, program: Program, reads: Mapping[str, int]) -> int:
-    """Adds the instructions of a desc that has some to a program.
+    """Adds the instructions of a translatable desc to a program.
 
     Args:
-        desc: a desc that `why_untranslated` has no reason against.
+        desc: a desc for which `why_untranslated` returns None.
         program: what they are added to.
         reads: the numbers of the values that the desc reads, by place.
 

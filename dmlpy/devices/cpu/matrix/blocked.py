@@ -1,4 +1,4 @@
-"""Products of matrices in place by a compiled kernel: for plans that multiply what they have just computed."""
+"""Products of matrices in place by a compiled kernel: for plans that multiply values they have just computed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 VECTORS = 2
-"""Vectors of columns that are summed in registers at once, for as many rows as there are registers for."""
+"""Vectors of columns that are summed in registers at once, for as many rows as registers allow."""
 
 
 class BlockedProductParameters(StagedParameters):
-    """What a product of two matrices in place reads. A tile is one split of the rows with one split of B's panels of columns."""
+    """The parameters of a product of two matrices in place. A tile is one split of the rows with one split of B's panels of columns."""
 
     tiles: Count = field("how many tiles there are")
     rows: Count = field("rows of the output")
@@ -56,7 +56,7 @@ class BlockedProductParameters(StagedParameters):
 BLOCK_TERMS = 128
 """Terms that are summed before the next group's: a block of a panel of B and a group of A's rows then stay in the first-level cache."""
 BLOCK_GROUPS, BLOCK_PANELS = 16, 16
-"""Groups of rows, and panels, in a tile, at most: so much of A in a block of terms, and all sums, stay in the second-level cache."""
+"""The most groups of rows, and panels, in a tile: their part of A in a block of terms, and all sums, stay in the second-level cache."""
 
 
 class BlockedScratch(NamedTuple):
@@ -67,7 +67,7 @@ class BlockedScratch(NamedTuple):
         packed: that of a block of a transposed A.
         totals: that of the sums of its rows.
         tiles: that of the sums of a tile.
-        size: the size of all.
+        size: the total size.
         group_size: the size of a group of rows in a block of a transposed A.
     """
 
@@ -103,7 +103,7 @@ _SLOW_VECTORS_PER_NS = 4
 
 
 class RowMultipliers(NamedTuple):
-    """What the rows of a matrix are multiplied by, element by element: values[samples[row]].
+    """Factors of the rows of a matrix, element by element: values[samples[row]].
 
     Attributes:
         values: [samples, `padded_columns` of the columns], rows of float32. Values past the columns are not used.
@@ -121,7 +121,7 @@ def padded_columns(columns: int) -> int:
 
 
 def scratch_bytes(threads: int) -> int:
-    """The bytes of scratch that products on some threads need; products that follow each other may share it."""
+    """The bytes of scratch that products on some threads need; consecutive products may share it."""
     return threads * blocked_scratch(host_isa()).size
 
 
@@ -136,7 +136,7 @@ def _product_address(transposed: bool) -> int:
 
 
 def _split(groups: int, panels: int, wanted: int) -> tuple[int, int]:
-    """Splits the groups of rows and the panels into `wanted` tiles, if there are so many: into how many parts each.
+    """Splits the groups of rows and the panels into `wanted` tiles, or as many as possible: the number of parts of each.
 
     Tiles have about as many groups as panels: each copies its panels of B and its rows of A.
     """
@@ -150,7 +150,7 @@ def _split(groups: int, panels: int, wanted: int) -> tuple[int, int]:
 
 
 class BlockedProduct:
-    """A product bound to arrays of float32 whose rows are contiguous: a task of fused launches, or, when it is called, a launch of its own.
+    """A product bound to arrays of float32 whose rows are contiguous: a task of fused launches, or a launch of its own when called.
 
     Attributes:
         task: the task.
@@ -164,8 +164,8 @@ class BlockedProduct:
         transposed: whether A is transposed.
         totals: the sums of a transposed A's rows over all terms, [rows].
         multipliers: those of B's rows if A is transposed, else those of the product's rows, before it is added.
-        adds: whether the results are added to what is there.
-        b_rows: the addresses of B's rows, int64 [terms], where they are not those of an array; `b` then has one of them at least.
+        adds: whether the results are added to the output.
+        b_rows: the addresses of B's rows, int64 [terms], if they are not in one array; `b` then has at least one row.
         output_rows: those of the output's rows, int64 [rows], likewise.
     """
 

@@ -1,6 +1,6 @@
 """The compiled matrix products, of packed panels and of matrices in place, and the packing of B in panels of columns.
 
-The product in place copies a block of terms to panels, while the sums of others wait in a cache. Rows of a transposed A are copied too:
+The product in place copies a block of terms to panels, while sums over other terms stay in a cache. Rows of a transposed A are copied too:
 in place, each term of a few rows is on another page. Its kernel is a task of a fused launch (see `devices.cpu.thread_pool_kernels`) with
 one stage. A thread sums a tile over all terms in its own memory before it writes anything.
 """
@@ -134,7 +134,7 @@ def build_product(halves: bool, isa: Isa) -> TaskBody:
             b = p.b + outer * p.b_outer + inner * p.b_batch
             c = p.c + outer * p.c_outer + inner * p.c_batch
             output = p.output + outer * p.output_outer + inner * p.output_batch
-            # Splits of rows begin at whole groups, so each row is summed alike on any number of threads.
+            # Splits of rows begin at whole groups, so a row's sum does not depend on the number of threads.
             groups = (p.rows + most - 1) // most
             first_group, last_group = groups * row_split // p.row_splits, groups * (row_split + 1) // p.row_splits
             for panel in range(p.panels * panel_split // p.panel_splits, p.panels * (panel_split + 1) // p.panel_splits):
@@ -188,8 +188,8 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
     def first_row_of(p: BlockedProductParameters, group: Any, groups: Any) -> Any:
         """The first row of a group.
 
-        A single row is summed in another order than several. So that a row's bits do not depend on the number of the others, a group has a
-        single row only if there is no other; the rows of a transposed A, whose terms vary, are as many each time.
+        A single row is summed in another order than several. So that a row's bits do not depend on the number of rows, a group has a
+        single row only if there is no other; a transposed A, whose terms vary, always has the same number of rows.
         """
         return min(group * most, p.rows) if p.transposed != 0 else p.rows * group // groups
 
@@ -197,7 +197,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
     def copy_groups(p: BlockedProductParameters, begin: Any, count: Any, first_row: Any, last_row: Any, target: Any) -> None:
         """Copies a block of terms of some groups of rows of a transposed A: the values of a term for a group's rows are contiguous.
 
-        What is written past a group's rows is overwritten by the next term, or not used.
+        Values written past a group's rows are overwritten by the next term, or unused.
         """
         first = p.a + begin * p.a_row + first_row * FLOAT_BYTES
         for _ in range(count):
@@ -215,7 +215,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
 
     @jit
     def total(count: Any, groups: Any, factors: Any, sums: Any, begins: Any) -> None:
-        """Adds the sums over a block of terms to the totals of some groups of rows; the first block begins them."""
+        """Adds the sums over a block of terms to the totals of some groups of rows; the first block sets them."""
         for _ in range(groups):
             for first in range(0, most, lanes):
                 of_block, at = all_of(zero), factors + first * FLOAT_BYTES
@@ -274,7 +274,7 @@ def build_blocked_product(isa: Isa) -> Callable[..., int]:
         if tile >= 0:
             for vector in range(VECTORS):
                 store(zeros + vector * size, all_of(zero))
-        # Groups and blocks do not depend on the splits, so each sum is the same on any number of threads.
+        # Groups and blocks do not depend on the splits, so a sum does not depend on the number of threads.
         groups, blocks = (p.rows + most - 1) // most, max(1, (p.terms + BLOCK_TERMS - 1) // BLOCK_TERMS)
         panels, transposed = (p.columns + width - 1) // width, p.transposed != 0
         while tile >= 0:

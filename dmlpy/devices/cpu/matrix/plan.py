@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ProductParameters(CountedParameters):
-    """What a product reads: clip(alpha * sum + beta * c, low, high), for matrices along two dimensions of the batch.
+    """The parameters of a product: clip(alpha * sum + beta * c, low, high), for matrices along two dimensions of the batch.
 
     A tile is one split of the rows with one split of the panels of B, for an entry of the batch.
     """
@@ -69,7 +69,7 @@ class ProductParameters(CountedParameters):
 
 
 class PanelPackingParameters(CountedParameters):
-    """What the packing of B in panels reads. A tile is a panel of an entry of the batch."""
+    """The parameters of the packing of B in panels. A tile is a panel of an entry of the batch."""
 
     terms: Count = field("rows of B as it is multiplied")
     columns: Count = field("columns of B as it is multiplied")
@@ -95,7 +95,7 @@ _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 _FLOATS_OF_A_THREAD = 1 << 17
-"""Floats to pack that are worth it."""
+"""Floats to pack that are worth waking another thread for."""
 _TILES_PER_THREAD = 4
 """Tiles for each thread, at least, so that all end at about the same time."""
 
@@ -103,7 +103,7 @@ _TILES_PER_THREAD = 4
 class ProductPlan(Plan):
     """GEMM by compiled kernels.
 
-    B is packed in panels of columns. A fused RELU or CLIP is applied to the sums; any other fused function follows in a pass of its own.
+    B is packed in panels of columns. A fused RELU or CLIP is applied to the sums; any other fused function follows in a separate pass.
 
     Args:
         desc: a checked desc.
@@ -148,7 +148,7 @@ class ProductPlan(Plan):
         self.prepared_temporary_size = self._threads * self._scratch_size + (
             0 if self._activation_plan is None else self._activation_plan.temporary_size
         )
-        # Where one group of rows is all of A, B is read once, so packing it does not pay.
+        # If A is a single group of rows, B is read once, so packing it does not pay.
         self._in_place = not self._halves and rows <= most and columns % width == 0 and b_strides(desc)[1] == 1
         self.temporary_size = self.prepared_temporary_size + (0 if self._in_place else self.persistent_size)
 
@@ -218,7 +218,7 @@ class ProductPlan(Plan):
         return outer, inner, row, column
 
     def _b_parameters_in_place(self, address: int) -> dict[str, int]:
-        """The parameters of B in address."""
+        """The parameters of B in place."""
         outer, inner, _, _ = self._byte_strides(self._desc.b_tensor)
         row, size = b_strides(self._desc)[0] * self._element, VECTORS * self._isa.lanes * self._element
         return {"b": address, "b_outer": outer, "b_batch": inner, "panel_size": size, "panel_row": row}
@@ -256,7 +256,7 @@ class ProductPlan(Plan):
 
 
 def b_strides(desc: GEMMDesc) -> tuple[int, int]:
-    """The elements from one of B's terms to the next, and from one of its columns to the next, as they are multiplied."""
+    """The elements from one of B's terms to the next, and from one of its columns to the next, as the product reads them."""
     term, column = desc.b_tensor.element_strides[-2:]
     return (column, term) if desc.trans_b is MatrixTransform.TRANSPOSE else (term, column)
 

@@ -21,7 +21,7 @@ _MIN_ROWS, _MIN_COLUMNS = 4, 16
 
 @plan(GEMMDesc)
 def product_plan(desc: GEMMDesc) -> ProductPlan | TransposedProductPlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.matrix.plan import ProductPlan, b_strides
 

@@ -1,1 +1,1 @@
-"""Compiled batch normalization: sums of groups, and what is computed from an element and its group's coefficients."""
+"""Compiled batch normalization: sums of groups, and results from an element and its group's coefficients."""

@@ -92,7 +92,7 @@ def _plane_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
         for at in range(whole, last, lanes):
             left = last - at
             v0 = subtract(read(x + at * element, left), centre)
-            if left < lanes:  # not the centre itself, where there is no entry
+            if left < lanes:  # lanes without an entry must not be the centre
                 store(scratch, v0)
                 v0 = load_some(scratch, left)
             if gradient:
@@ -185,7 +185,7 @@ def _row_sums(gradient: bool, halves: bool, isa: Isa) -> Any:
 
 
 def _result_kernel(gradient: bool, isa: Isa) -> Any:
-    """result(p, x, other, centre, factor, offset, slope): `other` is what is added to y, or dy."""
+    """result(p, x, other, centre, factor, offset, slope): `other` is the tensor added to y, or dy."""
     simd = simd_of(isa)
     add, subtract, multiply, multiply_add = simd.add, simd.subtract, simd.multiply, simd.multiply_add
     all_of, at_least = simd.all_of, simd.at_least

@@ -1,6 +1,6 @@
-"""The compiled plans of batch normalization: NumPy's plans, with compiled passes over the tensors in place of its blocks.
+"""The compiled plans of batch normalization: NumPy's plans, with compiled passes over the tensors instead of loops over blocks.
 
-What there is of each group is computed as there, for all groups at once: when sums are accurate enough, statistics, and coefficients.
+Values of groups (the accuracy of sums, statistics, coefficients) are computed as there, for all groups at once.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ EntryLayout = Literal["planes", "rows"]
 with the groups contiguous."""
 
 CHUNK = 1 << 12
-"""Entries of a plane whose sums are separate, at most: each lane of a vector then adds up no more than a few hundred."""
+"""Entries of a plane whose sums are separate, at most: each lane of a vector then adds at most a few hundred."""
 CHUNK_ROWS = 512
 """Rows whose sums are separate."""
 BLOCK_ROWS = 64
-"""Rows that are summed before the next vectors of groups: their lines are then still in a cache."""
+"""Rows that are summed before the next vectors of groups, so that their cache lines are still in a cache."""
 
 
 class BatchNormalizationParameters(CountedParameters):
-    """What the kernels read. A tile is some of the chunks, which are pieces of a plane or of the rows.
+    """The parameters of the kernels. A tile is some of the chunks, which are parts of a plane or of the rows.
 
     Tensors that are absent have the address 0. Coefficients are floats, one for each group.
     """
@@ -87,7 +87,7 @@ _OUTPUTS = {"y": "output", "dx": "output"}
 
 
 def entry_layout(geometry: NormalizationGeometry) -> EntryLayout | None:
-    """The layout of the entries of a checked desc's tensors; None if the kernels do not read it."""
+    """The layout of the entries of a checked desc's tensors; None if the kernels do not support it."""
     roles, axes = axes_of(geometry)
     tensors = sum(role in TENSORS for role in roles)
     if not axes or any(stride != 1 for stride in axes[-1].strides[:tensors]):
@@ -127,7 +127,7 @@ class _CompiledPlan(NormalizationPlan):
 
     @property
     def kernels(self) -> tuple[Function | None, Function | None]:
-        """The functions of the sums and of the results, as far as they are needed."""
+        """The functions of the sums and of the results, if they are needed."""
         choices = self.layout, self.is_gradient, self._geometry.operands[self._roles[0]].data_type is DataType.FLOAT16, host_isa()
         results = {"y", "dx"} & set(self._roles)
         return SUMS(*choices) if self._sums() else None, RESULTS(*choices) if results else None

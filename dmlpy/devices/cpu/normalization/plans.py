@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @plan(NormalizationDesc, FusedBatchNormDesc)
 def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwardPlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledForwardPlan
 
     geometry = desc.geometry
@@ -35,7 +35,7 @@ def forward_plan(desc: NormalizationDesc | FusedBatchNormDesc) -> CompiledForwar
 
 @plan(NormalizationGradDesc, FusedBatchNormGradV3Desc)
 def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> CompiledGradientPlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.normalization.plan import CompiledGradientPlan
 
     layout, reason = _find_layout(desc.geometry)
@@ -46,7 +46,7 @@ def gradient_plan(desc: NormalizationGradDesc | FusedBatchNormGradV3Desc) -> Com
 def mean_variance_plan(
     desc: MeanVarianceNormalizationDesc | MeanVarianceNormalization1Desc | MeanVarianceNormalization2Desc,
 ) -> CompiledMeanVariancePlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.reduction.plan import CompiledMeanVariancePlan, Groups
 
     if desc.fused_activation is not None and not isinstance(desc.fused_activation, ActivationReluDesc):

@@ -1,4 +1,4 @@
-"""The compiled max and average pooling: vectors of positions, or of a window's elements where it has few positions."""
+"""The compiled max and average pooling: vectors of positions, or of a window's elements if there are few positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def build_pooling(kind: Literal["max", "average"], halves: bool, isa: Isa) -> Ta
     """Builds a thread's part of a pooling, to be compiled.
 
     Args:
-        kind: what is computed of a window's elements.
+        kind: the reduction of a window's elements.
         halves: whether input and output are of FLOAT16.
         isa: the instruction set that it is compiled for.
     """
@@ -109,7 +109,7 @@ def _maximum(isa: Isa) -> Any:
 
     @intrinsic
     def maximum(context: Any, x: Any, y: Any) -> Any:
-        """The larger number of each lane; NaN where there is one."""
+        """The larger number of each lane; NaN if there is one."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             x, y = arguments

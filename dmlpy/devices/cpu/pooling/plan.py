@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PoolingParameters(CountedParameters):
-    """What a pooling reads. A tile is some of the image tiles: rows of positions in a channel of an image.
+    """The parameters of a pooling. A tile is some of the image tiles: rows of positions in a channel of an image.
 
     The input tile of an image tile is copied by `input_tile_gather`, whose fields are among these.
     """
@@ -76,7 +76,7 @@ class PoolingParameters(CountedParameters):
 
 
 def window_counts(desc: Any, isa: Isa) -> tuple[Array, Array]:
-    """How many elements of each row and each column of windows count, float32; ones fill the last vector of columns."""
+    """The number of elements that count in each row and column of windows, float32; ones fill the last vector of columns."""
     rows, columns = windows(desc, desc.input_tensor.sizes[2:], desc.window_size[-2:], desc.output_tensor.sizes[2:])
     row_counts, column_counts = ((along.padded if desc.include_padding else along.inside).sum(axis=0) for along in (rows, columns))
     padded = np.ones(ceil(len(column_counts) / isa.lanes) * isa.lanes, np.float32)
@@ -114,7 +114,7 @@ class PoolingPlan(PlanWithoutConstants):
         window, strides = (desc.window_size[-2], desc.window_size[-1]), (desc.strides[-2], desc.strides[-1])
         self._starts = desc.start_padding[-2:]
         self._window, self._strides = window, strides
-        # Where a row has few windows, such as one that covers the whole image, vectors run along the elements of a window.
+        # If a row has few windows, such as one that covers the image, vectors run along a window's elements.
         few = out[1] < self._isa.lanes // 2 and window[1] >= strides[1] * 2
         self._within_window = (
             few and tuple(dilations[-2:]) == (1, 1) and byte_strides(desc.input_tensor)[4] == desc.input_tensor.data_type.numpy.itemsize
@@ -226,7 +226,7 @@ class RowBlockPoolingPlan(PlanWithoutConstants):
 
     @classmethod
     def of(cls, desc: ForwardPoolingDesc) -> RowBlockPoolingPlan | None:
-        """The plan; None where there are no row blocks, or one window, along whose rows vectors run (see `PoolingPlan`)."""
+        """The plan; None without row blocks, or with a single window, along whose rows vectors run (see `PoolingPlan`)."""
         assert desc.output_tensor is not None  # guaranteed by the check
         (images, channels, *spatial), (_, _, *out) = desc.input_tensor.sizes, desc.output_tensor.sizes
         sizes = spatial, out, desc.window_size, desc.strides, desc.start_padding

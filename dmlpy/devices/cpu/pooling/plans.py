@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from dmlpy.operators.pooling.windows import ForwardPoolingDesc
 
 _MAX_SPARSITY = 16
-"""An input tile has at most so many times as many elements as its windows read."""
+"""The most elements of an input tile for each element that its windows read."""
 
 
 @plan(AveragePoolingDesc, AveragePooling1Desc, MaxPoolingDesc, MaxPooling1Desc, MaxPooling2Desc)
 def pooling_plan(desc: ForwardPoolingDesc) -> PoolingPlan | RowBlockPoolingPlan | str:
-    """The plan for a checked desc, or why there is none."""
+    """The plan for a checked desc, or the reason why there is none."""
     from dmlpy.devices.cpu.isa import refusal_of
     from dmlpy.devices.cpu.pooling.plan import PoolingPlan, RowBlockPoolingPlan
 

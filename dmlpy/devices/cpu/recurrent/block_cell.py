@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CellParameters(CountedParameters):
-    """What a step and its gradient read. A tensor that is absent has the address 0. A tile is a part of the samples."""
+    """The parameters of a step and of its gradient. A tensor that is absent has the address 0. A tile is a part of the samples."""
 
     batch: Count = field("samples")
     inputs: Count = field("entries of x")
@@ -47,7 +47,7 @@ class CellParameters(CountedParameters):
 
 
 class StepParameters(CellParameters):
-    """What a step reads. Each thread's scratch has room for a panel's biases, some rows' sums, and the panel."""
+    """The parameters of a step. Each thread's scratch has room for a panel's biases, some rows' sums, and the panel."""
 
     h: Address = field("the state after [batch, units]")
     h_row: Bytes = field("from a row of it to the next")
@@ -59,7 +59,7 @@ class StepParameters(CellParameters):
 
 
 class StepGradientParameters(CellParameters):
-    """What the gradient of a step reads. Each thread's scratch has `BLOCK_TERMS` terms of as many rows of weights as a vector has lanes."""
+    """The parameters of a step's gradient. Each thread's scratch has `BLOCK_TERMS` terms of a vector's lanes of rows of weights."""
 
     d_h: Address = field("the gradient of the state after")
     d_h_row: Bytes = field("from a row of it to the next")
@@ -82,7 +82,7 @@ class StepGradientParameters(CellParameters):
 
 
 BLOCK_TERMS = 256
-"""Terms that are summed before the next ones' turn: the rows' weights then stay in the first-level cache for all samples."""
+"""Terms that are summed for all samples before the next ones: the rows' weights then stay in the first-level cache."""
 
 
 STEP = Kernel("dmlpy.devices.cpu.recurrent.block_cell_kernels:build_step", 5)
@@ -91,17 +91,17 @@ GRADIENT = Kernel("dmlpy.devices.cpu.recurrent.block_cell_kernels:build_gradient
 """The gradient: whether of FLOAT16, and the instruction set."""
 
 _WIDE = 4
-"""Vectors of a panel for so few samples that it is read once, where it lies: more of each row is then read at a time."""
+"""Vectors of a panel for few samples, which read it once and in place: more of each row is then read at a time."""
 _ALIGNMENT = 64
 _WORK_OF_A_THREAD = 1 << 21
 """Multiplications that are worth waking another thread for."""
 
 
 class _CellPlan(PlanWithoutConstants):
-    """What both plans share.
+    """The base of both plans.
 
     Args:
-        desc: a checked desc; the elements of its tensors' rows lie side by side.
+        desc: a checked desc; the elements of its tensors' rows are contiguous.
     """
 
     parameters: ClassVar[type[CellParameters]]
@@ -124,7 +124,7 @@ class _CellPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _most_items(self) -> int:
-        """The parts that the samples can be divided in."""
+        """The parts into which the samples can be divided."""
 
     @abstractmethod
     def _scratch_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -155,12 +155,12 @@ class _CellPlan(PlanWithoutConstants):
         return TaskLaunch(self.kernel, parameters.ctypes.data, self._threads, parameters)
 
     def _choices(self) -> dict[str, int]:
-        """Parameters that say what is computed."""
+        """Parameters that select what is computed."""
         return {}
 
 
 class StepPlan(_CellPlan):
-    """GRUBlockCell by one compiled kernel, which reads the weights where they are."""
+    """GRUBlockCell by one compiled kernel, which reads the weights in place."""
 
     parameters = StepParameters
 
@@ -187,7 +187,7 @@ class StepPlan(_CellPlan):
 
 
 class StepGradientPlan(_CellPlan):
-    """GRUBlockCellGrad by one compiled kernel, which reads the weights where they are."""
+    """GRUBlockCellGrad by one compiled kernel, which reads the weights in place."""
 
     parameters = StepGradientParameters
 

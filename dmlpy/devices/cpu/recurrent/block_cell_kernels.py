@@ -1,4 +1,4 @@
-"""The compiled step of gated recurrent units and its gradient: products with the weights as they lie, the gates applied to the sums."""
+"""The compiled step of gated recurrent units and its gradient: products with the weights in place, then the gates."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def build_step(width: int, halves: bool, isa: Isa) -> TaskBody:
 
     @jit
     def panel_of(p: StepParameters, weights: Any, weights_row: Any, bias: Any, columns: Any, several: Any, scratch: Any) -> Any:
-        """Leaves a panel's biases in the scratch; returns where the panel's weights are, and the distance of their rows.
+        """Writes a panel's biases to the scratch; returns the address of the panel's weights and the distance of their rows.
 
-        They are copied where several groups of samples read them, where they are no floats, and where columns are missing.
+        They are copied if several groups of samples read them, if they are not float32, and if columns are missing.
         """
         copy_panel(bias, 0, 1, columns, scratch)
         if not halves and not several and columns == panel_columns:
@@ -87,7 +87,7 @@ def build_step(width: int, halves: bool, isa: Isa) -> TaskBody:
         groups = (p.batch + most - 1) // most
         tile = first_tile(parameters, p.tiles, thread, threads, sync, epoch)
         while tile < p.tiles:
-            # Parts begin at whole groups, so each sample is summed alike on however many threads.
+            # Parts begin at whole groups, so a sample's sums do not depend on the number of threads.
             first_group, last_group = groups * tile // p.tiles, groups * (tile + 1) // p.tiles
             first, last = p.batch * first_group // groups, p.batch * last_group // groups
             for row in range(first, last):
@@ -168,7 +168,7 @@ def build_gradient(halves: bool, isa: Isa) -> TaskBody:
 
     @jit
     def pass_on(p: StepGradientParameters, row: Any, of_state: Any, entry: Any, left: Any, total: Any) -> None:
-        """Keeps some entries of d_x2, or of d_h_prevr, from which d_r_bar follows."""
+        """Saves some entries of d_x2, or of d_h_prevr, from which d_r_bar follows."""
         of_state_at = (p.inputs + lanes - 1) // lanes * lanes
         store(p.from_candidate + row * p.from_candidate_row + (entry + of_state * of_state_at) * FLOAT_BYTES, total)
         if of_state != 0:
@@ -192,7 +192,7 @@ def build_gradient(halves: bool, isa: Isa) -> TaskBody:
 
     @jit
     def block_of(p: StepGradientParameters, gates: Any, of_state: Any, entry: Any, left: Any, first: Any, last: Any, scratch: Any) -> None:
-        """The products of some rows of weights with some samples' gradients, and what follows from them."""
+        """The products of some rows of weights with some samples' gradients, and the results that follow from them."""
         if gates != 0:
             weights, weights_row, terms, factors, factors_row = p.w_ru, p.w_ru_row, 2 * p.units, p.gates_bar, p.gates_bar_row
         else:

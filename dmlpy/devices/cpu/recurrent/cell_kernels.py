@@ -1,11 +1,11 @@
 """Kernels that compute a cell from the sums of its gates, for a block of units of one sample, and the activations that they apply.
 
-The kernels of cells take `p`, the parameters of the time loop, the time, the block and the row they are for, the addresses of the input's
-parts and of the sums, and of the states that are read and written. Gates lie in the descs' order.
+The kernels of cells take `p`, the parameters of the time loop, the time, the block and the row, the addresses of the input's
+parts and of the sums, and of the states that are read and written. Gates are in the descs' order.
 
-The usual activations have a name of their own, by which a time loop is compiled. All others share the name `other`: one function finds out
-by a number which activation it is. What a training form saves of a gate is its value, or its argument where the derivative follows from
-that only (`parameters.saves_argument`).
+The usual activations have names, by which a time loop is compiled. All others share the name `other`: one function selects
+the activation by a number. For each gate a training form saves its value, or its argument if the derivative depends on
+that (`parameters.saves_argument`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _VALUES: dict[int, Formula] = {
     SHRINK: lambda math, x, a, b: math.shrink(x, a, b),
     GELU: lambda math, x, a, b: math.gelu(x),
 }
-"""The activations that have no name of their own, by their numbers."""
+"""The activations without names, by their numbers."""
 
 _SLOPES: dict[int, Formula] = {
     IDENTITY: lambda math, x, a, b: math.constant(1.0),
@@ -98,7 +98,7 @@ def activation(name: str, role: int, isa: Isa) -> Any:
 
     Args:
         name: one of `parameters.COMPILED`, or `other`.
-        role: 0 for f, 1 for g, 2 for h: whose constants it takes.
+        role: 0 for f, 1 for g, 2 for h: selects the constants.
         isa: the instruction set that it is compiled for.
     """
     return _activation(name, role if name in _WITH_CONSTANTS else 0, isa)
@@ -146,7 +146,7 @@ def _with_constants(function: Any, role: int) -> Any:
 
 @cache
 def rest_of(name: str, isa: Isa) -> Any:
-    """1 less an activation's value: function(p, x, y) of its argument and its value. That of a sigmoid keeps its digits."""
+    """1 minus an activation's value: function(p, x, y) of its argument and its value. That of a sigmoid keeps its digits."""
     simd, rest_of_sigmoid = simd_of(isa), function_of("rest_of_sigmoid", isa)
     all_of, subtract = simd.all_of, simd.subtract
 
@@ -202,12 +202,12 @@ def _slope(name: str, role: int, isa: Isa) -> Any:
 
 
 GATE_0, GATE_1, GATE_2, GATE_3 = map(np.int64, range(4))
-"""Places in the desc's order. Numba would compile what takes a place once for each Python integer, but not for each of these."""
+"""Places in the desc's order. Numba compiles a function that takes a place once for each Python integer, but only once for these."""
 
 
 @cache
 def clip_kernel(isa: Isa) -> Any:
-    """Holds a gate's sum between the bounds, if there are some: clipped(p, x)."""
+    """Clips a gate's sum to the bounds, if there are some: clipped(p, x)."""
     simd = simd_of(isa)
     all_of, at_most, at_least = simd.all_of, simd.at_most, simd.at_least
 
@@ -223,7 +223,7 @@ def clip_kernel(isa: Isa) -> Any:
 
 @cache
 def _mix_kernel(isa: Isa) -> Any:
-    """The state of a GRU: mixed(z, h, n) is z h + (1 - z) n. The shorter z (h - n) + n would leave of the larger one what z shuts out."""
+    """The state of a GRU: mixed(z, h, n) is z h + (1 - z) n. The shorter z (h - n) + n loses digits where one is much larger."""
     simd = simd_of(isa)
     all_of, multiply, multiply_add, subtract = simd.all_of, simd.multiply, simd.multiply_add, simd.subtract
 
@@ -253,7 +253,7 @@ def store_part_kernel(isa: Isa) -> Any:
 
 @cache
 def reserve_kernels(isa: Isa) -> Any:
-    """What a reserve gets: keep_gate(p, time, block, sample, gate, value) and keep_state(p, slots, count, time, block, sample, value).
+    """The writes to a reserve: keep_gate(p, time, block, sample, gate, value) and keep_state(p, slots, count, time, block, sample, value).
 
     A state has `count` units.
     """
@@ -275,9 +275,9 @@ def reserve_kernels(isa: Isa) -> Any:
 
 @cache
 def put_kernel(isa: Isa) -> Any:
-    """Writes h to the new state, with what each gate sees of it, to the reserve, and to the output, as far as there are such.
+    """Writes h to the new state, with each gate's dropout, and, where they exist, to the reserve and to the output.
 
-    The kernel is put(p, time, block, row, sample, new, value, shown), where `shown` is what goes to the output.
+    The kernel is put(p, time, block, row, sample, new, value, shown), where `shown` is the value for the output.
     """
     simd, store_part = simd_of(isa), store_part_kernel(isa)
     load, store, multiply, size = simd.load, simd.store, simd.multiply, simd.size
@@ -301,16 +301,16 @@ def put_kernel(isa: Isa) -> Any:
 
 @jit
 def skip_of(p: TimeLoopParameters, time: Any, sample: Any) -> Any:
-    """What the mask says of a step of a sample: 0 if it takes the step, or if there is no mask."""
+    """The mask's entry for a step of a sample: 0 if it takes the step, or without a mask."""
     return integer_at(p.skips + 8 * (time * p.batch + sample)) if p.skips != 0 else 0
 
 
 @cache
 def pass_kernels(isa: Isa) -> tuple[Any, Any]:
-    """What a skipped step leaves.
+    """The results of a skipped step.
 
-    pass_state(p, time, block, row, old, new) carries h, and shows zeros or h as the output. pass_cell, of the same arguments, carries the
-    cell state and saves zeros of the gates, and does what the other does unless h follows in a stage of its own.
+    pass_state(p, time, block, row, old, new) carries h and writes zeros or h to the output. pass_cell, with the same arguments, carries the
+    cell state, saves zeros for the gates, and also does the work of pass_state unless a second stage computes h.
     """
     simd = simd_of(isa)
     load, all_of, size, put = simd.load, simd.all_of, simd.size, put_kernel(isa)
@@ -438,7 +438,7 @@ def gru_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 def gru_gates_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The gates of a GRU whose reset gate comes before the product: z, and what the product sees of h multiplied by r."""
+    """The gates of a GRU whose reset gate comes before the product: z, and the product's operand: h times r, with dropout."""
     simd = simd_of(isa)
     load, store, multiply, size = simd.load, simd.store, simd.multiply, simd.size
     f, argument = activation(functions[0], 0, isa), functions[0] == "other"

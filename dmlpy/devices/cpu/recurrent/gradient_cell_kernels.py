@@ -1,9 +1,9 @@
-"""Kernels of a step back: from dh, and for LSTM dc, the gradients of the gates' sums, for a block of units of one sample.
+"""Kernels of a backward step: from dh, and for LSTM dc, the gradients of the gates' sums, for a block of units of one sample.
 
 All take `p`, the parameters of the time loop (see `parameters.GradientParameters`), the time, the block, the row, and the address of the
-row's gradients; those of a second stage also where the row of its operand is, and the sums of the product before them. dh and dc of a row
-are changed in place: afterwards `carry` holds what of dh reaches h of the step before apart from the gates' products, which the time loop
-then adds.
+row's gradients; those of a second stage also the address of its operand's row and the sums of the previous product. dh and dc of a row
+are changed in place: afterwards `carry` holds the part of dh that reaches h of the previous step without the gates' products, which the
+time loop then adds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _load_part_kernel(isa: Isa) -> Any:
 
 @cache
 def gradient_kernel(isa: Isa) -> Any:
-    """The gradient of h[t]: what later steps gave, and the upstream gradient of this step."""
+    """The gradient of h[t]: that from later steps plus the upstream gradient of this step."""
     simd, load_part = simd_of(isa), _load_part_kernel(isa)
     load, add, size = simd.load, simd.add, simd.size
 
@@ -69,7 +69,7 @@ def gradient_kernel(isa: Isa) -> Any:
 
 @cache
 def _gate_kernel(name: str, role: int, isa: Isa) -> Any:
-    """What a gate gives: gate(p, saved) returns its value and its derivative."""
+    """gate(p, saved) returns a gate's value and its derivative."""
     simd, clipped = simd_of(isa), clip_kernel(isa)
     all_of, where_within = simd.all_of, simd.where_within
     function, derivative, saves_argument = activation(name, role, isa), slope(name, role, isa), name == "other"
@@ -91,7 +91,7 @@ def _gate_kernel(name: str, role: int, isa: Isa) -> Any:
 
 @cache
 def _saved_kernel(isa: Isa) -> Any:
-    """Reads a value that the reserve has of a gate."""
+    """Reads a gate's saved value from the reserve."""
     load_part, size = _load_part_kernel(isa), simd_of(isa).size
 
     @jit
@@ -115,12 +115,12 @@ def _state_kernel(isa: Isa) -> Any:
 
 
 def _common_kernels(isa: Isa) -> tuple[Any, Any, Any, Any]:
-    """What every step back needs: vectors, and the kernels that write a gate's gradient, read what is saved, and read the gradient of h."""
+    """Shared by all backward steps: vectors, and kernels that write a gate's gradient, read saved values, and read the gradient of h."""
     return simd_of(isa), store_part_kernel(isa), _saved_kernel(isa), gradient_kernel(isa)
 
 
 def rnn_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The step back of RNN."""
+    """The backward step of RNN."""
     simd, store_part, saved, gradient = _common_kernels(isa)
     store, multiply, all_of, size = simd.store, simd.multiply, simd.all_of, simd.size
     f = _gate_kernel(functions[0], 0, isa)
@@ -135,9 +135,9 @@ def rnn_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 def _lstm_cell_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The step back of an LSTM's cell from the gradient of its output, o * h(c), which it returns: cell(p, time, block, row, gates, dh).
+    """The backward step of an LSTM's cell from the gradient of its output: cell(p, time, block, row, gates, dh) returns o * h(c).
 
-    The gates' gradients lie in the descs' order: i, o, f, c.
+    The gates' gradients are in the descs' order: i, o, f, c.
     """
     simd, store_part, saved, _ = _common_kernels(isa)
     load, store, all_of, size, state = simd.load, simd.store, simd.all_of, simd.size, _state_kernel(isa)
@@ -179,7 +179,7 @@ def _lstm_cell_kernel(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 def lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The step back of LSTM without a projection."""
+    """The backward step of LSTM without a projection."""
     simd, gradient, cell = simd_of(isa), gradient_kernel(isa), _lstm_cell_kernel(functions, isa)
     store, all_of, size = simd.store, simd.all_of, simd.size
 
@@ -192,7 +192,7 @@ def lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 def projection_gradient(isa: Isa) -> Any:
-    """The gradient of a projected h, which the product with the projection then takes."""
+    """The gradient of a projected h, the operand of the product with the projection."""
     simd, store_part, _, gradient = _common_kernels(isa)
     store, all_of, size = simd.store, simd.all_of, simd.size
 
@@ -205,7 +205,7 @@ def projection_gradient(isa: Isa) -> Any:
 
 
 def projected_lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The step back of LSTM after that product; what is projected is written where it is wanted."""
+    """The backward step of LSTM after that product; the projection's input is written if it is needed."""
     simd, store_part, cell = simd_of(isa), store_part_kernel(isa), _lstm_cell_kernel(functions, isa)
     load, size = simd.load, simd.size
 
@@ -219,7 +219,7 @@ def projected_lstm_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 def gru_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The step back of a GRU whose reset gate comes after the product: gradients q, z, r, h, where q = r * da_h is the product's."""
+    """The backward step of a GRU whose reset gate comes after the product: gradients q, z, r, h, where q = r * da_h is the product's."""
     simd, store_part, saved, gradient = _common_kernels(isa)
     store, all_of, size, state = simd.store, simd.all_of, simd.size, _state_kernel(isa)
     multiply, subtract = simd.multiply, simd.subtract
@@ -243,7 +243,7 @@ def gru_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 def gru_candidate_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The step back of a GRU whose reset gate comes before the product, up to that product: gradients z, r, h without r."""
+    """The backward step of a GRU whose reset gate comes before the product, up to that product: gradients z, r, h without r."""
     simd, store_part, saved, gradient = _common_kernels(isa)
     store, all_of, size, state = simd.store, simd.all_of, simd.size, _state_kernel(isa)
     multiply, subtract = simd.multiply, simd.subtract
@@ -263,7 +263,7 @@ def gru_candidate_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
 
 
 def gru_reset_gradient(functions: tuple[str, ...], isa: Isa) -> Any:
-    """The rest of it, from the gradient of r * h[t-1] at `sums`; r * h[t-1] is written where it is wanted."""
+    """The rest of it, from the gradient of r * h[t-1] at `sums`; r * h[t-1] is written if it is needed."""
     simd, store_part, saved = simd_of(isa), store_part_kernel(isa), _saved_kernel(isa)
     load, store, size, state = simd.load, simd.store, simd.size, _state_kernel(isa)
     multiply, multiply_add = simd.multiply, simd.multiply_add
@@ -317,7 +317,7 @@ def clear_kernel(gates: int, isa: Isa) -> Any:
 
 
 def clear_state_kernel(isa: Isa) -> Any:
-    """Writes zeros for the gradient of h that the projection's products take of a skipped step. Arguments as in `clear_kernel`."""
+    """Writes zeros for a skipped step's gradient of h, which the projection's products read. Arguments as in `clear_kernel`."""
     all_of, size, store_part = simd_of(isa).all_of, simd_of(isa).size, store_part_kernel(isa)
 
     @jit
@@ -328,7 +328,7 @@ def clear_state_kernel(isa: Isa) -> Any:
 
 
 def clear_operand_kernel(isa: Isa) -> Any:
-    """Writes zeros for the operand of a skipped step, if it is wanted: clear(p, block, gates, operand), for a second stage."""
+    """Writes zeros for the operand of a skipped step, if it is needed: clear(p, block, gates, operand), for a second stage."""
     all_of, size, store_part = simd_of(isa).all_of, simd_of(isa).size, store_part_kernel(isa)
 
     @jit

@@ -1,13 +1,13 @@
 """The stages of a backward recurrence (see `devices.cpu.thread_pool_kernels`): the steps of the gradient of an RNN, LSTM or GRU layer.
 
 A step computes from dh the gradients of the gates' sums, and by one product of these dh of the step before. That product takes the
-gradients of all blocks of units, so a stage (see `thread_pool_kernels`) begins with it: a tile is dh of some panels of blocks and samples,
-by the gates of the step that was taken before, and then their gates' gradients of this one. With dropout dh is summed gate by gate, each
-time what the gate saw of h. Where a GRU's reset gate comes before the product, a second stage has the gradients that wait for it; with a
-projection it has all gates' gradients, which wait for dh of all entries. The gates' gradients of all steps stay, a row for each step that a
-sample takes, for the products with x and h[t-1], which are taken over many steps at once.
+gradients of all blocks of units, so a stage (see `thread_pool_kernels`) begins with it: a tile computes dh of some panels of blocks and
+samples, from the gates of the previous step of the loop, and then their gates' gradients of this one. With dropout dh is summed gate by
+gate, each time with that gate's dropout of h. If a GRU's reset gate comes before the product, a second stage has the gradients that depend
+on it; with a projection it has all gates' gradients, which depend on dh of all entries. The gates' gradients of all steps are stored, a row
+for each step that a sample takes, for the products with x and h[t-1] over many steps at once.
 
-Each stage is a function of its own, run_stage(parameters, thread, threads, sync, stage, step); `stage` is its number.
+Each stage is a separate function, run_stage(parameters, thread, threads, sync, stage, step); `stage` is its number.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _rows_of(p: GradientParameters, step: Any) -> Any:
 def _sum_kernel(isa: Isa) -> Any:
     """The products of some panels of a matrix with rows: sum_up(p, panels, rows, matrix, terms, factors, sums).
 
-    sums[panel][row] = matrix[panel] * factors[row], a panel's rows after those of the one before.
+    sums[panel][row] = matrix[panel] * factors[row], a panel's rows after those of the previous one.
     """
     size = simd_of(isa).size
 
@@ -74,10 +74,10 @@ def _sum_kernel(isa: Isa) -> Any:
 
 
 def _dropped_sum_kernel(isa: Isa) -> Any:
-    """The sum of what the gates give to dh of some panels and rows, of which dropout leaves as much as each gate saw of h.
+    """The sum of the gates' contributions to dh of some panels and rows, each times the gate's dropout of h.
 
     It is sum_dropped(p, first_panel, last_panel, first, rows, factors, sums), where `factors` are the gradients of the first row of all. A
-    gate's product lies behind the sums before it is added.
+    gate's product is stored after the sums until it is added.
     """
     simd, sum_up = simd_of(isa), _sum_kernel(isa)
     load, store, multiply_add, all_of, size = simd.load, simd.store, simd.multiply_add, simd.all_of, simd.size
@@ -119,10 +119,10 @@ def build_projection_step(isa: Isa) -> Stage:
 
 
 def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
-    """Makes the first stage of a step, which completes dh. After the last step it does nothing else.
+    """Makes the first stage of a step, which completes dh. After the last step it does only that.
 
     Args:
-        unit: the kernel of what follows.
+        unit: the kernel that follows.
         clear: the kernel for a sample that skips the step.
         isa: the instruction set that it is compiled for.
     """
@@ -173,7 +173,7 @@ def _first_stage(unit: Any, clear: Any, isa: Isa) -> Stage:
 
 
 def build_reset_step(functions: tuple[str, ...], isa: Isa) -> Stage:
-    """The second stage of a step of a GRU that resets first, through the product that waits for the reset gate."""
+    """The second stage of a step of a GRU that resets first, with the product that depends on the reset gate."""
     parameters_at = struct_view(GradientParameters)
     second_stage = _second_stage(gru_reset_gradient(functions, isa), clear_operand_kernel(isa), isa)
 
@@ -185,7 +185,7 @@ def build_reset_step(functions: tuple[str, ...], isa: Isa) -> Stage:
 
 
 def build_projected_step(functions: tuple[str, ...], isa: Isa) -> Stage:
-    """The second stage of a step of an LSTM with a projection: the cell's, from the product that gives the gradient of its output."""
+    """The second stage of a step of an LSTM with a projection: the cell's, from the product that computes the gradient of its output."""
     parameters_at, clear_operand, clear_gates = struct_view(GradientParameters), clear_operand_kernel(isa), clear_kernel(4, isa)
 
     @jit
@@ -203,10 +203,10 @@ def build_projected_step(functions: tuple[str, ...], isa: Isa) -> Stage:
 
 
 def _second_stage(unit: Any, clear: Any, isa: Isa) -> Any:
-    """Makes the second stage of a step: a product of a matrix with what lies `offset` behind each row's gates, then `unit`.
+    """Makes the second stage of a step: a product of a matrix with the values `offset` after each row's gates, then `unit`.
 
     Args:
-        unit: the kernel of what follows, which takes the product.
+        unit: the kernel that follows and reads the product.
         clear: the kernel for a sample that skips the step.
         isa: the instruction set that it is compiled for.
     """

@@ -73,7 +73,7 @@ class GradientPlan(PlanWithoutConstants):
         self._columns = GateColumns.of(self._cell, sizes.hidden_size)
         self._blocks, self._entry_blocks = (-(-units // self._isa.lanes) for units in (sizes.hidden_size, sizes.state_size))
         self._threads = step_threads(sizes, self._blocks)
-        # It does not depend on the threads: a sample alone is summed in another order in panels of one block.
+        # This does not depend on the threads: panels of one block sum a single sample in another order.
         self._panel = VECTORS if min(self._blocks, self._entry_blocks) > 1 else 1
         self._panels, self._entry_panels = (-(-blocks // self._panel) for blocks in (self._blocks, self._entry_blocks))
         self._groups = tile_groups(sizes, self._blocks, self._threads, self._isa)

@@ -1,6 +1,6 @@
-"""The products over the steps of a block: from rows of the gates' gradients those of x, W, R, the biases and the peepholes.
+"""The products over the steps of a block: from rows of the gates' gradients to the gradients of x, W, R, the biases and the peepholes.
 
-They are compiled, as the time loop is: the threads of NumPy's BLAS look for more work for a tenth of a second after each product, on the
+They are compiled like the time loop: the threads of NumPy's BLAS spin for a tenth of a second after each product, on the
 processors that the next time loop needs.
 """
 
@@ -26,18 +26,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 _PEEPHOLES = (0, 1, 2)
 GATES_PADDING = 16
-"""Floats between the rows of the gates' gradients: rows that are apart by a power of two share few sets of a cache."""
+"""Floats between the rows of the gates' gradients: rows at a distance of a power of two share few cache sets."""
 
 
 class BlockRows(NamedTuple):
-    """Steps whose products are taken at once, from `start` up to `stop`."""
+    """Steps whose products are computed at once, from `start` up to `stop`."""
 
     start: int
     stop: int
 
 
 class BlockWork(NamedTuple):
-    """The work on a block: what may come before its time loop, the parts that follow it, and what comes after those."""
+    """The work on a block: launches that may precede its time loop, the products after it, and the work after those."""
 
     before: list[HostCall]
     parts: list[Task]
@@ -45,7 +45,7 @@ class BlockWork(NamedTuple):
 
 
 def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) -> dict[str, tuple[int, ...]]:
-    """The named scratch of the products of described gradients, and the multipliers of h, which the time loop reads, too.
+    """The named scratch of the products of described gradients, and the multipliers of h, which the time loop also reads.
 
     Args:
         desc: a checked desc.
@@ -83,7 +83,7 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
         if not has_rows(output):
             shapes["input_gradient"] = (rows, width)
         if schedule_concurrently and output.data_type.numpy.itemsize < np.dtype(np.float32).itemsize:
-            # One direction's gradient is held until the other's is known, so that their sum is rounded once.
+            # One direction's gradient is stored until the other's is known, so that their sum is rounded once.
             shapes["all_input_gradients"] = (sizes.seq_length, batch, width)
         weights = tensors["weight_tensor"]
         if weights.data_type.numpy != np.float32 or weights.element_strides[-1] != 1:
@@ -92,7 +92,7 @@ def product_shapes(desc: RecurrentGradDesc, columns: GateColumns, block: int) ->
 
 
 def _takes_sums(tensor: TensorDesc, gates: tuple[int, ...]) -> bool:
-    """Returns whether a product over these gates' gradients may be summed where a result [1, D, gates * H, columns] lies."""
+    """Returns whether a product over these gates' gradients may be summed directly in a result [1, D, gates * H, columns]."""
     row, entry = tensor.element_strides[-2:]
     in_order = gates == tuple(range(len(gates)))
     return in_order and tensor.data_type.numpy == np.float32 and entry == 1 and row >= tensor.sizes[-1]
@@ -109,7 +109,7 @@ class RowProducts:
         reserve: the states around each step.
         arrays: the arrays of the tensors.
         scratch: the scratch of the plan.
-        active: which rows there are.
+        active: the active rows.
         threads: the most threads of a product.
     """
 
@@ -144,7 +144,7 @@ class RowProducts:
             self._weights = arrays["weight_tensor"][0, direction]
 
     def bound(self, block: BlockRows, *, first: bool) -> BlockWork:
-        """The work on a block; if it is the time loop's first, its sums are not added to others."""
+        """The work on a block; sums of the time loop's first block are not added to others."""
         scratch, bases, batch = self._scratch, self._active.bases, self._sizes.batch_size
         rows = scratch["gates"][: (block.stop - block.start) * batch, :-GATES_PADDING]
         gates, state_gradients = np.split(rows, [self._columns.gates * self._sizes.hidden_size], axis=1)
@@ -158,7 +158,7 @@ class RowProducts:
             products += of_input
 
         def rows_of_block() -> tuple[int, int, Array | None]:
-            """The first row of the block and the one past its last, among all; their numbers in the block where some are left out."""
+            """The first row of the block and the one past its last, among all; their numbers in the block if some are left out."""
             begin, end = int(bases[block.start]), int(bases[block.stop])
             return begin, end, None if self._active.rows is None else self._active.rows[begin:end] - block.start * batch
 
@@ -185,7 +185,7 @@ class RowProducts:
         return BlockWork([prepare] * prepares, [product.task for product in products], [finish] * finishes)
 
     def give(self) -> None:
-        """Writes the sums out that do not lie where they belong, gate by gate."""
+        """Copies the sums that are in scratch to the results, gate by gate."""
         sizes, direction, hidden = self._sizes, self._direction, self._sizes.hidden_size
         for name, (_, gates) in (("weight", self._columns.of_input), ("recurrence", self._columns.of_state)):
             if f"{name}_sum" in self._scratch:
@@ -205,7 +205,7 @@ class RowProducts:
             self._arrays["projection_gradient_tensor"][0, direction] = self._scratch["projection_sum"]
 
     def _weight_sums(self, block: BlockRows, gates: Array, gathers: list[RowGather], first: bool) -> Iterator[BlockedProduct]:
-        """Yields the products for W, which sum the gates' gradients as well, and what sums those if they do not."""
+        """Yields the products for W, which also sum the gates' gradients, or else separate work for these sums."""
         columns, totals = self._columns, self._results.get("bias")
         if "weight" in self._results:
             given, copy = self._arrays["input_tensor"][0, block.start : block.stop], self._scratch.get("input_rows")
@@ -242,7 +242,7 @@ class RowProducts:
         *,
         adds: bool,
     ) -> BlockedProduct:
-        """Binds the product of the transposed gradients of some gates and rows, or what dropout leaves of them."""
+        """Binds the product of the transposed gradients of some gates and rows, with dropout if there is any."""
         room, threads = self._scratch["products"], self._threads
         b, b_rows = (None, None) if rows is None else rows
         return BlockedProduct(
@@ -254,7 +254,7 @@ class RowProducts:
         return RowMultipliers(self._scratch[name][gate], self._scratch["samples"]) if name in self._scratch else None
 
     def _add_peepholes(self, block: BlockRows, gates: Array, taken: Array | None, first: bool) -> None:
-        """Adds what the peepholes of i, o and f see: the cell state before the step, and after it for o."""
+        """Adds the operands of the peepholes of i, o and f: the cell state before the step, and after it for o."""
         total, hidden = self._results["peephole"], self._sizes.hidden_size
         assert self._memory is not None
         for gate in _PEEPHOLES:
@@ -264,10 +264,10 @@ class RowProducts:
             total[gate] = part if first else total[gate] + part
 
     def _input_gradient(self, block: BlockRows, gates: Array, gathers: list[RowGather]) -> tuple[list[BlockedProduct], RowGather | None]:
-        """Binds the products for a block's input gradient, and what writes their sum out, or adds it to the other direction's.
+        """Binds the products for a block's input gradient, and the work that writes their sum or adds it to the other direction's.
 
-        There is nothing to write where they are summed in the output. Else it takes the rows' numbers in the block, and that of the first
-        one among all. What prepares the output is added to `gathers`.
+        There is nothing to write if they are summed in the output. Else it takes the rows' numbers in the block and the number of the first
+        one among all. The preparation of the output is added to `gathers`.
         """
         output, saved = self._arrays["input_gradient_tensor"][0, block.start : block.stop], self._scratch.get("all_input_gradients")
         staged, adds, active = self._scratch.get("input_gradient"), self._direction == 1, self._active

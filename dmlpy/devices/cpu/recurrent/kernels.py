@@ -1,13 +1,13 @@
 """The stages of a recurrence (see `devices.cpu.thread_pool_kernels`): a chunk's input products, and the steps of RNN, LSTM and GRU.
 
-Units lie in blocks of as many as a vector has lanes. A block's weights are packed together, all gates of a unit block beside each other,
-so the sums of some samples' gates stay in registers over all terms, and the cell's step follows from the first-level cache. With dropout
-each gate sees factors of its own, and the gates are summed one after the other. A step is a stage, or two where a GRU's reset gate comes
-before the product, or where h is projected; a tile is some blocks of some samples. A thread sums the gates in memory of its own, and then,
-if the tile is its, writes the states. What of the weights is left in its core's cache is what it begins the next step with.
+Units form blocks of as many as a vector has lanes. A block's weights are packed contiguously, with all gates of the block adjacent,
+so the sums of some samples' gates stay in registers over all terms, and the cell's step reads the first-level cache. With dropout
+each gate has its own factors, and the gates are summed one after the other. A step is a stage, or two if a GRU's reset gate comes
+before the product, or if h is projected; a tile is some blocks of some samples. A thread sums the gates in private memory, and then,
+if it commits the tile, writes the states. It begins the next step with the weights that are still in its core's cache.
 
-Each stage is a function of its own, run_stage(parameters, thread, threads, sync, stage, low, step): `stage` is its number, `low`
-the first time of the chunk, and in place of `step` the input products get the number of the chunk's steps.
+Each stage is a separate function, run_stage(parameters, thread, threads, sync, stage, low, step): `stage` is its number, `low`
+the first time of the chunk, and instead of `step` the input products get the number of the chunk's steps.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def tile_bounds(p: TimeLoopParameters, blocks: Any, tile: Any) -> Any:
 
 
 def _dropped_kernel(gates: int, isa: Isa) -> Any:
-    """Writes what each gate sees of a row of x: drop(p, source, sample, target)."""
+    """Writes a row of x with each gate's dropout: drop(p, source, sample, target)."""
     simd, read, lanes = simd_of(isa), load_store_of(False, isa).load, isa.lanes
     load, store, multiply = simd.load, simd.store, simd.multiply
 
@@ -75,7 +75,7 @@ def _dropped_kernel(gates: int, isa: Isa) -> Any:
 
 @jit
 def _are_contiguous(p: LayerParameters, first: Any, rows: Any) -> Any:
-    """Whether some rows of the input lie side by side, in order."""
+    """Whether some rows of the input are contiguous and in order."""
     start, count = integer_at(p.rows + 8 * first), 0
     while count < rows and integer_at(p.rows + 8 * (first + count)) == start + count:
         count += 1
@@ -85,7 +85,7 @@ def _are_contiguous(p: LayerParameters, first: Any, rows: Any) -> Any:
 def build_input_products(gates: int, isa: Isa) -> Stage:
     """The stage of a chunk's input products, biases included: a tile is a block of units.
 
-    Rows that lie apart are copied beside each other first, by each thread for all its blocks, and so is what dropout leaves of them.
+    Rows that are not contiguous, or have dropout, are first copied by each thread for all its blocks.
 
     Args:
         gates: the number of gates.
@@ -135,7 +135,7 @@ def build_step(kind: Cell, resets_first: bool, functions: tuple[str, ...], isa: 
 
     Args:
         kind: the cell.
-        resets_first: whether a GRU's last product waits for the reset gate.
+        resets_first: whether a GRU's last product depends on the reset gate.
         functions: names of its activations (see `cell_kernels.activation`): f, then g, then h.
         isa: the instruction set that it is compiled for.
     """
@@ -175,7 +175,7 @@ def build_candidate(functions: tuple[str, ...], isa: Isa) -> Stage:
 
 
 def build_projection(isa: Isa) -> Stage:
-    """The second stage of a step of an LSTM with a projection, which gives h.
+    """The second stage of a step of an LSTM with a projection, which computes h.
 
     Args:
         isa: the instruction set that it is compiled for.
@@ -195,7 +195,7 @@ def build_projection(isa: Isa) -> Stage:
 
 @jit
 def _pass_nothing(p: LayerParameters, time: Any, block: Any, row: Any, old: Any, new: Any) -> None:
-    """What the first stage of a skipped step leaves, where the second one carries the states."""
+    """The first stage of a skipped step if the second one carries the states."""
 
 
 @jit

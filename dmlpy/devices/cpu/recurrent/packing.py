@@ -36,10 +36,10 @@ class PackedMatrix(NamedTuple):
     """A matrix and its place: target[block][term][gate][lane] is that of the unit block * lanes + lane, or 0 past the last unit.
 
     Attributes:
-        source: [gates, units, terms], or [terms, units] for one gate whose units lie beside each other; `is_packable`.
-        target: [blocks, terms, gates, lanes]; of [terms, units] [blocks, terms, lanes], or in place of `simd_math` those of several
+        source: [gates, units, terms], or [terms, units] for one gate with contiguous units; see `is_packable`.
+        target: [blocks, terms, gates, lanes]; for [terms, units] [blocks, terms, lanes], where lanes may be those of several
         vectors.
-            All but the blocks lie densely.
+            Only the blocks may have gaps between them.
     """
 
     source: Array
@@ -56,7 +56,7 @@ def bind_packing(matrices: Sequence[PackedMatrix], isa: Isa) -> Task:
 
     Args:
         matrices: one or more matrices.
-        isa: that whose lanes the blocks have.
+        isa: the instruction set whose lanes the blocks have.
     """
     records = np.zeros(len(matrices), PackedMatrixParameters.dtype)
     for record, (source, target) in zip(records, matrices, strict=True):
@@ -84,15 +84,15 @@ def bind_packing(matrices: Sequence[PackedMatrix], isa: Isa) -> Task:
 class Constants:
     """The constants of all directions, as `parameters.LayerParameters` describes them.
 
-    A matrix is [D, blocks, parts, terms, fused, lanes]: the gates whose sums stay in registers at once are a part. With dropout each is one
-    by itself, for its factors are its own.
+    A matrix is [D, blocks, parts, terms, fused, lanes]: the gates whose sums stay in registers at once are a part. With dropout each gate
+    is a part, since it has its own factors.
 
     Attributes:
-        fused_gates: for each matrix of several gates, how many gates a part has.
+        fused_gates: for each matrix of several gates, the number of gates of a part.
 
     Args:
         desc: a checked desc.
-        isa: that whose lanes the blocks have.
+        isa: the instruction set whose lanes the blocks have.
     """
 
     def __init__(self, desc: RecurrentDesc, isa: Isa) -> None:
@@ -114,7 +114,7 @@ class Constants:
         return found
 
     def bound(self, arrays: Arrays, packed: Arrays) -> tuple[HostCall, list[Task]]:
-        """Binds what packs the tensors of `arrays`: what NumPy copies, and a compiled part, if there is one, in any order."""
+        """Binds the packing of the tensors of `arrays`: NumPy's copies, and compiled work if there is some, in any order."""
         matrices, copies, sums = self._packing(arrays, packed)
         computes = bool(sums) or any(isinstance(source, np.ndarray) and source.dtype != np.float32 for _, source in copies)
 
@@ -145,7 +145,7 @@ class Constants:
         return found
 
     def _packing(self, arrays: Arrays, packed: Arrays) -> tuple[list[PackedMatrix], list[Copy], list[tuple[Array, Array, Array]]]:
-        """The compiled packing, the copies, and the sums of two, that arrange constants [D, gates, units, terms] in blocks of units."""
+        """The compiled packing, the copies, and the sums of biases, which arrange constants [D, gates, units, terms] in blocks of units."""
         sizes, cell = self._sizes, self._cell
         matrices: list[PackedMatrix] = []
         copies: list[Copy] = []
@@ -222,7 +222,7 @@ class GateRange(NamedTuple):
 
 @dataclass(frozen=True)
 class GateColumns:
-    """The gates' gradients in a row: which gates' they are, and which columns enter the products.
+    """The gates' gradients in a row: their gates, and the columns that enter the products.
 
     Attributes:
         hidden: H.
@@ -249,8 +249,8 @@ class GateColumns:
 
         Args:
             gates: `of_input` or `of_state`.
-            each: whether each gate has a part of its own, as with dropout.
-            last: whether the last gate has one, because it multiplies another operand.
+            each: whether each gate has its own part, as with dropout.
+            last: whether the last gate has its own part, because it multiplies another operand.
         """
         (first, which), hidden = gates, self.hidden
         count = len(which)

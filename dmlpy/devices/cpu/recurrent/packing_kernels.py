@@ -1,6 +1,6 @@
-"""Kernels that arrange operands: they pack matrices in blocks of units, find which samples take which steps, and clear rows nobody takes.
+"""Kernels that arrange operands: they pack matrices in blocks of units, find the steps that each sample takes, and clear the other rows.
 
-Those of rows run between two launches, where caches are cold: a dozen calls of NumPy that do the same take a tenth of a millisecond.
+Those of rows run between two launches, when caches are cold: a dozen equivalent NumPy calls take a tenth of a millisecond.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
     """The kernel `transpose(source, source_row, rows, entries, target, target_row)`.
 
     target[entry][row] = source[row][entry] for the first `entries` entries of the first `rows` rows, at most a vector's lanes of each;
-    the other lanes of a target's row are 0. Rows are apart by so many bytes. Memory of other rows and entries is not touched.
+    the other lanes of a target's row are 0. `source_row` and `target_row` are in bytes. Memory of other rows and entries is not touched.
 
     Args:
         isa: the instruction set that it is compiled for.
@@ -74,7 +74,7 @@ def transposed_tile(isa: Isa, *, halves: bool = False) -> Any:
 
 
 def build_packing(isa: Isa) -> Callable[..., int]:
-    """The packing of some matrices, a part of a launch of one stage, to be compiled. Two threads that do a tile write the same.
+    """The packing of some matrices, a part of a launch of one stage, to be compiled. Two threads with the same tile write the same values.
 
     Args:
         isa: the instruction set that it is compiled for.
@@ -132,7 +132,7 @@ def _takes(taken: Any, lengths: Any, batch: Any, time: Any, sample: Any) -> Any:
 
 @jit
 def _sort(steps: Any, batch: Any, counts: Any, places: Any, order: Any) -> None:
-    """Writes the samples in the order of falling counts of 0 to `steps`; those of the same count in their order."""
+    """Sorts the samples by descending count, 0 to `steps`; the sort is stable."""
     for count in range(steps + 1):
         set_integer(places + _BYTES * count, 0)
     for sample in range(batch):
@@ -151,7 +151,7 @@ def _sort(steps: Any, batch: Any, counts: Any, places: Any, order: Any) -> None:
 
 @jit
 def _write_skips(steps: Any, batch: Any, backward: Any, taken: Any, lengths: Any) -> None:
-    """Writes 0, REPEATS or BLANK over what the mask says of each step."""
+    """Replaces the mask's entry of each step by 0, REPEATS or BLANK."""
     for sample in range(batch):
         begun = False
         for step in range(steps):
@@ -164,7 +164,7 @@ def _write_skips(steps: Any, batch: Any, backward: Any, taken: Any, lengths: Any
 
 
 def build_rows() -> Callable[..., None]:
-    """What finds the rows of all steps, to be compiled.
+    """Finds the rows of all steps, to be compiled.
 
     It is find(steps, batch, backward, lengths, taken, counts, order, bases, rows), addresses of int64 but for the first three: `lengths`
     [B], 0 where all are T; `taken` [T, B], whether the mask lets a sample take a step, 0 without a mask: there the skips are written;
@@ -196,7 +196,7 @@ def build_rows() -> Callable[..., None]:
 
 
 def build_addresses() -> Callable[..., None]:
-    """What finds the addresses of rows, to be compiled.
+    """Finds the addresses of rows, to be compiled.
 
     It is find(rows, count, batch, start, step, sample, addresses): `rows` is the address of the rows' numbers t * batch + b, or 0 for all
     in order, `start` that of the tensor, in which steps are `step` bytes apart and samples `sample`.
@@ -211,7 +211,7 @@ def build_addresses() -> Callable[..., None]:
 
 
 def build_clearing(isa: Isa) -> Callable[..., None]:
-    """What writes zeros to the rows of samples that do not take a step, to be compiled.
+    """Writes zeros to the rows of samples that do not take a step, to be compiled.
 
     It is clear(batch, order, bases, skips, time, steps, start, step, sample, columns): `order`, `bases` and `skips`, or 0, are the
     addresses of `rows.ActiveRows`'s, `time` is the first of the steps, and `start` the address of its rows of floats.

@@ -1,4 +1,4 @@
-"""What plans and kernels of recurrent layers agree on: parameters, activations, and the layout of the reserve."""
+"""Shared by plans and kernels of recurrent layers: parameters, activations, and the layout of the reserve."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMPILED: dict[type[ActivationDesc], str] = {
     descs.ActivationReluDesc: "relu",
     descs.ActivationHardSigmoidDesc: "hard_sigmoid",
 }
-"""The activations that have a name of their own."""
+"""The activations that have names."""
 
 IDENTITY, LINEAR, LEAKY, THRESHOLDED, ELU, CELU, SCALED_ELU, SCALED_TANH = range(8)
 SOFTSIGN, SOFTPLUS, PARAMETRIC_SOFTPLUS, SHRINK, GELU = range(8, 13)
@@ -54,7 +54,7 @@ def names_of(activations: tuple[ActivationDesc, ...]) -> tuple[str, ...]:
 
 
 def constants_of(activations: tuple[ActivationDesc, ...]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """The constants of a time loop's activations, which are its parameter `functions`: for each role a number, and two of its own."""
+    """The constants of a time loop's activations, its parameter `functions`: for each role the activation's number and two constants."""
     found = np.zeros((CONSTANTS // OF_A_ROLE, OF_A_ROLE), np.float32)
     for role, activation in enumerate(activations):
         number, names = _OTHERS.get(type(activation), (0, ()))
@@ -66,11 +66,11 @@ def constants_of(activations: tuple[ActivationDesc, ...]) -> np.ndarray[Any, np.
 
 
 STATES = 3
-"""Buffers for h that steps use in turn. With two, a step would write what the other cores have just read: measured a sixth slower."""
+"""Buffers for h that steps use in turn. With two, a step overwrites data that other cores have just read: measured a sixth slower."""
 
 
 class TimeLoopParameters(StagedParameters):
-    """What the time loops of both passes read.
+    """The parameters of the time loops of both passes.
 
     Samples may skip steps: a state's row r is that of sample order[r], such that those that take a step are among the first rows. h has as
     many entries as there are hidden units, or with a projection its own.
@@ -111,11 +111,11 @@ class TimeLoopParameters(StagedParameters):
 
 
 class LayerParameters(TimeLoopParameters):
-    """What the time loop of a layer reads.
+    """The parameters of the time loop of a layer.
 
-    It takes its steps in chunks that share an input product. A matrix is packed [blocks, parts, terms, fused, lanes], where a part has the
+    It runs the steps in chunks that share an input product. A matrix is packed [blocks, parts, terms, fused, lanes], where a part has the
     gates whose sums stay in registers at once; the products are those of `product_kernels.build_gate_products`. With dropout each gate's
-    product takes a copy of its own of x or h, and is a part by itself.
+    product reads its own copy of x or h, and is a separate part.
     """
 
     chunk: Count = field("steps that share an input product")
@@ -155,7 +155,7 @@ class LayerParameters(TimeLoopParameters):
 
 
 class GradientParameters(TimeLoopParameters):
-    """What the time loop of a gradient reads. It takes the steps of the layer in the opposite order.
+    """The parameters of the time loop of a gradient, which runs the steps of the layer in reverse order.
 
     Matrices are packed in panels of some blocks, whose sums of some samples stay in registers.
     """
@@ -180,7 +180,7 @@ class GradientParameters(TimeLoopParameters):
 
 
 class PackingParameters(StagedParameters):
-    """What the packing of matrices reads. A tile is a block of units of one matrix."""
+    """The parameters of the packing of matrices. A tile is a block of units of one matrix."""
 
     tiles: Count = field("how many tiles there are")
     blocks: Count = field("the most blocks of a matrix")
@@ -213,7 +213,7 @@ def count_gradient_stages(steps: int, *, two: bool) -> int:
 
 
 def copied(parameters: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """A copy of a time loop's parameters, which knows where its own constants are."""
+    """A copy of a time loop's parameters, with pointers to its own constants."""
     copy = parameters.copy()
     copy["functions"] = copy["constants"].ctypes.data
     return copy
@@ -226,7 +226,7 @@ RESERVE_LAYOUT = "rows"
 
 
 def saves_argument(activation: ActivationDesc, clips: bool) -> bool:
-    """Returns whether the reserve has a gate's sum, not its value: where it is clipped, or its derivative follows from the sum only."""
+    """Returns whether the reserve has a gate's sum, not its value: if it is clipped, or its derivative depends on the sum."""
     return clips or type(activation) not in COMPILED
 
 
@@ -239,7 +239,7 @@ class ReserveRows:
             linear_before_reset then h[t-1] Rh^T + Rbh. Zeros for the f of coupled gates, and past a sequence's end.
         hidden: [D, T + 1, B, S]: h before and after each step. A forward recurrence's step t leads from slot t to slot t + 1, a backward
             time loop's from slot t + 1 to slot t. Slots past a sequence's end hold the carried state.
-        memory: [D, T + 1, B, H]: the same for the cell state; None but for LSTM.
+        memory: [D, T + 1, B, H]: the same for the cell state; None except for LSTM.
 
     S is H, or with a projection its size.
     """

@@ -61,12 +61,12 @@ PROJECTION = Kernel("dmlpy.devices.cpu.recurrent.kernels:build_projection", 7)
 
 _ALIGNMENT = 64
 _CHUNK_ROWS = 128
-"""Rows of the input that share a product: enough that the weights are read from memory seldom, few enough to stay in a core's cache."""
+"""Rows of the input that share a product: enough that the weights are rarely read from memory, few enough to stay in a core's cache."""
 _STEP_WORK = 1 << 15
-"""Multiplications of a step's recurrent product that make a thread worth waiting for the others. Two threads have twice as many: an
-LSTM of 128 units and one sample, whose weights are 256 KB. Below, two were seen to gain nothing or to lose."""
+"""Multiplications of a step's recurrent product that justify a thread despite the barriers. Two threads need twice as many: an
+LSTM of 128 units and one sample, whose weights are 256 KB. Below, two threads were measured to gain nothing or to be slower."""
 _DIRECTION_WORK = 1 << 21
-"""Multiplications of a direction that make a thread worth waking: some tens of microseconds."""
+"""Multiplications of a direction that are worth waking a thread for: some tens of microseconds."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
@@ -81,7 +81,7 @@ def step_threads(sizes: RecurrentGeometry, blocks: int) -> int:
 
 
 def has_second_stage(cell: RecurrentCell) -> bool:
-    """Returns whether a step has a second stage, whose product takes what all units give in the first one."""
+    """Returns whether a step has a second stage, whose product reads the results of all units in the first one."""
     return cell.resets_first or cell.projection
 
 
@@ -91,14 +91,14 @@ def multiplications(sizes: RecurrentGeometry) -> int:
 
 
 def described_options(cell: RecurrentCell, sizes: RecurrentGeometry, tensors: Collection[str]) -> list[str]:
-    """Lines of a plan's description about dropout and the projection, by the names of the tensors that there are."""
+    """Lines of a plan's description about dropout and the projection, by the names of the tensors that are present."""
     dropped = [name for name, tensor in (("x", "input_dropout_tensor"), ("h", "state_dropout_tensor")) if tensor in tensors]
     lines = [f"dropout of {' and '.join(dropped)}: the gates' products one after the other"] if dropped else []
     return [*lines, f"projection: {sizes.state_size} entries of h, a second product in each step"] if cell.projection else lines
 
 
 def make_launch(work: Sequence[Work], *, ignores: bool = False) -> Launch:
-    """Work as one launch, which ignores what NumPy says of overflow and invalid values, if so asked."""
+    """Work as one launch, which can ignore NumPy's warnings of overflow and invalid values."""
     calls = fuse_launches(work)
 
     def launch(stream: int) -> None:
@@ -125,7 +125,7 @@ class RecurrentPlan(Plan):
         # The gates that read h, which with dropout have copies of their own.
         self._state_gates = sizes.gates - self._cell.resets_first if "state_dropout_tensor" in self._tensors else 0
         self._threads = step_threads(sizes, self._blocks)
-        # Two time loops on a thread each never wait for each other.
+        # Two time loops with one thread each never wait for each other.
         schedule_concurrently = (
             sizes.num_directions == 2 <= available_threads() and self._threads <= 2 and multiplications(sizes) >= _DIRECTION_WORK
         )
@@ -208,14 +208,14 @@ class RecurrentPlan(Plan):
                 work += schedule_direction(TIME_LOOP.address(), each, self._threads, tiles)
             first = next(place for place, part in enumerate(work) if isinstance(part, Task))
             work[first:first] = packing  # one launch with the time loop
-        # FLOAT16 results may overflow, and dropout may meet an infinite state.
+        # FLOAT16 results may overflow, and dropout may multiply an infinite state.
         computes = self._tensors["input_tensor"].data_type.numpy != np.float32 or self._state_gates
         return make_launch(work, ignores=bool(computes))
 
     # layout
 
     def _row_of_input(self, tensor: TensorDesc) -> int | None:
-        """The bytes from one sample's row to the next, over all steps, if they are a constant."""
+        """The bytes from one sample's row to the next, over all steps, if they are constant."""
         _, step, row, _ = tensor.element_strides
         batch, steps = self._sizes.batch_size, self._sizes.seq_length
         if batch == 1:
@@ -299,7 +299,7 @@ class RecurrentPlan(Plan):
                 after.append((results, scratch["output"][:count]))
                 results = scratch["output"]
             parameters = copied(fixed)
-            # Addresses are those of time 0, wherever that would be.
+            # Addresses are those of time 0, even if it is outside the memory.
             parameters["input"] = given.ctypes.data - low * sizes.batch_size * fixed["input_row"]
             if results is not None:
                 parameters["output"] = results.ctypes.data - low * results.strides[0]
@@ -318,10 +318,10 @@ class RecurrentPlan(Plan):
     def _states(
         self, direction: int, backward: bool, arrays: Arrays, scratch: Arrays, rows: ActiveRows, reserve: ReserveRows | None
     ) -> tuple[HostCall, HostCall]:
-        """The work before and after a time loop: its states' rows are brought from the samples' order and back."""
+        """The work before and after a time loop: its states' rows are copied from the order of the samples and back."""
         sizes, order, selective = self._sizes, rows.order, self._selects
         steps, entries, hidden = sizes.seq_length, sizes.state_size, sizes.hidden_size
-        h = scratch["state"][..., :entries]  # [STATES, B, 1 + gates, S]: each, and what dropout lets the gates see of it
+        h = scratch["state"][..., :entries]  # [STATES, B, 1 + gates, S]: each state, then its copies with dropout for the gates
         states = {"hidden_init_tensor": h[0, :, 0]}
         finals = {"output_single_tensor": h[steps % STATES, :, 0]}
         slots = {"hidden_init_tensor": None if reserve is None else reserve.hidden}

@@ -43,7 +43,7 @@ def network_plan(desc: CudnnRNNDesc) -> CompiledNetworkPlan:
 
 @plan(GRUBlockCellDesc)
 def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
-    """The plan for a checked desc of one step of a GRU, or the reason why it has no compiled form."""
+    """The plan for a checked desc of one step of a GRU, or the reason why there is none."""
     from dmlpy.devices.cpu.recurrent.block_cell import StepPlan
 
     return _step_refusal(desc) or StepPlan(desc)
@@ -51,14 +51,14 @@ def step_plan(desc: GRUBlockCellDesc) -> StepPlan | str:
 
 @plan(GRUBlockCellGradDesc)
 def step_gradient_plan(desc: GRUBlockCellGradDesc) -> StepGradientPlan | str:
-    """The plan for a checked desc of the gradient of one step, or the reason why it has no compiled form."""
+    """The plan for a checked desc of the gradient of one step, or the reason why there is none."""
     from dmlpy.devices.cpu.recurrent.block_cell import StepGradientPlan
 
     return _step_refusal(desc) or StepGradientPlan(desc)
 
 
 def _step_refusal(desc: GRUBlockDesc) -> str | None:
-    """Returns why a step or its gradient has no compiled form; None if it has one."""
+    """Returns why a step or its gradient has no compiled plan; None if it has one."""
     from dmlpy.devices.cpu.isa import refusal_of
 
     tensors = desc.tensors().values()

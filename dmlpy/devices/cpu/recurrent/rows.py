@@ -1,4 +1,4 @@
-"""Rows of states and tensors: which samples take which step, and where the rows lie that enter products over the steps of a block."""
+"""Rows of states and tensors: the samples that take each step, and the addresses of the rows in products over the steps of a block."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ROWS = Kernel("dmlpy.devices.cpu.recurrent.packing_kernels:build_rows", 9)
-"""What finds the rows of all steps."""
+"""The kernel that finds the rows of all steps."""
 ADDRESSES = Kernel("dmlpy.devices.cpu.recurrent.packing_kernels:build_addresses", 7)
-"""What finds the addresses of rows."""
+"""The kernel that finds the addresses of rows."""
 CLEARING = Kernel("dmlpy.devices.cpu.recurrent.packing_kernels:build_clearing", 10)
-"""What writes zeros to the rows of samples that do not take a step: the instruction set."""
+"""The kernel that writes zeros to the rows of samples that do not take a step: the instruction set."""
 _INDEX = np.dtype(np.int64)
 _TENSORS = ("sequence_lengths_tensor", "step_mask_tensor")
 
 REPEATS, BLANK = 1, 2
-"""What the output of a sample that skips a step shows: the output before, or zeros. 0 marks samples that take the step."""
+"""The output of a sample that skips a step: the previous output, or zeros. 0 marks samples that take the step."""
 
 
 def _address(array: Array | None) -> int:
@@ -36,7 +36,7 @@ def _address(array: Array | None) -> int:
 
 
 def selects(tensors: Collection[str]) -> bool:
-    """Returns whether samples may skip steps, by the names of the tensors that there are."""
+    """Returns whether samples may skip steps, by the names of the tensors that are present."""
     return any(name in tensors for name in _TENSORS)
 
 
@@ -44,20 +44,20 @@ class ActiveRows:
     """The order of the samples, and the rows of all steps, one step after the other.
 
     A step has the rows up to the last one that takes it. Where sequences end early, or begin late, the same number of rows take all steps
-    up to their ends, so there is no other row among them; masks with holes leave some, which are skipped one by one.
+    up to their ends, so all of these rows take the step; masks with holes leave others, which are skipped one by one.
 
     Attributes:
         order: the sample of each row of a state, [B].
         bases: the number of rows before each step, [T + 1].
-        rows: t * B + sample of each row, of which there are bases[T]; None where every sample takes all steps.
+        rows: t * B + sample of each of the bases[T] rows; None if every sample takes all steps.
         skips: 0, REPEATS or BLANK of each step and sample, [T, B]; None without a mask.
 
     Args:
         steps: T.
         batch: B.
-        tensors: the arrays by field; of these it reads the lengths, which may exceed T, and the step mask, if they are there.
+        tensors: the arrays by field; it reads the lengths, which may exceed T, and the step mask, if they are present.
         backward: whether the time loop goes from the last step to the first.
-        scratch: what `scratch` names.
+        scratch: the arrays that `scratch` names.
     """
 
     def __init__(self, steps: int, batch: int, tensors: Mapping[str, Array], backward: bool, scratch: Mapping[str, Array]) -> None:
@@ -95,7 +95,7 @@ class ActiveRows:
         self._find()
 
     def clearing(self, values: Array, time: int) -> Callable[[], object]:
-        """What writes zeros to the rows of samples that do not take a step.
+        """Returns the work that writes zeros to the rows of samples that do not take a step.
 
         Args:
             values: [steps, B, columns] of float32, whose last dimension is contiguous.
@@ -106,7 +106,7 @@ class ActiveRows:
         return partial(CLEARING(host_isa()), batch, *places)
 
     def fill_idle(self, values: Array, begin: int, value: float) -> None:
-        """Sets a value for those of some rows [rows, ...] that skip their step; the first is row `begin` of all."""
+        """Sets the rows among [rows, ...] that skip their step to a value; the first is row `begin` of all."""
         if self.rows is not None and self.skips is not None:
             values[self.skips.reshape(-1)[self.rows[begin : begin + len(values)]] != 0] = value
 
@@ -123,18 +123,18 @@ class Rows(NamedTuple):
 
 
 def has_rows(tensor: TensorDesc) -> bool:
-    """Returns whether kernels read, or write, the rows of a tensor where they lie: those of contiguous float32."""
+    """Returns whether kernels read, or write, the rows of a tensor in place: contiguous float32 rows."""
     return tensor.data_type.numpy == np.float32 and (tensor.element_strides[-1] == 1 or tensor.sizes[-1] == 1)
 
 
 def in_place(rows: Array, active: ActiveRows, gathers: list[RowGather]) -> Rows:
-    """The rows of a block where they lie: as a matrix, or by their addresses where they are not one, or where some are left out.
+    """The rows of a block in place: as a matrix, or by their addresses if they form none or some are left out.
 
     Args:
-        rows: [steps, batch, columns] of float32, whose last dimension is contiguous. In place of the rows of samples that skip their step
+        rows: [steps, batch, columns] of float32, whose last dimension is contiguous. For samples that skip their step
             a row of zeros is read, whose values may change if it is written.
-        active: which rows there are.
-        gathers: what finds the addresses is added to it.
+        active: the active rows.
+        gathers: the work that finds the addresses is appended.
     """
     matrix = matrix_of(rows)
     if matrix is not None and active.rows is None:
@@ -157,8 +157,8 @@ def copied(rows: Array, target: Array, active: ActiveRows, gathers: list[RowGath
 
     Args:
         rows: the rows.
-        target: the matrix, float32 [steps * batch, columns]; what copies them is added to `gathers`.
-        active: which rows there are.
+        target: the matrix, float32 [steps * batch, columns]; the copy is appended to `gathers`.
+        active: the active rows.
         gathers: the work before the products.
     """
     batch = rows.shape[1]
@@ -169,7 +169,7 @@ def copied(rows: Array, target: Array, active: ActiveRows, gathers: list[RowGath
         else:
             found = target[: len(taken)]
             found[...] = rows[taken // batch, taken % batch]
-            active.fill_idle(found, begin, 0.0)  # what a skipped step reads may be no number
+            active.fill_idle(found, begin, 0.0)  # the input of a skipped step may be NaN
 
     gathers.append(gather)
     return Rows(target)

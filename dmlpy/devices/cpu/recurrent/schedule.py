@@ -34,7 +34,7 @@ _TILE_ROWS = 64
 _TILE_BYTES = 1 << 14
 """Bytes of the sums of a tile, at most, unless a block has more: they stay in the first-level cache."""
 _TILES = 8
-"""Tiles of a thread, about, that are enough to share what a suspended thread leaves: each must be looked at by all."""
+"""About how many tiles a thread needs so that others can steal from a suspended one; each tile costs every thread a check."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Copy = tuple[Array, Array | float]
@@ -48,14 +48,14 @@ class Span:
     before: Sequence[Copy]
     parameters: Array
     address: int
-    """That of the parameters."""
+    """The address of the parameters."""
     stages: int
     after: Sequence[Copy]
 
 
 @dataclass(frozen=True)
 class Direction:
-    """The work of a direction: what comes before the first span, the spans, and what comes after the last."""
+    """The work of a direction: before the first span, the spans, and after the last span."""
 
     begin: HostCall
     spans: Sequence[Span]
@@ -63,13 +63,13 @@ class Direction:
 
 
 def copy(copies: Sequence[Copy]) -> None:
-    """Makes copies in their order."""
+    """Executes copies in order."""
     for target, source in copies:
         target[...] = source
 
 
 def schedule_direction(time_loop: int, direction: Direction, threads: int, tiles: int) -> list[Work]:
-    """The work of a direction by itself, each step on so many threads; a stage has `tiles` tiles at most."""
+    """The work of a single direction, each step on so many threads; a stage has `tiles` tiles at most."""
     work: list[Work] = [direction.begin]
     for span in direction.spans:
         before: list[Work] = [partial(copy, span.before)] if span.before else []
@@ -79,7 +79,7 @@ def schedule_direction(time_loop: int, direction: Direction, threads: int, tiles
 
 
 def schedule_concurrently(time_loop: int, directions: Sequence[Direction]) -> HostCall:
-    """The work of two directions at once, on a thread each: they never wait for each other. `time_loop` is the time loop's address."""
+    """The work of two directions at once, with one thread each: they never wait for each other. `time_loop` is the time loop's address."""
     each, launches = CONCURRENT_LAUNCH(), []
     for spans in zip(*(direction.spans for direction in directions), strict=True):
         pairs = [number for span in spans for number in (time_loop, span.address)]
@@ -101,7 +101,7 @@ def schedule_concurrently(time_loop: int, directions: Sequence[Direction]) -> Ho
 
 
 def tile_groups(sizes: RecurrentGeometry, blocks: int, threads: int, isa: Isa) -> tuple[int, int]:
-    """The parts of the blocks and of the samples that tiles are for. Those of the samples do not depend on the threads."""
+    """The division of the blocks and of the samples into tiles. That of the samples does not depend on the threads."""
     sample_groups = -(-sizes.batch_size // _TILE_ROWS)
     if threads == 1:
         return blocks, sample_groups
@@ -118,11 +118,11 @@ def tile_size(sizes: RecurrentGeometry, blocks: int, groups: tuple[int, int]) ->
 
 
 def recurrence_steal_timeout(sizes: RecurrentGeometry, groups: tuple[int, int], chunk_rows: int, isa: Isa) -> int:
-    """The nanoseconds that a thread waits before it does again what another has begun: a few times what a tile takes.
+    """The steal timeout in nanoseconds: a few times the time of a tile.
 
     Args:
-        sizes: those of the layer.
-        groups: what `tile_groups` gives.
+        sizes: the sizes of the layer.
+        groups: the result of `tile_groups`.
         chunk_rows: rows of an input product, whose tiles are blocks; 0 where there is none.
         isa: the instruction set that the time loop is compiled for.
     """

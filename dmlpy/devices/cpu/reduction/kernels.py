@@ -1,6 +1,6 @@
 """The compiled functions of groups: softmax of rows or columns, and mean-variance normalization of rows.
 
-A thread goes through a group several times while it is in a cache. Sums do not depend on the number of threads: a group is one thread's.
+A thread reads a group several times while it is in a cache. Sums do not depend on the number of threads: one thread has the whole group.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def horizontal_sum(isa: Isa) -> Any:
 
 @cache
 def horizontal_maximum(isa: Isa) -> Any:
-    """The kernel of a vector that gives its largest lane; a NaN may be missed."""
+    """The kernel of a vector that returns its largest lane; it may miss a NaN."""
     return _horizontal(isa, lambda builder, x, y: builder.select(builder.fcmp_ordered("<", x, y), y, x))
 
 
@@ -130,7 +130,7 @@ def _softmax_row(isa: Isa) -> Any:
             if rest > 0:
                 value = select_first(rest, read(row + whole * FLOAT_BYTES, rest), all_of(_LOWEST))
                 largest = at_least(value, largest)
-        # A NaN that the maximum missed is one in the sum, and so are the differences of infinities.
+        # A NaN that the maximum missed makes the sum NaN, and so do differences of infinities.
         limit, total = all_of(largest_of(largest)), 0.0
         for outer in range(p.outer_size):
             row, to = x + outer * p.x_outer, y + outer * p.y_outer

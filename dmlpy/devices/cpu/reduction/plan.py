@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Layout = Literal["rows", "columns"]
-"""What is contiguous: in `rows` the entries of a group, in `columns` those of neighbouring groups."""
+"""The contiguous entries: in `rows` those of a group, in `columns` those of neighbouring groups."""
 
 CHUNK = 1 << 12
 """Entries of a row that are summed in float32, at most; sums of these are added in float64."""
@@ -37,7 +37,7 @@ TENSORS = ("x", "y", "scale", "bias")
 
 
 class GroupParameters(CountedParameters):
-    """What the kernels of groups read. A tile is some of the units: groups, or in columns vectors of them.
+    """The parameters of the kernels of groups. A tile is some of the units: groups, or in columns vectors of them.
 
     Groups have two axes, and so have the entries of a group. Tensors that are absent have the address 0.
     """
@@ -97,8 +97,8 @@ class Groups:
         groups: the two axes of the groups, outermost first, without `inner`.
         entries: the two axes of a group's entries. In rows their tensors' strides along the last one are 1, or 0 for scale and bias.
         inner: in columns the axis of contiguous groups; in rows one of size 1.
-        layout: which of the two it is.
-        names: the places of the tensors that are there, by their names in the kernels.
+        layout: `rows` or `columns`.
+        names: the places of the tensors that are present, by their names in the kernels.
     """
 
     groups: tuple[Axis, Axis]
@@ -157,7 +157,7 @@ class _GroupsPlan(PlanWithoutConstants):
 
     @abstractmethod
     def _settings(self) -> Mapping[str, Any]:
-        """The parameters that say what is computed of a group."""
+        """The parameters that select the function of a group."""
 
     def load(self) -> None:
         self._kernel()
@@ -213,7 +213,7 @@ class CompiledMeanVariancePlan(_GroupsPlan):
         groups: the layout of the entries.
         centres: whether it subtracts the mean.
         scales: whether it divides by the deviation.
-        epsilon: what is added to the variance.
+        epsilon: the number added to the variance.
         activation: nothing or ReLU.
     """
 

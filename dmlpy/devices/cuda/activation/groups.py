@@ -42,9 +42,9 @@ PARAMETERS = struct(
 FUNCTIONS = ("Softmax", "LogSoftmax", "Hardmax")
 
 _USUAL_THREADS, _MOST_THREADS = 256, 512
-"""Threads of a block; the second where there are few groups."""
+"""Threads of a block; the second if there are few groups."""
 _BATCH = 4
-"""Vectors that a thread loads at a time: a thread group in which it has fewer is large enough."""
+"""Vectors that a thread loads at a time: a thread group is large enough when its threads have fewer."""
 _LINE_BYTES = 128
 """Bytes that neighbouring threads read together."""
 _RESIDENT_THREADS = 2048
@@ -69,7 +69,7 @@ class GroupsLaunch:
 
     Args:
         axes: the result of `merged` for the input, the output and the numbers.
-        width: elements of an access, side by side along the innermost axis.
+        width: elements of an access, contiguous along the innermost axis.
     """
 
     def __init__(self, axes: Sequence[Axis], data_type: np.dtype[np.generic], function: str, width: int, multiprocessors: int) -> None:
@@ -85,7 +85,7 @@ class GroupsLaunch:
         few = group_count < 8 * multiprocessors and entry_count > _BATCH * _USUAL_THREADS
         self.threads = most = _MOST_THREADS if few else _USUAL_THREADS
         if across:
-            # neighbouring thread groups share cache lines; where they alone fill the device, each is one thread
+            # neighbouring thread groups share cache lines; if there are enough of them to fill the device, each is one thread
             neighbours = min(_power_of_two(group_count), _LINE_BYTES // (width * data_type.itemsize))
             most = min(most // neighbours, _power_of_two(-(-multiprocessors * _RESIDENT_THREADS // group_count)))
         self.thread_group_size = min(most, _power_of_two(-(-entry_count // _BATCH)))

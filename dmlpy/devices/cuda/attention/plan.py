@@ -1,7 +1,7 @@
 """MULTIHEAD_ATTENTION and MULTIHEAD_ATTENTION1 over the kernels of raw_kernels/attention/.
 
-`attend`, or `attend_halves` on tensor cores, computes the output straight from the tensors as they lie in memory, stacked ones included,
-and `keep` the present keys and values. The scratch holds past sequence lengths in the kernels' type where they come in another.
+`attend`, or `attend_halves` on tensor cores, computes the output from the tensors in place, including stacked ones,
+and `keep` writes the present keys and values. The scratch holds past sequence lengths converted to the kernels' type.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ PARAMETERS = struct(
 )
 
 _LANES, _THREADS = 16, 256
-"""Threads of a block side by side, and all of them: `lanes` and `attend_threads` of the kernel."""
+"""Threads along a row of a block, and in total: `lanes` and `attend_threads` of the kernel."""
 ROWS, COLUMNS = (1, 4), (4, 8)
-"""Queries, and elements of a value, that a thread of `attend` owns: the second where there are more than 16 times the first."""
+"""Queries, and elements of a value, that a thread of `attend` owns: the second if there are more than 16 times the first."""
 HALVES = {64: 64, 128: 32}
-"""Of `attend_halves`: elements of a value to a block, and for each number the keys that it takes at a time."""
+"""Of `attend_halves`: elements of a value in a block, and for each number the keys of one iteration."""
 _HALVES_QUERIES = 64
 """Its queries of a block."""
 LEAST_HALVES_QUERIES = 17
-"""Queries from which on tensor cores are worth it: fewer leave most of a block's warps without work. Forecast, not measured."""
+"""The fewest queries for which tensor cores are used: fewer leave most of a block's warps idle. Estimated, not measured."""
 _MOST = 2**30
-"""What queries, keys or elements of a head are fewer than: their numbers, rounded up to whole tiles, fit in 32 bits."""
+"""An exclusive limit of queries, keys and elements of a head: their numbers, rounded up to whole tiles, fit in 32 bits."""
 _MOST_BLOCKS = 2**31 - 1
 _WARP = 32
 
@@ -76,13 +76,13 @@ _STACKED = {
 
 
 def attend_kernel(data_type: np.dtype[Any], rows: int, columns: int) -> Kernel:
-    """The kernel of which a thread owns so many queries and elements of their results."""
+    """The kernel whose threads own so many queries and elements of their results."""
     scalar = scalar_type(data_type)
     return Kernel(FILE, f"attend<{scalar}, {rows}, {columns}>", PARAMETERS, f"AttentionParameters<{scalar}>")
 
 
 def halves_kernel(columns: int) -> Kernel:
-    """The kernel on tensor cores of which a block owns so many elements of the values."""
+    """The kernel on tensor cores whose blocks own so many elements of the values."""
     return Kernel(TENSOR_CORES_FILE, f"attend_halves<{columns}, {HALVES[columns]}>", PARAMETERS, "AttentionParameters<half>")
 
 
@@ -100,7 +100,7 @@ class AttentionPlan(PlanWithoutConstants):
         library: the device's kernels.
 
     Raises:
-        DeviceError: there are more queries, keys or elements of a head than kernels count, or a kernel cannot be compiled.
+        DeviceError: there are more queries, keys or elements of a head than kernels can index, or a kernel cannot be compiled.
     """
 
     def __init__(self, desc: AttentionDesc, library: KernelLibrary) -> None:
@@ -131,7 +131,7 @@ class AttentionPlan(PlanWithoutConstants):
         return attend_kernel(self._type, rows, columns), _THREADS, (_LANES * rows, _LANES * columns)
 
     def _converted_lengths(self) -> Elementwise | None:
-        """The step that makes 32-bit integers of past sequence lengths of another type."""
+        """The step that converts past sequence lengths of another type to 32-bit integers."""
         lengths = getattr(self._desc, "past_sequence_lengths_tensor", None)
         if lengths is None or lengths.data_type.numpy == np.int32:
             return None
@@ -156,7 +156,7 @@ class AttentionPlan(PlanWithoutConstants):
         )
 
     def _products(self) -> str:
-        """How they are formed, and why so."""
+        """The kernel of the output and the reason for it."""
         if self._kernel.file == TENSOR_CORES_FILE:
             return multiplication(self._type, self._library.limits)
         few = f": {self._queries} queries are too few for tensor cores" if self._type == np.float16 else ""
@@ -209,7 +209,7 @@ class AttentionPlan(PlanWithoutConstants):
         return in_order(launches)
 
     def _wide(self, source: Any, size: int) -> bool:
-        """Whether the elements of a part come 16 bytes at a time, wherever rows begin."""
+        """Whether the elements of a part can be loaded 16 bytes at a time in every row."""
         starts = [size]
         for name in ("past", "fresh"):
             data, strides = int(source[name]["data"]), [int(stride) for stride in source[name]["strides"]]
@@ -220,7 +220,7 @@ class AttentionPlan(PlanWithoutConstants):
 
     @staticmethod
     def _heads_of(tensor: TensorDesc, size: int, pointer: int) -> tuple[int, tuple[int, ...]]:
-        """A tensor whose heads lie side by side in the last dimension, as [B, length, heads, size]."""
+        """A tensor whose heads are adjacent in the last dimension, as [B, length, heads, size]."""
         batch, place, element = tensor.element_strides[-3:]
         return pointer, (batch, place, size * element, element)
 
@@ -254,7 +254,7 @@ class AttentionPlan(PlanWithoutConstants):
         if self._desc.mask_type is MultiheadAttentionMaskType.BOOLEAN:
             argument["mask"] = _last_four(mask, pointer)
             return
-        # The last dimension is the batch's; of lengths, starts and ends in a row the first ones are the lengths.
+        # The last dimension is the batch; of consecutive lengths, starts and ends the first ones are the lengths.
         stride = mask.element_strides[-1]
         argument["ends"] = (pointer, stride)
         if self._desc.mask_type is MultiheadAttentionMaskType.KEY_SEQUENCE_END_START:

@@ -1,4 +1,4 @@
-"""Where the terms of a convolution's sums lie: the structs of raw_kernels/common/convolution.cuh."""
+"""The layout of the terms of a convolution's sums: the structs of raw_kernels/common/convolution.cuh."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ class Geometry:
         self._matrix = self._matrix_in_place()
 
     def _matrix_in_place(self) -> tuple[int, int, int] | None:
-        """The strides of the filter as matrices, between groups, output channels and terms: taps and in each the input channels.
+        """The strides of the filter as matrices, between groups, output channels and terms (taps, then input channels).
 
-        None if the terms are not equally far apart.
+        None if the terms have no constant stride.
         """
         channel, line = self._filter_channels
         axes = [*zip(self._filter.sizes[2:], self._filter.element_strides[2:], strict=True), (self.channels, channel)]
@@ -96,7 +96,7 @@ class Geometry:
         return self._filter_group, line, axes[-1][1] if axes else 1
 
     def filter_copy(self, place: str) -> Elementwise | None:
-        """The step that makes such matrices at a place of scratch; None if the filter is some."""
+        """The step that packs such matrices in scratch; None if the filter already consists of them."""
         if self._matrix is not None:
             return None
         outer, inner, *taps = self._filter.element_strides
@@ -116,7 +116,7 @@ class Geometry:
 
     @property
     def first_tap(self) -> int:
-        """The element of the filter where the first tap's is: the last one of a filter that is flipped."""
+        """The element of the filter where the first tap's is: the last one of a flipped filter."""
         return self._first_tap
 
     @property
@@ -139,7 +139,7 @@ class Geometry:
         return value
 
     def brings_wide(self, size: int, address: int = 0) -> bool:
-        """Whether 16 bytes of channels of x lie side by side wherever threads read.
+        """Whether each 16 bytes of channels of x that a thread reads are contiguous.
 
         Args:
             size: bytes of an element.
@@ -196,5 +196,5 @@ class Geometry:
         return {"axes": axes_value(merged(sizes, strides), len(strides)), "count": self.elements}
 
     def _counts(self) -> list[tuple[int, ...]]:
-        """Where windows are along each spatial dimension: backward, the element of the output itself."""
+        """The windows' positions along each spatial dimension; backward, the output's own coordinates."""
         return counts_along([1 if self.backward else window.stride for window in self._windows], len(self._sizes))

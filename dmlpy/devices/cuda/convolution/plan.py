@@ -1,6 +1,6 @@
 """The plan of CONVOLUTION, and of convolutions of other numbers: a kernel of raw_kernels/common/convolution.cuh or convolution_tiles.cuh.
 
-The kernel is instantiated with an arithmetic, which the caller names: what elements are, how they are summed, what is made of a sum.
+The kernel is instantiated with an arithmetic: the types of elements, their summation, and the epilogue of a sum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FILE = "convolution/convolve.cu"
 
 LEAST_TILED_CHANNELS = 8
-"""Output channels of a group from which on tiles are worth it: of fewer, most of a tile would be empty. Forecast, not measured."""
+"""The fewest output channels of a group for which tiles are used: with fewer, most of a tile is empty. Estimated, not measured."""
 
 _MOST_BLOCKS = 2**31 - 1
 
@@ -46,9 +46,9 @@ class Arithmetic:
         file: the source that defines it, in raw_kernels/.
         name: its C++ type: `Floats<float, Epilogue<Identity>>`.
         struct: its members.
-        addresses: the place of the tensor that each of its addresses is of.
+        addresses: for each of its addresses the place of the tensor.
         values: the values of other members.
-        most_terms: of sums that tiles form without error, if not any number.
+        most_terms: the most terms of sums that tiles compute exactly; None if there is no limit.
     """
 
     file: str
@@ -73,12 +73,12 @@ def convolution_kernel(arithmetic: Arithmetic, *, tiles: bool, backward: bool) -
 
 
 class ConvolutionPlan(Plan):
-    """A convolution in one launch. A filter whose terms tiles cannot read in their order is packed, by a launch of its own.
+    """A convolution in one launch. A filter whose terms tiles cannot read in order is packed by a separate launch.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
-        arithmetic: what is done with elements and sums.
+        arithmetic: the arithmetic of elements and sums.
 
     Raises:
         DeviceError: a kernel cannot be compiled.
@@ -151,7 +151,7 @@ class ConvolutionPlan(Plan):
 
 
 def channel_stride(tensor: TensorDesc | None) -> int:
-    """From one output channel's number to the next in a tensor that has one for each, or one for all."""
+    """The stride between output channels in a tensor that has one number for each, or one for all."""
     if tensor is None:
         return 0
     return next((stride for size, stride in zip(tensor.sizes, tensor.element_strides, strict=True) if size > 1), 0)

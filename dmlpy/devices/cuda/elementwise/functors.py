@@ -1,7 +1,7 @@
-"""The functors of raw_kernels/elementwise/: which one computes a desc, and what its members hold.
+"""The functors of raw_kernels/elementwise/: the functor of a desc and the values of its members.
 
-An operator runs by the functor of its name in the file of its module's: ELEMENT_WISE_ADD, which `dmlpy.operators.elementwise.arithmetic`
-describes, by `Add` of raw_kernels/elementwise/arithmetic.cu. Only one with attributes needs more: an entry in `_WITH_MEMBERS`.
+An operator runs the functor of its name in the file of its module: ELEMENT_WISE_ADD, which `dmlpy.operators.elementwise.arithmetic`
+describes, runs `Add` of raw_kernels/elementwise/arithmetic.cu. Only one with attributes needs more: an entry in `_WITH_MEMBERS`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OF_BITS = (
 
 
 def takes_raw_bits(desc: OperatorDesc) -> bool:
-    """Whether the operator moves or combines bits whatever they stand for: its functor then takes unsigned integers."""
+    """Whether the operator moves or combines bits regardless of their type: its functor then takes unsigned integers."""
     return isinstance(desc, _OF_BITS) or (isinstance(desc, ElementWiseIdentityDesc) and desc.scale_bias is None)
 
 
@@ -103,7 +103,7 @@ def _limits(name: str, desc: Any) -> tuple[str, tuple[Member, ...]]:
 
 
 def _limit(limit: float, computed: np.dtype[Any], *, least: bool) -> float | int:
-    """A limit as an element; NaN, which no element is below or above, as one that nothing exceeds."""
+    """A limit as an element; NaN, which compares with nothing, becomes a limit that nothing exceeds."""
     if computed.kind == "f":
         return limit
     ends = np.iinfo(computed)
@@ -156,4 +156,4 @@ _WITH_MEMBERS: Mapping[tuple[type[OperatorDesc], ...], Callable[[str, Any], tupl
     (ElementWiseIsInfinityDesc,): _is_infinity,
     (ElementWiseAdd1Desc,): _add1,
 }
-"""What chooses the functor and fills its members, for operators whose attributes do."""
+"""The functions that choose the functor and its members, for operators where attributes decide."""

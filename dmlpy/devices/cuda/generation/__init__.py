@@ -1,1 +1,1 @@
-"""The operators that make tensors on CUDA."""
+"""The operators that create tensors on CUDA."""

@@ -1,4 +1,4 @@
-"""The operators that make tensors of constants on CUDA: steps of the element engine."""
+"""The operators that create tensors of constants on CUDA: steps of the element engine."""
 
 from __future__ import annotations
 

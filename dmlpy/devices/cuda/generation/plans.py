@@ -1,4 +1,4 @@
-"""The plans of operators that make tensors."""
+"""The plans of operators that create tensors."""
 
 from __future__ import annotations
 

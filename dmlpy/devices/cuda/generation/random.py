@@ -28,11 +28,11 @@ RANDOM = struct(
     ("count", np.uint32),
 )
 _COUNTER_WORDS = 4
-"""That a counter gives."""
+"""Words that a counter generates."""
 
 
 def random_kernel(width: int) -> Kernel:
-    """The instance that writes so many words at once: 4, or 1."""
+    """The instance that writes so many words at once: 4 or 1."""
     return Kernel("generation/random.cu", f"generate<{width}>", RANDOM, "RandomParameters")
 
 

@@ -22,7 +22,7 @@ AnyGatherDesc = GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc
 
 
 class GatherPlan(VectorizedCopyPlan):
-    """What a `GatherIndices` tells, by raw_kernels/indexing/gather.cu."""
+    """The gather of a `GatherIndices`, by raw_kernels/indexing/gather.cu."""
 
     file, name = "indexing/gather.cu", "gather"
     parameters = struct(

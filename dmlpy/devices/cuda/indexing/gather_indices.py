@@ -1,4 +1,4 @@
-"""Where indices point: the dimensions that tuples of them index, and those that lie around."""
+"""Where indices point: the dimensions that tuples of indices address, and the others."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dimension:
-    """A dimension of what is chosen.
+    """A dimension of the gathered elements.
 
     Attributes:
         size: entries along it.
-        of_input: elements of the input from one entry to the next; 0 where indices choose.
-        of_indices: elements of the indices from one entry to the next; 0 where all entries share them.
+        of_input: elements of the input from one entry to the next; 0 where indices address it.
+        of_indices: elements of the indices from one entry to the next; 0 if all entries share them.
     """
 
     size: int
@@ -30,10 +30,10 @@ class Dimension:
 
 @dataclass(frozen=True)
 class GatherIndices:
-    """What tuples of indices choose from a tensor.
+    """The elements of a tensor that tuples of indices address.
 
     Attributes:
-        dimensions: of what is chosen.
+        dimensions: the dimensions of the gathered elements.
         sizes: of the input's dimensions that a tuple indexes.
         strides: of the input along these.
         step: elements from one index of a tuple to the next.
@@ -45,13 +45,13 @@ class GatherIndices:
     step: int = 0
 
     def fitted(self, dimension_count: int) -> tuple[Dimension, ...]:
-        """The dimensions with ones in front, or without some, as a tensor of so many dimensions has them."""
+        """The dimensions padded with ones in front, or shortened, to so many."""
         missing = dimension_count - len(self.dimensions)
         return (Dimension(1, 0, 0),) * missing + self.dimensions[max(-missing, 0) :]
 
 
 def slices(desc: GatherDesc) -> GatherIndices:
-    """What GATHER reads."""
+    """The elements that GATHER reads."""
     x, indices, axis = desc.input_tensor, desc.indices_tensor, desc.axis
     of_input = _dimensions(x, x.dimension_count)
     return GatherIndices(
@@ -66,7 +66,7 @@ def slices(desc: GatherDesc) -> GatherIndices:
 
 
 def elements(desc: ElementsDesc | ScatterDesc, strides: Sequence[int]) -> GatherIndices:
-    """What GATHER_ELEMENTS reads, or SCATTER replaces, of a tensor of the input's sizes and these strides."""
+    """The elements that GATHER_ELEMENTS reads, or SCATTER replaces, in a tensor of the input's sizes and these strides."""
     indices, axis = desc.indices_tensor, desc.axis
     rows = enumerate(zip(indices.sizes, strides, indices.element_strides, strict=True))
     dimensions = (Dimension(size, 0 if at == axis else stride, own) for at, (size, stride, own) in rows)
@@ -74,7 +74,7 @@ def elements(desc: ElementsDesc | ScatterDesc, strides: Sequence[int]) -> Gather
 
 
 def blocks(desc: PickNDDesc, strides: Sequence[int]) -> GatherIndices:
-    """What GATHER_ND and GATHER_ND1 gather, or SCATTER_ND replaces, of a tensor of the input's sizes and these strides."""
+    """The elements that GATHER_ND and GATHER_ND1 read, or SCATTER_ND replaces, in a tensor of the input's sizes and these strides."""
     batch, tuple_size = desc.batch_dimensions, desc.indices_tensor.sizes[-1]
     count = desc.input_dimension_count
     of_input = list(zip(desc.input_tensor.sizes[-count:], strides[-count:], strict=True))

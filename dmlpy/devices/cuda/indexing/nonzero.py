@@ -32,9 +32,9 @@ NONZERO = struct(
 )
 KERNELS = ("count_nonzero", "write_coordinates")
 _ROUNDS = 4
-"""Elements of each thread, at least, before there is another block."""
+"""The fewest elements of each thread before another block is added."""
 _BLOCKS = 8
-"""On a multiprocessor, at most."""
+"""The most blocks of a multiprocessor."""
 
 
 def nonzero_kernel(name: str, word_bytes: int) -> Kernel:

@@ -1,4 +1,4 @@
-"""The plans of gathers, scatters and their kin."""
+"""The plans of gathers, scatters and related operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SCATTER and SCATTER_ND on CUDA: the last tuple of indices for each place is found, then the output written, by scatter.cu.
+"""SCATTER and SCATTER_ND on CUDA: finds the last tuple of indices for each element, then writes the output, by scatter.cu.
 
 The scratch has 4 bytes for each place that tuples may point to: an element of the output, or a block of SCATTER_ND.
 """
@@ -53,7 +53,7 @@ def replace_kernel(word_bytes: int) -> Kernel:
 
 
 class ScatterPlan(PlanWithoutConstants):
-    """The winners are cleared, then two launches.
+    """Clears the winners, then two launches.
 
     Args:
         desc: a checked desc.
@@ -97,7 +97,7 @@ class ScatterPlan(PlanWithoutConstants):
         )
 
     def cost(self) -> Cost:
-        # The winners are cleared, then read for each element; those of the tuples are written.
+        # The winners are cleared, written for each tuple, and read for each element.
         again = 2 * self._scratch.size + 4 * element_count(self._tuples)
         return movement_cost(self._desc, self._library, 3, again=again, what="winners")
 

@@ -30,8 +30,8 @@ EPILOGUE_FILE = "matrix/epilogue.cu"
 class GemmPlan(PlanWithoutConstants):
     """GEMM.
 
-    The result, before a softmax, goes to the output, or of a FLOAT16 softmax to float32 scratch. The library's product goes where the
-    result goes if nothing but an element-wise function is applied to it, else to float32 scratch.
+    The result, before a softmax, goes to the output, or of a FLOAT16 softmax to float32 scratch. The library's product goes to the
+    same place if only an element-wise function is applied to it, else to float32 scratch.
 
     Args:
         desc: a checked desc.
@@ -72,7 +72,7 @@ class GemmPlan(PlanWithoutConstants):
         self._library.functions([*kernels, *(step.kernel() for step in (self._finish, self._narrowed) if step is not None)])
 
     def _multiplication(self, tf32: bool) -> tuple[OwnProduct | LibraryProduct, Elementwise | None]:
-        """The product, and what is done with it afterwards."""
+        """The product and its epilogue."""
         desc, (place, result) = self._desc, self._result
         transposed = {name: getattr(desc, f"trans_{name}") is MatrixTransform.TRANSPOSE for name in "ab"}
         a = Operand("a_tensor", self._type, Matrices.of(desc.a_tensor, transposed=transposed["a"]))

@@ -26,13 +26,13 @@ PRODUCT_FILE = "matrix/product.cu"
 MOST_LIBRARY_PRODUCTS = 16
 """Entries of a batch that the library multiplies, one after the other."""
 LEAST_LIBRARY_MULTIPLICATIONS = 2**22
-"""Multiplications of each entry from which on the library does: a forecast."""
+"""The fewest multiplications of an entry for which the library is used: an estimate."""
 
 
 MOST_SPLIT_TILES = 16
 """Tiles of each entry of a batch, at most, that are divided among several blocks."""
 LEAST_SPLIT_TERMS = 1024
-"""Terms of a split, at least: with fewer, a second launch costs more than it gains. A forecast."""
+"""Terms of a split, at least: with fewer, a second launch costs more than it gains. An estimate."""
 
 
 def product_kernel(data_type: np.dtype[Any], output_type: np.dtype[Any], function: Functor, name: str = "product") -> Kernel:
@@ -60,7 +60,7 @@ class Operand:
     Attributes:
         place: of the tensor in the desc, or the name of the array of scratch.
         data_type: of its elements.
-        matrices: where they lie.
+        matrices: their layout.
     """
 
     place: str
@@ -72,7 +72,7 @@ class Operand:
         return found[self.place], self.matrices.strides
 
     def library_strides(self) -> tuple[int, bool] | None:
-        """The row stride of each matrix, and whether its transpose is what has rows; None if the library cannot take them."""
+        """The row stride of each matrix, and whether the rows are those of its transpose; None if the library cannot read them."""
         _, _, rows, columns = self.matrices.sizes
         for transposed, (count, length), (outer, inner) in (
             (False, (rows, columns), self.matrices.strides[2:]),
@@ -86,13 +86,13 @@ class Operand:
     def matrix(self, found: Mapping[str, int], outer: int, inner: int) -> Matrix:
         """One matrix as the library takes it."""
         strides = self.library_strides()
-        assert strides is not None  # asked before
+        assert strides is not None  # checked before
         _, _, rows, columns = self.matrices.sizes
         place = outer * self.matrices.strides[0] + inner * self.matrices.strides[1]
         return Matrix(found[self.place] + place * self.data_type.itemsize, rows, columns, strides[0], self.data_type, strides[1])
 
     def order(self, found: Mapping[str, int]) -> Order:
-        """How threads bring its rows."""
+        """How threads load its rows."""
         matrices, size = self.matrices, self.data_type.itemsize
         others = [stride for count, stride in zip(matrices.sizes[:2], matrices.strides[:2], strict=True) if count > 1]
         return Order.of(matrices.sizes[2:], matrices.strides[2:], others, size, found[self.place])
@@ -114,14 +114,14 @@ Operands = tuple["Operand", "Operand", "Operand", "Operand | None"]
 
 
 def folded(a: Operand, b: Operand, output: Operand, c: Operand | None = None) -> Operands:
-    """The same operands with A's matrices as the rows of one where B repeats and the others allow it too."""
+    """The same operands with A's matrices as the rows of one, if B repeats and the layouts allow it."""
     for axis in (1, 0):
         a, b, output, c = _folded_along(axis, a, b, output, c)
     return a, b, output, c
 
 
 def _folded_along(axis: int, a: Operand, b: Operand, output: Operand, c: Operand | None) -> Operands:
-    """Along one dimension of the batch, or as they are."""
+    """The same along one dimension of the batch, or the operands unchanged."""
     of_a, of_output = a.with_rows_of(axis), output.with_rows_of(axis)
     of_c = None if c is None else c.with_rows_of(axis)
     repeats = a.matrices.sizes[axis] > 1 and b.matrices.strides[axis] == 0
@@ -131,9 +131,9 @@ def _folded_along(axis: int, a: Operand, b: Operand, output: Operand, c: Operand
 
 
 def split_terms(a: Operand, b: Operand, multiprocessors: int) -> int:
-    """The terms that one block sums: a whole number of stages, fewer than all where a product has few tiles and long sums.
+    """The terms that one block sums: a whole number of stages, fewer than all if a product has few tiles and long sums.
 
-    They follow from the sizes of one entry of the batch, so that the batch changes no bit.
+    They depend only on the sizes of one entry of the batch, so results do not depend on the batch.
     """
     sizes = ProductSizes.of(a.matrices, b.matrices)
     wanted = min(sizes.terms // LEAST_SPLIT_TERMS, multiprocessors // sizes.own_tiles)
@@ -149,10 +149,10 @@ class OwnProduct:
     Attributes:
         a: the left factor.
         b: the right one.
-        c: what is added; None adds nothing.
+        c: the addend; None adds nothing.
         output: the result.
         function: the epilogue, for raw_kernels/matrix/product.cu.
-        split_terms: terms that a block sums; of more, blocks share a tile.
+        split_terms: terms that a block sums; for more terms, blocks share a tile.
     """
 
     a: Operand
@@ -178,7 +178,7 @@ class OwnProduct:
         return -(-self.sizes.terms // self.split_terms)
 
     def scratch(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        """The array of what splits leave, if there are several."""
+        """The array of the splits' partial sums, if there are several."""
         sizes = self.sizes
         return [("partials", (self.splits, sizes.batch, sizes.rows, sizes.columns), FLOAT)] if self.splits > 1 else []
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TILES = struct(*((name, np.int64) for name in ("rows", "columns", "terms", "inner", "row_tiles", "column_tiles", "count")))
 
 STAGE_TERMS = 256
-"""Terms that are summed first: `stage_terms`."""
+"""Terms of a stage: `stage_terms`."""
 _MOST_BLOCKS = 2**31 - 1
 
 
@@ -50,7 +50,7 @@ class Matrices:
         return replace(self, sizes=_with(self.sizes, {axis: 1}))
 
     def with_rows_of(self, axis: int) -> Matrices | None:
-        """All matrices along a dimension of the batch as the rows of one; None if the rows are not equally far apart."""
+        """All matrices along a dimension of the batch as the rows of one; None if the rows have no constant stride."""
         count, rows = self.sizes[axis], self.sizes[2]
         step = self.strides[2] if rows > 1 else self.strides[axis]
         if self.strides[axis] != rows * step:
@@ -59,7 +59,7 @@ class Matrices:
 
 
 def _with(four: tuple[int, int, int, int], changed: Mapping[int, int]) -> tuple[int, int, int, int]:
-    """Four numbers, some of them changed."""
+    """Four numbers with some replaced."""
     first, second, third, fourth = (changed.get(at, number) for at, number in enumerate(four))
     return first, second, third, fourth
 

@@ -68,7 +68,7 @@ def unfold_plan(desc: UnfoldDesc, target: Target) -> StepsPlan:
     per_channel, *tap_strides = _row_major(row_stride, lengths)
     _, *position_strides = _row_major(position_stride, places)
 
-    # of an entry of the columns: its place there, that of the image's element, and that element's place along each dimension
+    # for an entry of the columns: its offset, that of the image's element, and the element's coordinate along each dimension
     tap_steps, position_steps = [window.dilation for window in own], [window.stride for window in own]
     spatial_strides = image.element_strides[2:]
     rows = merged(
@@ -125,5 +125,5 @@ def _windows(desc: FoldDesc | UnfoldDesc, spatial: Sequence[int]) -> tuple[Windo
 
 
 def _row_major(stride: int, sizes: Sequence[int]) -> list[int]:
-    """The distance of all entries together, then of neighbours along each dimension, where the last one's are a stride apart."""
+    """The product of all entries and the stride, then the distance of neighbours along each dimension."""
     return [*accumulate(reversed(sizes), lambda step, size: step * size, initial=stride)][::-1]

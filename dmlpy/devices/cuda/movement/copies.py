@@ -1,6 +1,6 @@
-"""Operators that only move elements: steps of the element engine that copy, whose views say where from and where to.
+"""Operators that only move elements: steps of the element engine that copy between views.
 
-Elements are moved as unsigned integers of their size, whatever they stand for.
+Elements are moved as unsigned integers of their size, regardless of their type.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COPY = Functor(FILE, "movement::Copy")
 
 
 def fill(tensor: TensorDesc, value: int | float, *, raw: bool = False) -> Functor:
-    """What writes one value, given in the tensor's type, into all elements."""
+    """The step that writes one value, given in the tensor's type, to all elements."""
     data_type = tensor.data_type.numpy
     stored = f"uint{8 * data_type.itemsize}" if raw else computed_type(data_type).name
     return Functor(FILE, f"movement::Fill<{ELEMENT_TYPES[stored]}>", (("value", stored, value),))
@@ -68,7 +68,7 @@ def _parts(whole: View, tensors: Sequence[TensorDesc], axis: int) -> list[View]:
 
 
 def tile_plan(desc: TileDesc, target: Target) -> ElementsPlan:
-    """One copy along the repetitions and the input's dimensions, in turns."""
+    """One copy, with dimensions alternating between repetitions and the input."""
     assert desc.output_tensor is not None
     x, y = View.of("input_tensor", desc.input_tensor, raw=True), View.of("output_tensor", desc.output_tensor, raw=True)
     own = desc.input_tensor.sizes
@@ -93,7 +93,7 @@ def slice1_plan(desc: Slice1Desc, target: Target) -> ElementsPlan:
 
 
 def slice_grad_plan(desc: SliceGradDesc, target: Target) -> ElementsPlan:
-    """Zeros everywhere, and then the gradient where it was copied from."""
+    """Writes zeros everywhere, then the gradient to the elements of the slice."""
     given, output = desc.input_gradient_tensor, desc.output_gradient_tensor
     whole = View.of("output_gradient_tensor", output, raw=True)
     window = _window(whole, _starts(desc), desc.input_window_strides)
@@ -105,13 +105,13 @@ def slice_grad_plan(desc: SliceGradDesc, target: Target) -> ElementsPlan:
 
 
 def _starts(desc: WindowDesc) -> list[int]:
-    """The first element that is taken along each dimension: the window's last one where steps go backwards."""
+    """The first element along each dimension: the window's last one for negative steps."""
     rows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
     return [offset if step > 0 else offset + size - 1 for offset, size, step in rows]
 
 
 def _window(whole: View, starts: Sequence[int], steps: Sequence[int]) -> View:
-    """Every so many elements of a tensor from some on."""
+    """A strided slice of a tensor."""
     offset = sum(start * stride for start, stride in zip(starts, whole.strides, strict=True))
     return replace(whole, strides=tuple(step * stride for step, stride in zip(steps, whole.strides, strict=True)), offset=offset)
 
@@ -127,7 +127,7 @@ def block1_plan(desc: DepthToSpace1Desc | SpaceToDepth1Desc, target: Target) -> 
 def _moved_blocks(
     desc: DepthToSpaceDesc | DepthToSpace1Desc | SpaceToDepthDesc | SpaceToDepth1Desc, order: DepthSpaceOrder, target: Target
 ) -> ElementsPlan:
-    """One copy along batch, channels of an image, its rows and those of a block, its columns and those of a block."""
+    """One copy along batch, channels, rows of blocks and within them, columns of blocks and within them."""
     assert desc.output_tensor is not None
     x, y = View.of("input_tensor", desc.input_tensor, raw=True), View.of("output_tensor", desc.output_tensor, raw=True)
     to_space = isinstance(desc, DepthToSpaceDesc | DepthToSpace1Desc)
@@ -150,6 +150,6 @@ def _image_strides(strides: Sequence[int], block: int) -> tuple[int, ...]:
 def _depth_strides(strides: Sequence[int], channels: int, block: int, order: DepthSpaceOrder) -> tuple[int, ...]:
     batch, channel, row, column = strides
     if order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
-        # the place in a block counts slowest
+        # the position in a block varies slowest
         return batch, channel, row, block * channels * channel, column, channels * channel
     return batch, block * block * channel, row, block * channel, column, channel

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.plan import Pointers
 
 _VALUE, _NEAREST, _REPEATS = range(3)
-"""The kernel's `margin_value` and so on."""
+"""The kernel's modes: `margin_value` and so on."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Margin:
     """An axis of the output.
 
     Attributes:
-        axis: with the strides of the output, of the input, and of what neighbours along it do not share: 1 if there is a margin, else 0.
+        axis: with the strides of the output, of the input, and 1 if there is a margin, else 0, which prevents merging and wide words.
         start: entries before the input's first.
         size: of the input.
     """
@@ -45,7 +45,7 @@ class Margin:
 
 
 def margins(desc: AnyPaddingDesc) -> list[Margin]:
-    """The axes of the output, in the order of its memory, without those of size 1. Neighbours without a margin are one where possible."""
+    """The axes of the output, in the order of its memory, without those of size 1. Adjacent axes without margins are merged."""
     x, y = desc.input_tensor, desc.output_tensor
     assert y is not None
     found: list[Margin] = []
@@ -104,7 +104,7 @@ class PaddingPlan(VectorizedCopyPlan):
 
 
 def _repetition(mode: PaddingMode, size: int) -> tuple[int, int]:
-    """After how many entries an input repeats, and the sum of an entry and its mirror image: beyond all entries where there is none."""
+    """The period of an input's entries, and the sum of an entry and its mirror image: beyond all entries if there is none."""
     if mode is PaddingMode.REFLECTION:
         period = max(2 * size - 2, 1)
         return period, period

@@ -50,17 +50,17 @@ def parameters_type(
 class ThreadGroupsPlan(PlanWithoutConstants):
     """The operands' layout, the division of the groups, and launches that share one struct of parameters.
 
-    Where vectors are possible they need addresses at multiples of their size: a launch over others takes single entries.
+    Vectors need addresses at multiples of their size: a launch with other addresses uses single entries.
 
     Args:
         sizes: the sizes of the input.
         reduced: the dimensions that a group extends along.
         operands: the tensors by role: those of the input's sizes, and those with one entry for each group. `x` is one of them.
         library: the device's kernels.
-        reduces: whether sums over groups are taken.
+        reduces: whether it computes sums over groups.
 
     Raises:
-        DeviceError: there are more groups, or entries of a group, than kernels count, or a kernel cannot be compiled.
+        DeviceError: there are more groups, or entries of a group, than kernels can index, or a kernel cannot be compiled.
     """
 
     data: ClassVar[tuple[str, ...]]
@@ -68,7 +68,7 @@ class ThreadGroupsPlan(PlanWithoutConstants):
     statistics: ClassVar[tuple[str, ...]] = ()
     """The roles of tensors with one entry for each group, in the order of the kernels."""
     scratch: ClassVar[Mapping[str, int]]
-    """The arrays beside the partial sums if groups are split: bytes for each group, by the field of their address."""
+    """The arrays besides the partial sums if groups are split: bytes for each group, by the field of their address."""
 
     def __init__(
         self, sizes: Sequence[int], reduced: Collection[int], operands: Mapping[str, Operand], library: KernelLibrary, reduces: bool
@@ -185,7 +185,7 @@ class NormalizationPlan(ThreadGroupsPlan):
         geometry: the geometry of a checked desc.
         library: the device's kernels.
         used: the roles of tensors of the input's sizes that are read or written.
-        reduces: whether sums over groups are taken.
+        reduces: whether it computes sums over groups.
 
     Raises:
         DeviceError: as `ThreadGroupsPlan`.

@@ -41,7 +41,7 @@ def forward_kernel(
     training: bool = True,
     function: str = "Identity",
 ) -> Kernel:
-    """An instance of `normalize`, `gather`, `combine` or `apply`; arguments that the kernel has no template parameter for are ignored."""
+    """An instance of `normalize`, `gather`, `combine` or `apply`; arguments without a template parameter in the kernel are ignored."""
     types = f"{scalar_type(data_type)}, {scalar_type(statistic_type)}"
     vectors = f"{width}, {str(across).lower()}"
     arguments = {
@@ -55,7 +55,7 @@ def forward_kernel(
 
 
 class ForwardPlan(NormalizationPlan):
-    """The forward pass: with given statistics one launch; in training one, or three where groups are few and large."""
+    """The forward pass: with given statistics one launch; in training one, or three if groups are few and large."""
 
     data = DATA
     statistics = STATISTICS

@@ -41,7 +41,7 @@ def gradient_kernel(
 
 
 class GradientPlan(NormalizationPlan):
-    """The gradients: one launch, or up to three where groups are few and large. Only what the described outputs need is computed."""
+    """The gradients: one launch, or up to three if groups are few and large. It computes only what the described outputs need."""
 
     data = DATA
     statistics = STATISTICS

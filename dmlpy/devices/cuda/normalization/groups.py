@@ -41,13 +41,13 @@ PARAMETERS = struct(
 )
 
 STATISTICS = ("MeanVariance", "RootMeanSquare", "OneNorm", "TwoNorm", "Unscaled")
-"""What x is centered and divided by, as the kernels have it."""
+"""The kernels' types of statistics: what x is centred and divided by."""
 
 
 def groups_kernel(
     name: str, data_type: np.dtype[Any], statistic: str, width: int = 1, across: bool = False, function: str = "Identity"
 ) -> Kernel:
-    """An instance of `normalize`, `gather`, `combine` or `apply`; what the kernel is no template of counts for nothing."""
+    """An instance of `normalize`, `gather`, `combine` or `apply`; arguments without a template parameter in the kernel are ignored."""
     scalar = scalar_type(data_type)
     types = f"{scalar}, {statistic}" if statistic in ("MeanVariance", "Unscaled") else f"{scalar}, {statistic}<{scalar}>"
     vectors = f", {width}, {str(across).lower()}"
@@ -57,7 +57,7 @@ def groups_kernel(
 
 @dataclass(frozen=True)
 class Statistic:
-    """What a desc centres and divides x by.
+    """The statistics by which a desc centres and divides x.
 
     Attributes:
         name: one of `STATISTICS`.
@@ -83,7 +83,7 @@ class Statistic:
 
 
 class GroupNormalizationPlan(ThreadGroupsPlan):
-    """One launch, or three where groups are few and large."""
+    """One launch, or three if groups are few and large."""
 
     data = DATA
     scratch = {"firsts": 4, "scalings": 12}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.normalization.local_response import LocalResponseDesc
 
 TENSORS = 6
-"""That the axes have strides of: x, dy, y, scratch, and an element's coordinates along the window's two dimensions."""
+"""The strides of the axes: x, dy, y, scratch, and an element's coordinates along the window's two dimensions."""
 
 NUMBERS = 2**32
 """An upper limit on the elements that kernels count."""
@@ -53,14 +53,14 @@ def response_kernel(name: str, data_type: np.dtype[Any]) -> Kernel:
 
 
 class LocalResponsePlan(PlanWithoutConstants):
-    """One launch; of the gradient two, which keep two float32 numbers of each element in between.
+    """One launch; of the gradient two, which pass two float32 numbers for each element between them.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
 
     Raises:
-        DeviceError: there are more elements than kernels count, or a kernel cannot be compiled.
+        DeviceError: there are more elements than kernels can index, or a kernel cannot be compiled.
     """
 
     def __init__(self, desc: LocalResponseDesc, library: KernelLibrary) -> None:

@@ -53,7 +53,7 @@ INCOMING = struct(
 
 _ADDRESSES = {"regions.corners": "roi_tensor", "regions.batches": "batch_indices_tensor", "regions.images": "input_tensor"}
 _NUMBERS = ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1))
-"""The strides of what counts each dimension alone."""
+"""The strides of tensors that vary along one dimension only."""
 
 
 def align_kernel(data_type: np.dtype[Any], reduction: str) -> Kernel:
@@ -139,7 +139,7 @@ def align_gradient_plan(desc: ROIAlignGradDesc, target: Target) -> StepsPlan:
     )
     images = tensors.get("input_tensor", of_images)
     assert incoming is not None
-    assert images is not None  # the check asks for one of them
+    assert images is not None  # the check requires one of them
     data_type, chooses = incoming.data_type.numpy, desc.reduction_function is ReduceFunction.MAX
     regions = _regions_value(desc, images, incoming.sizes[2:])
     passed = np.zeros((), INCOMING)

@@ -82,7 +82,7 @@ def largest_step(
         desc: a checked desc.
         output: strides of the values.
         indices: strides of their indices.
-        addresses: of the step.
+        addresses: the step's addresses.
         wide_indices: whether indices have 64 bits, not 32.
     """
     x = desc.tensors()["input_tensor"]

@@ -65,7 +65,7 @@ def _covering_value(
         sizes: of the outgoing gradient.
         outgoing: its strides.
         inputs: strides of the tensors that have an element for each position.
-        own: strides of those that have one for each element of the outgoing gradient instead.
+        own: strides of those that have one for each element of the outgoing gradient.
     """
     rank, windows, tensors = len(sizes), pooling_windows(desc), len(inputs) + len(own)
     strides = [outgoing, *((*tensor[:2], *(0 for _ in tensor[2:])) for tensor in inputs), *own]

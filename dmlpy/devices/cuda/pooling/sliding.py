@@ -1,4 +1,4 @@
-"""`Sliding<inputs, others>` of raw_kernels/pooling/forward.cu: where the windows of a pooling lie."""
+"""`Sliding<inputs, others>` of raw_kernels/pooling/forward.cu: the windows of a pooling."""
 
 from __future__ import annotations
 

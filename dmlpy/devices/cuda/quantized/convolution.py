@@ -47,7 +47,7 @@ def integer_arithmetic(
     types = ", ".join(map(element_type, (input_type, filter_type) if sums_alone else (input_type, filter_type, output_type)))
     addresses = {name: f"{name}_tensor" for name, _ in fields if not name.endswith("_stride")}
     name = f"{'Integers' if sums_alone else 'Quantized'}<{types}>"
-    most_terms = None if sums_alone else MOST_BYTE_TERMS  # sums that are the results wrap around
+    most_terms = None if sums_alone else MOST_BYTE_TERMS  # integer results wrap around
     return Arithmetic(_FILE, name, struct(*fields), addresses, strides or {}, most_terms)
 
 

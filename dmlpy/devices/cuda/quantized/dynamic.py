@@ -49,14 +49,14 @@ def dynamic_kernel(name: str, data_type: np.dtype[Any], quantized_type: np.dtype
 class DynamicQuantizePlan(PlanWithoutConstants):
     """Two launches, which both read the input.
 
-    Where vectors are possible they need addresses at multiples of their size: others take single elements.
+    Vectors need addresses at multiples of their size: other addresses use single elements.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
 
     Raises:
-        DeviceError: there are more elements than kernels count, or a kernel cannot be compiled.
+        DeviceError: there are more elements than kernels can index, or a kernel cannot be compiled.
     """
 
     def __init__(self, desc: DynamicQuantizeLinearDesc, library: KernelLibrary) -> None:
@@ -66,7 +66,7 @@ class DynamicQuantizePlan(PlanWithoutConstants):
             raise DeviceError(f"{x.element_count} elements: at most {NUMBERS - 1}")
         self._axes = merged(x.sizes, (x.element_strides, y.element_strides)) or (Axis(1, (0, 0)),)
         self._width = vector_width(self._axes, VECTOR_BYTES // self._type.itemsize)
-        # as many as the launch by single elements may have
+        # as many as a launch with single elements may need
         self.temporary_size = RANGE_BYTES * library.element_blocks(x.element_count)
         library.functions(self._kernels(self._width))
 

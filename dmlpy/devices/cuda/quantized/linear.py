@@ -1,4 +1,4 @@
-"""Linear quantization and its opposite on CUDA: one step of the element engine each."""
+"""Linear quantization and dequantization on CUDA: one step of the element engine each."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def add_plan(desc: ElementWiseQuantizedLinearAddDesc, target: Target) -> Element
 def blocks_plan(desc: QuantizeDesc | DequantizeDesc, target: Target) -> ElementsPlan:
     """One step over parts of each axis in which scales and zero points repeat.
 
-    Where blocks of scales and of zero points cross each other, as 2 and 3 along an axis of 6 do, no such parts exist: a step before
-    repeats the zero points in scratch, for the blocks that both have in common.
+    If blocks of scales and of zero points overlap partially, like sizes 2 and 3 along an axis of 6, no such parts exist: a step before
+    repeats the zero points in scratch, for the intersections of the blocks.
     """
     assert desc.output_tensor is not None
     scale, *zero_points = desc.quantization_tensors
@@ -91,13 +91,13 @@ def blocks_plan(desc: QuantizeDesc | DequantizeDesc, target: Target) -> Elements
 
 
 def _in_common(scales: int, zero_points: int) -> int:
-    """The zero points along an axis, or where blocks of the two kinds cross each other those of the blocks that both have in common."""
+    """The zero points along an axis, or, if the blocks overlap partially, those of their intersections."""
     fewer, more = sorted((scales, zero_points))
     return lcm(fewer, more) if more % fewer else zero_points
 
 
 def _repeated_in_scratch(tensor: TensorDesc, view: View, counts: tuple[int, ...]) -> tuple[list[Elementwise], Layout, View]:
-    """The step that repeats a tensor's elements for more blocks along some axes, the scratch that has them, and a view of it."""
+    """The step that repeats a tensor's elements for more blocks along some axes, its scratch, and a view of it."""
     data_type = tensor.data_type.unpacked
     repeats = [(size, count // size) for size, count in zip(tensor.sizes, counts, strict=True)]
     result = View("zero_points", element_type(data_type), packed_strides(counts))

@@ -48,7 +48,7 @@ _REQUANTIZED = struct(
 _FINISHES = {"Whole": _WHOLE, "Dequantized": _DEQUANTIZED, "Requantized": _REQUANTIZED}
 
 BYTES = "bytes"
-"""What `byte_product` sums."""
+"""The types of `byte_product`."""
 SUMS = {16: "int, long long, long long", 32: "double, double, double"}
 """By the bits of the wider operand, of 16 at least: the types of differences, of their sums in a piece, and of all sums."""
 
@@ -58,8 +58,8 @@ def integer_product_kernel(sums: str, finish: str, output_type: np.dtype[Any] | 
 
     Args:
         sums: `BYTES` or one of `SUMS`.
-        finish: what is done with a sum: `Whole`, `Dequantized` or `Requantized`.
-        output_type: of what `Dequantized` gives.
+        finish: the epilogue of a sum: `Whole`, `Dequantized` or `Requantized`.
+        output_type: the result type of `Dequantized`.
     """
     parameters = struct(("a", _QUANTITIES), ("b", _QUANTITIES), ("tiles", TILES), ("finish", _FINISHES[finish]))
     name = finish if output_type is None else f"{finish}<{scalar_type(output_type)}>"

@@ -1,4 +1,4 @@
-"""What the plans of recurrent layers and of their gradients share, whatever the strategy, and those of `persistent_block` beside it."""
+"""Bases of the plans of recurrent layers and of their gradients: for all strategies, and for `persistent_block`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RecurrencePlan(Plan):
     """The model's estimate of the recurrence; set by `strategies`."""
 
     not_resident = ""
-    """Why the strategy `persistent_grid` had to give way to this one, if it had; set by `strategies`."""
+    """Why `persistent_grid` could not be used, if so; set by `strategies`."""
 
     steps_apart = 0
     """The number of steps launched separately; 0 if one launch runs the whole sequence."""

@@ -1,7 +1,7 @@
-"""GRUBlockCell and GRUBlockCellGrad on CUDA: matrix products with the kernels of raw_kernels/recurrent/block_cell.cu between them.
+"""GRUBlockCell and GRUBlockCellGrad on CUDA: matrix products and, between them, the kernels of raw_kernels/recurrent/block_cell.cu.
 
-Products read tensors where they are if these are matrices of the products' element type: the storage type in the step, float32 in
-the gradient. Others are copied first by each launch. Only what the described outputs need is computed.
+Products read tensors in place if these are matrices of the products' element type: the storage type in the step, float32 in
+the gradient. Others are copied first by each launch. It computes only what the described outputs need.
 """
 
 from __future__ import annotations
@@ -281,12 +281,12 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
 
     @property
     def _needs_gates(self) -> bool:
-        """Whether any output other than d_c_bar, from which the others follow, is described."""
+        """Whether any output besides d_c_bar, from which the others follow, is described."""
         return self._needs("d_x", "d_h_prev", "d_r_bar_u_bar")
 
     @property
     def _needs_states(self) -> bool:
-        """Whether a gradient of x or h_prev is wanted."""
+        """Whether a gradient of x or h_prev is described."""
         return self._needs("d_x", "d_h_prev")
 
     def _operands(self) -> list[str]:
@@ -296,7 +296,7 @@ class GRUBlockCellGradPlan(GRUBlockPlan):
         return ["candidate_gradient"] + ["gates_gradient"] * self._needs_gates + ["gather"] * self._needs_states
 
     def _columns(self, name: str) -> slice:
-        """The columns of [d_x, d_h_prev] that the product with this weight's transpose gives, as rows of the weight."""
+        """The columns of [d_x, d_h_prev] that the product with this weight's transpose computes, as rows of the weight."""
         first = 0 if self._needs("d_x") else self._inputs
         return slice(first, self._inputs + self._units if name == "w_c" or self._needs("d_h_prev") else self._inputs)
 

@@ -1,6 +1,6 @@
 """The shapes of the kernels named `persistent_block`, of a layer and of its gradient: all steps in one launch, with R in shared memory.
 
-R is packed before in the order that it has there, so that a block copies it in words of 16 bytes.
+R is packed beforehand in the order of shared memory, so that a block copies it in words of 16 bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pack_vector4_kernel(data_type: np.dtype[Any]) -> Kernel:
 
 
 def recurrence_bytes(desc: RecurrentDesc) -> int:
-    """The bytes of R of one direction, stored in quads and padded to words of 16 bytes."""
+    """The bytes of R of one direction, stored in groups of four and padded to words of 16 bytes."""
     sizes = desc.geometry
     padded = -(-sizes.hidden_size // 4) * 4
     return -(-sizes.gates * sizes.hidden_size * padded * storage_type(desc).itemsize // 16) * 16
@@ -44,14 +44,14 @@ def recurrence_bytes(desc: RecurrentDesc) -> int:
 def pack_recurrence(
     library: KernelLibrary, desc: RecurrentDesc, pointer: int, strides: Sequence[int], sizes: Sequence[int], destination: int
 ) -> Launch:
-    """Packs R of all directions from an address into quads.
+    """Packs R of all directions from an address into groups of four.
 
     Args:
         library: the device's kernels.
         desc: a checked desc.
         pointer: the address of the tensor.
         strides: the strides in elements of the axes that `sizes` counts.
-        sizes: directions, gates, threads of a block, and what a thread's sums run over.
+        sizes: directions, gates, threads of a block, and terms of a thread's sums.
         destination: the target address, `recurrence_bytes` for each direction.
     """
     data_type = storage_type(desc)
@@ -68,7 +68,7 @@ class BlockShape(NamedTuple):
     """The launch of `persistent_block`.
 
     Attributes:
-        samples: the samples of the batch that one block takes.
+        samples: the samples of the batch in one block.
         grid: slices of the batch, directions.
         threads: the threads of a block, one for each hidden unit in whole warps.
         shared_bytes: dynamic shared memory of a block.
@@ -90,7 +90,7 @@ class BlockShape(NamedTuple):
 
 
 def block_shape(desc: RecurrentDesc, samples: int, shared_bytes: int) -> BlockShape:
-    """The launch of `persistent_block` whose blocks take `samples` and this much shared memory."""
+    """The launch of `persistent_block` whose blocks have `samples` and this much shared memory."""
     sizes = desc.geometry
     return BlockShape(samples, (-(-sizes.batch_size // samples), sizes.num_directions), -(-sizes.hidden_size // 32) * 32, shared_bytes)
 
@@ -101,8 +101,8 @@ def block_shapes(desc: RecurrentDesc, limits: Limits, slices: Sequence[int], sha
     Args:
         desc: a checked desc.
         limits: the device's capabilities.
-        slices: the samples that a block can take, ascending.
-        shared_bytes: the dynamic shared memory of a block that takes so many samples.
+        slices: the possible numbers of samples of a block, ascending.
+        shared_bytes: the dynamic shared memory of a block with so many samples.
     """
     available, hidden_size = limits.shared_memory_per_block, desc.geometry.hidden_size
     fitting = [shape for samples in slices if (shape := block_shape(desc, samples, shared_bytes(samples))).shared_bytes <= available]

@@ -51,7 +51,7 @@ LAYER = (
 MOST_ENTRIES = (2**16 - 1) * ELEMENT_THREADS
 """The most entries of a sample's state: blocks of them are the second axis of a grid, samples the first, which `MOST_ROWS` limits."""
 MOST_CAPTURED_STEPS = 8192
-"""Steps that `per_step` puts into one CUDA graph: beyond them the graph's memory, kilobytes a step, outweighs what it saves."""
+"""Steps that `per_step` puts into one CUDA graph: beyond them the graph's memory, kilobytes a step, outweighs the time saved."""
 
 
 # kernels
@@ -78,13 +78,13 @@ def pack_bias_kernel(data_type: np.dtype[Any]) -> Kernel:
 def rounds_to_tf32(limits: Limits, data_type: np.dtype[Any], allowed: bool) -> bool:
     """Returns whether float32 factors of a gradient's products are rounded to TF32.
 
-    Beside where it is allowed that is for FLOAT16 storage, whose mantissa is no longer, on devices that have TF32.
+    Besides where TF32 is allowed, they are for FLOAT16 storage, whose mantissa is no longer, on devices with TF32.
     """
     return allowed or (data_type != FLOAT and limits.compute_capability >= TF32_CAPABILITY)
 
 
 def storage_type(desc: RecurrentDesc) -> np.dtype[Any]:
-    """The element type of all the desc's tensors but the sequence lengths."""
+    """The element type of all tensors of the desc except the sequence lengths."""
     return desc.input_tensor.data_type.numpy
 
 
@@ -141,7 +141,7 @@ def fill_layer(sequence: Struct, desc: RecurrentDesc) -> None:
 
 
 def backward_directions(desc: RecurrentDesc) -> tuple[bool, bool]:
-    """Returns whether each of two directions runs from the end; the second entry is unused where there is one direction."""
+    """Returns whether each of two directions runs from the end; with one direction the second entry is unused."""
     return desc.direction is RecurrentDirection.BACKWARD, True
 
 
@@ -173,7 +173,7 @@ def check_rows(desc: RecurrentDesc, gate_rows: int) -> None:
 
 
 def row_stride(tensor: TensorDesc) -> int | None:
-    """The row stride in elements if all rows of the tensor's last axis form one matrix that a product can read; else None."""
+    """The row stride in elements if the rows of the tensor's last axis form a matrix that a product can read; else None."""
     *_, middle, rows, columns = tensor.sizes
     *_, middle_stride, stride, column_stride = tensor.element_strides
     if columns > 1 and column_stride != 1:

@@ -1,7 +1,7 @@
 """Stacked recurrent networks and their gradients on CUDA: the layers' plans in sequence, and the work between them.
 
-`dmlpy.operators.recurrent.stack` tells which layers there are and where their tensors lie; raw_kernels/recurrent/cudnn.cu what is done
-around them. The dropout's offset is read by the kernels, so a dispatch can be captured and its offset changed between replays.
+`dmlpy.operators.recurrent.stack` describes the layers and their tensors; raw_kernels/recurrent/cudnn.cu describes the work
+around them. Kernels read the dropout's offset, so a dispatch can be captured and its offset changed between replays.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class NetworkPlan(PlanWithoutConstants):
     # work
 
     def _prologue(self, memory: Memory) -> list[Launch]:
-        """The work before the layers: clamps lengths, clears what no layer writes of the reserve, prepares what only TensorFlow needs."""
+        """The work before the layers: clamps lengths, clears what no layer writes in the reserve, prepares TensorFlow's inputs."""
         library, work = self._library, list[Launch]()
         if "lengths" in self._stack.scratch:
             clamp = np.zeros(1, CLAMP_LENGTHS)

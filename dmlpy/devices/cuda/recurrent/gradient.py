@@ -1,6 +1,6 @@
 """The gradients of RNN, LSTM and GRU on CUDA: the recurrence in one of the strategies, then a product over all steps for each result.
 
-`strategies` chooses the strategy; raw_kernels/recurrent/gradient.cu says what each kernel does, `gradient_results` what follows it.
+`strategies` chooses the strategy; raw_kernels/recurrent/gradient.cu documents the kernels, `gradient_results` the products.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.gradient import RecurrentGradDesc
 
 SLICES = (1, 2, 4)
-"""Samples that one block of `persistent_block` can take."""
+"""Samples that one block of `persistent_block` can have."""
 
 
 class PersistentBlockGradientPlan(BlockRecurrencePlan, RecurrentGradientPlan):
@@ -180,7 +180,7 @@ class PerStepGradientPlan(RecurrentGradientPlan):
         return (index if backward else self._sizes.seq_length - 1 - index) * self._sizes.batch_size
 
     def _products(self, places: GradientAddresses, index: int) -> list[Launch]:
-        """The products d_sums R of all gates but a last one that resets first: one product, or one per gate where states are dropped."""
+        """The products d_sums R of all gates but a last one that resets first: one product, or one per gate with dropout of states."""
         sizes, count = self._sizes, self._num_products
         batch, hidden, entries = sizes.batch_size, sizes.hidden_size, sizes.state_size
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)
@@ -195,7 +195,7 @@ class PerStepGradientPlan(RecurrentGradientPlan):
         return found
 
     def _reset_products(self, places: GradientAddresses, index: int) -> list[Launch]:
-        """The products d_h Rh, where they must wait for the reset gate."""
+        """The products d_h Rh, if they depend on the reset gate."""
         sizes = self._sizes
         batch, hidden = sizes.batch_size, sizes.hidden_size
         gradients, recurrence = self._gate_gradients(places), self._table("recurrence_tensor", places)

@@ -107,7 +107,7 @@ _KERNELS = {
 
 
 def gradient_kernel(name: str, data_type: np.dtype[Any], *types: str) -> Kernel:
-    """A kernel of one element type; `types` are the C++ types that follow it: cell and activations, or the type that is summed."""
+    """A kernel of one element type; `types` are the C++ types that follow it: cell and activations, or the type of the sums."""
     file, parameters, parameter_struct = _KERNELS[name]
     scalar = scalar_type(data_type)
     entry = f"{name}<{', '.join((scalar, *types))}>"

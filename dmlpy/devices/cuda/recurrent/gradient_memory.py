@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 HALF = np.dtype(np.float16)
 
 PRODUCTS = ("input_gradient_tensor", "weight_gradient_tensor", "recurrence_gradient_tensor", "projection_gradient_tensor")
-"""The outputs that a matrix product over all steps gives."""
+"""The outputs that a matrix product over all steps computes."""
 
 
 class GradientAddresses(NamedTuple):
@@ -90,7 +90,7 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
 
     @property
     def _factors(self) -> dict[str, np.dtype[Any]]:
-        """The inputs, beside the layer's input, that products read whole, and the type they are read in."""
+        """The inputs, besides the layer's input, that products read whole, and the type they are read in."""
         return {"weight_tensor": self._type} if "input_gradient_tensor" in self._tensors else {}
 
     @property
@@ -181,7 +181,7 @@ class GradientMemory(RecurrencePlan, PlanWithoutConstants):
 
     @property
     def _narrowed_bytes(self) -> int:
-        """Bytes moved to convert float32 values to FLOAT16: each is written, and read once, or twice where there is a scale."""
+        """Bytes moved to convert float32 values to FLOAT16: each is written, and read once, or twice with a scale."""
         reads = {"scaled_gradients": 2, "scaled_state_gradients": 2, "states": 1}
         copies = {name: prod(self._scratch.arrays[name][1]) for name in reads if name in self._scratch.arrays}
         return sum(count * (reads[name] * FLOAT.itemsize + HALF.itemsize) for name, count in copies.items())

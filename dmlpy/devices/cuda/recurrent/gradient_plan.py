@@ -1,4 +1,4 @@
-"""Makes the plan of a recurrent layer's gradients by the best strategy."""
+"""Creates the plan of a recurrent layer's gradients by the best strategy."""
 
 from __future__ import annotations
 

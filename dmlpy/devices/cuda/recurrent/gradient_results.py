@@ -152,7 +152,7 @@ class RecurrentGradientPlan(GradientMemory):
     def _runs(self, split: Iterable[tuple[int, int]], of_input: bool) -> list[GateRun]:
         """The gates of all directions as runs of (first gate, count).
 
-        Where the last gate's recurrent product has a separate gradient, that gradient is row G - 1 and the input's is row G.
+        If the last gate's recurrent product has a separate gradient, that gradient is row G - 1 and the input's is row G.
         """
         sizes, found = self._sizes, []
         for direction in range(sizes.num_directions):
@@ -285,7 +285,7 @@ class RecurrentGradientPlan(GradientMemory):
         return self._library.launch_elements(kernel, self._rows * self._sizes.hidden_size, argument)
 
     def _unpack(self, name: str, places: GradientAddresses, scale: Scale) -> list[Launch]:
-        """Copies a result to its tensor without its scale; no work where the product has written it there."""
+        """Copies a result to its tensor without its scale; no work if the product has written it there."""
         if name not in self._unpacked:
             return []
         tensor = self._tensors[name]

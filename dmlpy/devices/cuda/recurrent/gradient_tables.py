@@ -38,7 +38,7 @@ class StridedRows:
 
 
 class GateRun(NamedTuple):
-    """Neighbouring gates whose rows neighbour each other in the weights and among the gate gradients.
+    """Consecutive gates whose rows are adjacent in the weights and among the gate gradients.
 
     Attributes:
         direction: the direction of the first one.
@@ -96,7 +96,7 @@ def scale_of(parts: int, count: int) -> Scale:
 
 
 def put_scale(argument: Struct, scale: Scale) -> None:
-    """Sets the fields of a struct for the scale of what its kernel reads."""
+    """Sets the fields of a struct for the scale of its kernel's input."""
     argument["parts"], argument["num_parts"] = scale
 
 

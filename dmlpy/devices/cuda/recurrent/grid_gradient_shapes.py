@@ -37,7 +37,7 @@ TENSOR_CORE_UNITS = (16, 32, 48, 64, 96, 128)
 """The same on tensor cores, whose tiles have 16 rows."""
 
 MOST_PAIRS = 4
-"""Pairs of unit and sample that a thread has in a pass, at most: the values that the step kept for each are in registers."""
+"""Pairs of unit and sample that a thread has in a pass, at most: the values that the step saved for each are in registers."""
 
 EXCHANGED = ("sums", "reset")
 """The values that blocks exchange for the products of a step, as the kernel's parameters name them."""
@@ -54,7 +54,7 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
     for units in TENSOR_CORE_UNITS if on_tensor_cores else FMA_UNITS:
         unit_groups = divide_up(facts.hidden_size, units)
         most_batch_groups = limits.multiprocessors // (unit_groups * facts.directions)
-        # A block that is alone waits for no other, so there may be more of them than can be resident.
+        # Blocks that run alone wait for no other, so there may be more of them than can be resident.
         if unit_groups == 1 or most_batch_groups:
             fewest = divide_up(facts.batch_size, max(1, most_batch_groups))
             for pass_samples in (8, 16, 32) if on_tensor_cores else (1, 2, 4, 8):
@@ -142,12 +142,12 @@ def _tensor_cores(data_type: np.dtype[Any], units: int, samples: int, pass_sampl
 
 
 def resident_registers(product: Product, pairs: int, *, alone: bool, resets_first: bool) -> int:
-    """The registers of a thread available for R, for all products of a step together. The figures come from all compilers' reports.
+    """The registers of a thread available for R, for all products of a step. The figures come from the reports of all compilers.
 
     Args:
         product: the first of a step.
         pairs: the pairs of unit and sample that a thread has in a pass.
-        alone: whether its block exchanges nothing.
+        alone: whether its block runs alone, without exchange.
         resets_first: whether there is a second product.
     """
     if isinstance(product, Fma):
@@ -159,7 +159,7 @@ def resident_registers(product: Product, pairs: int, *, alone: bool, resets_firs
             most = (168 if alone else 152) - 2 * max(0, sums - 8) - 16 * resets_first
         elif alone:
             most = 144 - 4 * (sums - 4) - 24 * resets_first - 8 * max(0, pairs - 2)
-        else:  # the scales of halves take registers, too
+        else:  # the scales of halves also need registers
             most = 100 - 11 * (sums - 4) // 2 - 40 * resets_first
     return max(0, most - 24 * max(0, pairs - 2))
 
@@ -181,7 +181,7 @@ def whole_parts(facts: Facts, shape: GridShape) -> bool:
 
 
 def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
-    """Bytes of each piece of shared memory that a block of `persistent_grid` uses."""
+    """Bytes of each part of shared memory that a block of `persistent_grid` uses."""
     slots = shape.passes * shape.pass_samples * shape.units
     yield (1 + facts.cell.has_memory) * whole_pieces(slots * FLOAT.itemsize)
     yield facts.cell.has_memory * whole_pieces(shape.units * 4 * FLOAT.itemsize)
@@ -205,7 +205,7 @@ def _shared_pieces(facts: Facts, shape: GridShape) -> Iterator[int]:
 
 
 def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
-    """Returns whether the blocks of a shape can exchange data without flags: the L2 cache must keep the exchanged data of all steps."""
+    """Returns whether the blocks of a shape can exchange data without flags: the L2 cache must hold the exchanged data of all steps."""
     return stays_in_l2(limits, exchange_gradient_layout(facts, replace(shape, protocol="data")).size)
 
 

@@ -43,16 +43,16 @@ MOST_OUTPUT_BITS = 32
 """Pairs of a thread in all passes of training: one bit per pair of a register marks whether its state is an output."""
 
 MOST_BATCH_GROUPS = 2**16 - 1
-"""The largest size of a grid's second axis. Only blocks that run alone, and clusters, can be so many."""
+"""The largest size of a grid's second axis. Only blocks that run alone, and clusters, can reach it."""
 
 CLUSTER_BLOCKS = (2, 4)
 """The blocks that a cluster may have."""
 
 GIVEN_UP_BYTES = 16
-"""Static shared memory in which a block with flags notes that it has given up."""
+"""Static shared memory in which a block with flags records a timeout."""
 
 ARRIVALS_BYTES = 16
-"""Shared memory in which a block of a cluster counts what comes from the others."""
+"""Shared memory in which a block of a cluster counts data from the others."""
 
 ROW_WARPS = (1, 2, 4, 8)
 """Warps of a block that have different rows, on tensor cores."""
@@ -78,8 +78,8 @@ class Facts:
         gates: G.
         data_type: the type of the tensors.
         cell: the cell of a step.
-        trains: whether a step may be masked, or keeps what a gradient reads.
-        refusal: why no shape takes the desc, whatever the device; None if one may.
+        trains: whether a step may be masked, or saves values for the gradient.
+        refusal: why no shape supports the desc on any device; None if one may.
     """
 
     hidden_size: int
@@ -127,13 +127,13 @@ class GridShape:
 
     Attributes:
         units: hidden units of a block; the last group of units may have fewer.
-        unit_groups: blocks that share R of one direction; one is alone and waits for nobody.
+        unit_groups: blocks that share R of one direction; a single one runs alone and waits for no other.
         samples: the samples of the batch in a block; the last group may have fewer.
         batch_groups: blocks that share the batch.
         directions: D.
         pairs: the pairs of unit and sample of a thread in a pass.
         protocol: how blocks exchange states.
-        product: the product by R, or by the rows of its first gates where the last one's product waits for the reset.
+        product: the product by R, or by the rows of its first gates if the last one's product depends on the reset gate.
         late_product: the product by the rows of the last gate in that case.
         shared_bytes: dynamic shared memory of a block.
     """
@@ -176,7 +176,7 @@ class GridShape:
 
     @property
     def cooperative(self) -> bool:
-        """Whether all blocks have to run at the same time, since they wait for others of no cluster."""
+        """Whether all blocks have to run at the same time, since they wait for blocks outside a cluster."""
         return not (self.alone or self.clustered)
 
     @property
@@ -221,7 +221,7 @@ class GridShape:
 
 
 def in_protocols(shape: GridShape | None, can_exchange_data: Callable[[GridShape], bool]) -> Iterator[GridShape]:
-    """Yields the shape, if there is one, with each protocol that its blocks can use; a block that is alone uses none."""
+    """Yields the shape, if there is one, with each protocol that its blocks can use; a block that runs alone uses none."""
     if shape is not None:
         yield shape
         if shape.cooperative and can_exchange_data(shape):
@@ -229,7 +229,7 @@ def in_protocols(shape: GridShape | None, can_exchange_data: Callable[[GridShape
 
 
 def in_protocol(shape: GridShape | None, protocol: Protocol, can_exchange_data: Callable[[GridShape], bool]) -> GridShape | None:
-    """The shape with this protocol, which a block that is alone ignores; None if there is no shape or its blocks cannot use it."""
+    """The shape with this protocol, which a block that runs alone ignores; None if there is no shape or its blocks cannot use it."""
     found = in_protocols(shape, can_exchange_data)
     return next((shape for shape in found if shape.alone or shape.protocol == protocol), None)
 
@@ -243,7 +243,7 @@ def grid_shapes(desc: RecurrentDesc, limits: Limits, *, tf32: bool) -> list[Grid
     Args:
         desc: the checked desc.
         limits: the device's limits.
-        tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to have it.
+        tf32: whether factors of float32 matrix products may be rounded to TF32; the device has to support it.
     """
     facts = Facts.of(desc)
     return [] if facts.refusal else list(dict.fromkeys([*_all_shapes(facts, limits, tf32), *_clustered_shapes(facts, limits, tf32)]))
@@ -258,7 +258,7 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
             continue
         most = divide_up(facts.batch_size, max(1, most_batch_groups))
         most = min(divide_up(most, step) * step, facts.batch_size)
-        # A block that is alone waits for no other, so there may be more of them than can be resident.
+        # Blocks that run alone wait for no other, so there may be more of them than can be resident.
         for samples in sorted({most} if unit_groups > 1 else {min(most, few) for few in (8, 32, most)}):
             for pass_samples in _pass_samples(samples, step):
                 for row_warps in ROW_WARPS if step == 8 else (1,):
@@ -267,7 +267,7 @@ def _all_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]
 
 
 def _clustered_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[GridShape]:
-    """The shapes of groups that are clusters. They need not run at the same time, so there may be more than the device has room for."""
+    """The shapes of groups that are clusters. They need not run at the same time, so there may be more than can be resident."""
     gpu, step = GpuModel.of(limits), 8 if facts.on_tensor_cores(tf32) else 1
     for blocks in CLUSTER_BLOCKS:
         units = _units_of_cluster(facts, blocks)
@@ -284,7 +284,7 @@ def _clustered_shapes(facts: Facts, limits: Limits, tf32: bool) -> Iterator[Grid
 
 
 def _units_of_cluster(facts: Facts, blocks: int) -> int | None:
-    """The units of each of so many blocks, the last of which may have fewer, in the largest whole groups; None if some would have none."""
+    """The units of each of so many blocks, the last may have fewer, in the largest whole groups; None if a block would have none."""
     least = divide_up(facts.hidden_size, blocks)
     for whole in (8, 4, 2, 1):
         units = divide_up(least, whole) * whole
@@ -321,7 +321,7 @@ def grid_shape(
         pass_samples: the samples processed at a time; with tensor cores a multiple of 8.
         tf32: as for `grid_shapes`.
         row_warps: warps with different rows, on tensor cores.
-        protocol: between blocks; counts for nothing where a block has all units. A cluster has as many blocks as share the units.
+        protocol: between blocks; ignored if a block has all units. A cluster has as many blocks as share the units.
         most_registers: the most registers of a thread for R.
     """
     facts = Facts.of(desc)
@@ -348,7 +348,7 @@ def _shape(
     if pairs > MOST_PAIRS or (facts.trains and pairs * divide_up(samples, pass_samples) > MOST_OUTPUT_BITS):
         return None
     if unit_groups > 1 and units * data_type.itemsize % 4:
-        return None  # a word of two halves must have one writer
+        return None  # a word of two halves must have a single writer
     if clustered and not (GpuModel.of(limits).has_clusters and unit_groups in CLUSTER_BLOCKS):
         return None
     loads = loads_of(min(samples, pass_samples) * depth * data_type.itemsize)
@@ -376,12 +376,12 @@ def _shape(
 
 
 def _pairs(units: int, samples: int, pass_samples: int) -> int:
-    """`GridShape.pairs` of blocks that have so many samples: those that only fill a pass up have no pairs."""
+    """`GridShape.pairs` of blocks that have so many samples: samples that only pad a pass have no pairs."""
     return divide_up(units * min(samples, pass_samples), PRODUCT_THREADS)
 
 
 def _fma(rows: int, samples: int, loads: int) -> Fma:
-    """The multiply-add product with the fewest neighbouring lanes that leave each at most four rows, else the one with the most lanes.
+    """The multiply-add product with the fewest neighbouring lanes of at most four rows each, else the one with the most lanes.
 
     Few lanes may be without a row: an eighth, or else the fewest that can be.
     """
@@ -404,7 +404,7 @@ def _tensor_cores(data_type: np.dtype[Any], rows: int, samples: int, pass_sample
 def _resident_registers(products: Sequence[Product], pairs: int, facts: Facts, *, alone: bool) -> int | None:
     """The registers of a thread available for R; None if the sums alone are too many. The figures come from compilers' reports.
 
-    `alone`: whether nothing comes through global memory from other blocks.
+    `alone`: whether no data comes through global memory from other blocks.
     """
 
     def sums(product: Product) -> int:
@@ -447,7 +447,7 @@ def _shared_bytes(facts: Facts, shape: GridShape) -> int:
 
 
 def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
-    """Returns whether the blocks can exchange data without flags: they write everything that others load, and the L2 cache keeps it."""
+    """Returns whether the blocks can exchange data without flags: they write everything that others load, and the L2 cache holds it."""
     item = facts.data_type.itemsize
     loaded = divide_up(facts.hidden_size * item, LANE_BYTES) * LANE_BYTES
     return loaded <= shape.unit_groups * shape.units * item and stays_in_l2(
@@ -456,7 +456,7 @@ def _can_exchange_data(facts: Facts, limits: Limits, shape: GridShape) -> bool:
 
 
 def stays_in_l2(limits: Limits, size: int) -> bool:
-    """Returns whether the device's L2 cache should keep this many bytes. Beyond that, waiting for memory costs as much as for flags."""
+    """Returns whether the device's L2 cache should hold this many bytes. Beyond that, waiting for memory costs as much as for flags."""
     return size <= L2_SHARE * GpuModel.of(limits).l2_bytes
 
 

@@ -1,11 +1,12 @@
 """The product of a layer's input with its weights, X W^T, for all steps or in chunks, which a recurrence on CUDA reads.
 
-It is rounded to the storage type for inference. In training it is float32, since in most cells it lies where the steps keep what a gradient
+It is rounded to the storage type for inference. In training it is float32, since in most cells it lies where the steps save what a gradient
 needs. Sums are float32 in any case. Beyond the largest half, 65504, a FLOAT16 product counts as infinite.
 
-The plan with a launch for each step forms the product of some steps at a time where that of all would not stay in the L2 cache until it is
-read: scratch is that much smaller, and the product hardly moves through memory. A single launch for the whole sequence has no such chunks.
-Each would bring R on chip anew. By the model's rates, none of them measured, that takes an H100 6 to 10 us for 227 to 400 KB in each block,
+The plan with a launch for each step computes the product of some steps at a time if that of all steps would not stay in the L2 cache until
+it is
+read: scratch is smaller, and the product hardly moves through memory. A single launch for the whole sequence has no such chunks:
+each would load R on chip again. By the model's rates, none of them measured, that takes an H100 6 to 10 us for 227 to 400 KB in each block,
 while a chunk of a quarter of its L2 cache takes 7 us to memory and back, most of which the steps hide.
 """
 
@@ -34,7 +35,7 @@ LEAST_ROWS = 2048
 
 
 def can_be_in_chunks(desc: RecurrentDesc) -> bool:
-    """Returns whether the product can be formed in chunks, which needs every step to be at the same time in all samples."""
+    """Returns whether the product can be computed in chunks, which requires every step to be at the same time in all samples."""
     backward = backward_directions(desc)[: desc.geometry.num_directions]
     return not (any(backward) and "sequence_lengths_tensor" in desc.tensors())
 
@@ -47,19 +48,19 @@ class Chunk(NamedTuple):
 
 
 class InputProduct:
-    """The product's memory and order. It lies in rows [T][B] of [D][G H] values; a chunk has only its steps' rows.
+    """The product's memory and order. It has rows [T][B] of [D][G H] values; a chunk has only its steps' rows.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
-        training: whether the pass is one of training.
-        in_chunks: whether chunks may be formed one after the other.
+        training: whether it is a training pass.
+        in_chunks: whether it may be computed in chunks.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
 
     Attributes:
         data_type: the type of the product.
-        in_place: whether it lies where the steps keep what a gradient needs; a thread reads a step's gates before it keeps something there.
-        chunks: the steps whose product is formed at a time.
+        in_place: whether it lies where the steps save values for the gradient; a thread reads a step's gates before it saves values there.
+        chunks: the steps of each chunk.
     """
 
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, *, training: bool, in_chunks: bool, tf32: bool) -> None:
@@ -78,7 +79,7 @@ class InputProduct:
         self.chunks = [Chunk(first, min(steps, sizes.seq_length - first)) for first in range(0, sizes.seq_length, steps)]
 
     def _chunk_steps(self) -> int:
-        """The number of steps of every chunk but the last, which may have fewer."""
+        """The number of steps of every chunk except the last, which may have fewer."""
         sizes = self._sizes
         rows = GpuModel.of(self._library.limits).l2_bytes * L2_PART / (self._columns * self.data_type.itemsize)
         most = max(1, int(max(rows, LEAST_ROWS)) // sizes.batch_size)
@@ -102,7 +103,7 @@ class InputProduct:
         return [copy_kernel(self._type, self._type)] if self._stride is None else []
 
     def arrays(self) -> list[tuple[str, Sequence[int], np.dtype[Any]]]:
-        """The scratch arrays that `work` needs beside "workspace"."""
+        """The scratch arrays that `work` needs besides "workspace"."""
         rows = self.chunks[0].steps * self._sizes.batch_size
         arrays: list[tuple[str, Sequence[int], np.dtype[Any]]] = []
         if not self.in_place:
@@ -133,7 +134,7 @@ class InputProduct:
         return first, second
 
     def work(self, chunk: Chunk, tensors: Pointers, scratch: Mapping[str, int], weight: int, product: int) -> list[Launch]:
-        """The work that forms the product of a chunk.
+        """The work that computes the product of a chunk.
 
         Args:
             chunk: one of `chunks`.

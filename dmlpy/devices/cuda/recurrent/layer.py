@@ -1,7 +1,7 @@
 """RNN, LSTM and GRU on CUDA, and their training forms: the base of all strategies of kernels, and the strategy `persistent_block`.
 
 The products with the input come first, see `input_product`, then the recurrence. `strategies` chooses the strategy, and
-raw_kernels/recurrent/layer.cu says what each one does.
+raw_kernels/recurrent/layer.cu documents each one.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ _TRAINING = frozenset(("step_mask_tensor", "reserve_tensor", "state_dropout_tens
 """Tensors that the code of inference does not handle."""
 
 _SELECTING = frozenset(("sequence_lengths_tensor", "step_mask_tensor"))
-"""Tensors by which a sample may not take a step."""
+"""Tensors by which a sample may skip steps."""
 
 SLICES = (1, 2, 4, 8)
-"""Samples that one block of `persistent_block` can take."""
+"""Samples that one block of `persistent_block` can have."""
 
 
 # the kernels, by their template arguments
@@ -96,7 +96,7 @@ def persistent_block_kernel(data_type: np.dtype[Any], samples: int, run: Pass, c
 
 
 def step_kernel(name: str, data_type: np.dtype[Any], run: Pass, cell: str, forward: str, backward: str) -> Kernel:
-    """The kernel `step` or `reset`, which take the same parameters."""
+    """The kernel `step` or `reset`, which have the same parameters."""
     scalar = scalar_type(data_type)
     return Kernel("recurrent/layer.cu", f"{name}<{scalar}, {run}, {cell}, {forward}, {backward}>", STEP, f"StepParameters<{scalar}>")
 
@@ -108,7 +108,7 @@ def project_kernel(data_type: np.dtype[Any]) -> Kernel:
 
 
 class LayerMemory(NamedTuple):
-    """A launch's packed constants and scratch by name, as addresses, and the launches that come first: clearing memory, packing."""
+    """A launch's packed constants and scratch by name, as addresses, and its first launches: clearing memory, packing."""
 
     packed: dict[str, int]
     scratch: dict[str, int]
@@ -129,7 +129,7 @@ class RecurrentPlan(RecurrencePlan):
     """
 
     launches_steps = False
-    """Whether each step is launched by itself."""
+    """Whether each step is a separate launch."""
 
     def __init__(self, desc: RecurrentDesc, library: KernelLibrary, reason: str, tf32: bool = False) -> None:
         super().__init__(desc, library, reason, tf32)
@@ -245,9 +245,9 @@ class RecurrentPlan(RecurrencePlan):
         return LayerMemory(packed, self._scratch.pointers(temporary + self._packed.size), [*prologue, *self._pack(tensors, packed)])
 
     def _blank(self, tensors: Pointers) -> list[Launch]:
-        """Clears the reserve where steps may leave entries unwritten, which would otherwise hold stale memory.
+        """Clears the reserve if steps may leave entries unwritten, which would otherwise hold stale memory.
 
-        All of it is written where the input product lies in it, and where every sample takes every step.
+        All of it is written if it holds the input product, or if every sample takes every step.
         """
         reserve = self._reserve(tensors)
         if reserve is None or self._input.in_place or not _SELECTING & self._tensors.keys():
@@ -261,12 +261,12 @@ class RecurrentPlan(RecurrencePlan):
         return None
 
     def _input_product_place(self, tensors: Pointers, places: LayerMemory) -> int:
-        """The address of the input product: in the reserve, if the steps keep a gradient's values there, or in the scratch."""
+        """The address of the input product: in the reserve, if the steps save values for the gradient there, or in the scratch."""
         reserve = self._reserve(tensors)
         return places.scratch["input_product"] if reserve is None or not self._input.in_place else reserve.saved
 
     def _input_product(self, tensors: Pointers, places: LayerMemory, chunk: Chunk | None = None) -> list[Launch]:
-        """The work that forms the product of all steps, or of a chunk."""
+        """The work that computes the product of all steps, or of a chunk."""
         place = self._input_product_place(tensors, places)
         return self._input.work(chunk or self._input.chunks[0], tensors, places.scratch, places.packed["weight"], place)
 

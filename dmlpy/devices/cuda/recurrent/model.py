@@ -1,9 +1,9 @@
-"""Models the time of a recurrent step on a GPU in plain arithmetic; `strategies` chooses by it, and `explain_plan` reports it.
+"""Models the time of a recurrent step on a GPU; `strategies` chooses by it, and `explain_plan` reports it.
 
-Nothing here was measured but where a constant says so, and nothing asks a GPU. A step is a chain: the states of the step before reach the
-block (exchange), the matrix product is formed (product: the slowest of arithmetic, shared memory and operand), its parts meet and become
-the new states (chain: waiting for barriers and for results; pointwise: the units of special functions). What moves through memory
-meanwhile is a lower bound of the sum. Cycles are of the multiprocessors' clock.
+Nothing here was measured but where a constant says so, and nothing asks a GPU. A step is a chain: the states of the previous step reach the
+block (exchange), the matrix product is computed (product: the slowest of arithmetic, shared memory and operand), and its parts are combined
+to the new states (chain: waiting for barriers and for results; pointwise: the special-function units). Memory traffic
+is a lower bound of the sum. Cycles are of the multiprocessors' clock.
 
 Letters: G gates, H hidden units, I inputs, B samples, T steps, D directions.
 """
@@ -31,13 +31,13 @@ SHARED_LOAD = 29
 MEMORY_LOAD = 479
 """A load from the GPU's memory to a register. Luo et al."""
 MMA = 24
-"""From an mma.sync to the next that adds to its sums. Luo et al."""
+"""Latency between dependent mma.sync instructions. Luo et al."""
 MMA_CHAIN = 4
 """The fewest products that one warp adds in sequence. Model: several independent sums share the depth."""
 ACTIVATIONS = 77
 """From the sums of a unit to its new states, when the special-function units are idle. Model."""
 SINGLE_SUMS = 4
-"""Columns of 4 bytes whose time the sums of one sample take on their way to shared memory. Derived: half of a store's lanes have none."""
+"""The time of one sample's sums on their way to shared memory, in columns of 4 bytes. Derived: half of a store's lanes are idle."""
 UNIFORM_LOAD = 2
 """The load/store units' time for 16 bytes that all lanes of a warp read. Derived from the rate of compiled code."""
 COPY_LOADS = 8
@@ -45,11 +45,11 @@ COPY_LOADS = 8
 COPY_STORES = 40
 """The time until those loads are stored to shared memory and the next ones begin. Model."""
 LEAST_GEMM_US = 4.0
-"""A library's product of a few rows, whose multiprocessors wait for loads rather than multiply. Forecast: 4 to 6 us."""
+"""A library's product of a few rows, which is bound by the latency of loads. Estimated: 4 to 6 us."""
 FMA = 4
-"""From a multiplication to the next that adds to its sum."""
+"""Latency between dependent multiply-adds."""
 CLUSTER = 250
-"""An exchange within a cluster. Model, over a hop of 180 (Luo et al.)."""
+"""An exchange within a cluster. Model, based on a hop of 180 (Luo et al.)."""
 CLUSTER_SHARE = 8 / 9
 """The share of multiprocessors that clusters occupy: their blocks share a group of 16 or 18 multiprocessors. Model."""
 LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
@@ -57,8 +57,8 @@ LOCAL = 2 * BARRIER + 3 * SHARED_LOAD + MMA_CHAIN * MMA + ACTIVATIONS
 FLAG_TRIPS = 4.0
 """Trips to the L2 cache in an exchange with flags: states stored and visible, flag stored and seen, states read. Model."""
 DATA_TRIPS = 2.0
-"""The trips where each word of data shows by itself whether it has arrived: stored, and seen after half a poll in vain. However many loads
-a thread waits for, those that are missing are repeated together, in one trip. Model."""
+"""The trips if each word of data shows by itself whether it has arrived: stored, and seen after half a failed poll on average. All loads
+that a thread still waits for are repeated in one trip. Model."""
 LEAST_DATA_TRIPS = 1.5
 """A lower bound for any exchange between blocks by data. Model."""
 MULTICAST = 170
@@ -67,18 +67,18 @@ MULTICAST = 170
 # rates
 
 MULTICAST_RATE = 64
-"""Bytes a cycle that reach a multiprocessor when a cluster reads the L2 cache together. Model."""
+"""Bytes a cycle that reach a multiprocessor when a cluster reads the L2 cache jointly. Model."""
 CLUSTER_RATE = 14
 """Bytes a cycle from the other blocks of a cluster. Luo et al.: 13 to 16."""
 
 # residency
 
 THREADS = 256
-"""Threads of a block that keeps its part of R on chip."""
+"""Threads of a block that holds its part of R on chip."""
 WEIGHT_REGISTERS = 176
-"""Registers of each of its threads for R, beside 8 samples' sums: the compiler's reports show no spills."""
+"""Registers of each of its threads for R, besides the sums of 8 samples: the compiler reports no spills."""
 WORKING_BYTES = 27 * 1024
-"""Bytes of its shared memory for all else: states, partial sums."""
+"""Bytes of its shared memory for other data: states, partial sums."""
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,10 @@ class Work:
         steps: T.
         directions: D.
         arithmetic: the arithmetic of the recurrent product.
-        training: whether what a gradient needs is written; forward only.
-        resets_first: whether the last gate's product waits for the others (a GRU without linear_before_reset).
+        training: whether values for the gradient are saved; forward only.
+        resets_first: whether the last gate's product depends on the others (a GRU without linear_before_reset).
         backward: whether it is the gradient, which runs against time.
-        projected: S, the entries of h where it is a matrix times the cell's output; None where it is that output.
+        projected: S, the entries of h with a projection; None without one.
     """
 
     gates: int
@@ -138,7 +138,7 @@ class Work:
 
     @property
     def exchanges(self) -> int:
-        """The number of exchanges in a step, each with a product that waits for it."""
+        """The number of exchanges in a step, each followed by a product that depends on it."""
         return 2 if self.resets_first or self.projected else 1
 
     @property
@@ -155,7 +155,7 @@ class Work:
 
     @property
     def gate_bytes(self) -> int:
-        """The bytes of an element of the input product, or of the gates that training keeps: float32 except in inference."""
+        """The bytes of an element of the input product, or of the gates that training saves: float32 except in inference."""
         return 4 if self.training or self.backward else self.itemsize
 
     def memory_bytes(self, *, gates_from_memory: bool = True) -> int:
@@ -170,12 +170,12 @@ class Work:
 
 
 def block_bytes(gpu: GpuModel) -> int:
-    """The bytes of R that one block can keep: in registers, and in shared memory beside its working memory."""
+    """The bytes of R that one block can hold: in registers, and in shared memory besides its working memory."""
     return 4 * WEIGHT_REGISTERS * THREADS + max(0, gpu.shared_bytes - WORKING_BYTES)
 
 
 def least_unit_groups(work: Work, gpu: GpuModel) -> int | None:
-    """The fewest blocks that keep R of one direction, each with all gates of its units; None if there are too few multiprocessors."""
+    """The fewest blocks that hold R of one direction, each with all gates of its units; None if there are too few multiprocessors."""
     most_units = block_bytes(gpu) // (work.unit_weights * work.itemsize)
     groups = -(-work.hidden // most_units) if most_units else gpu.multiprocessors + 1
     return groups if groups * work.directions <= gpu.multiprocessors else None
@@ -185,10 +185,11 @@ def least_unit_groups(work: Work, gpu: GpuModel) -> int | None:
 
 
 def floors_us(work: Work, gpu: GpuModel) -> dict[str, float]:
-    """The lower bound of a step's microseconds for each kind of kernel that can do the work; B samples and both directions together.
+    """The lower bound of a step's microseconds for each kind of kernel that can do the work; for all samples and directions.
 
-    Keys: `block` (R in one block), `cluster` (in a cluster), `grid` (in many blocks, the data being the flag; what does not fit is read
-    from the L2 cache), `launches` (two launches for each step). Each takes the best arithmetic: float32, or where it is accurate enough
+    Keys: `block` (R in one block), `cluster` (in a cluster), `grid` (in many blocks, the data being the flag; the part that does not fit is
+        read
+    from the L2 cache), `launches` (two launches for each step). Each uses the best arithmetic: float32, or if they are accurate enough
     tensor cores; FLOAT32 needs three products of FLOAT16 parts there.
     """
     multiprocessors = gpu.multiprocessors // work.directions or 1
@@ -257,7 +258,7 @@ def _launches_floor_us(work: Work, gpu: GpuModel) -> float:
 
 
 def clusters_at_a_time(gpu: GpuModel, blocks: int) -> int:
-    """How many clusters of so many blocks, each of which fills a multiprocessor, run at the same time; at least one."""
+    """The number of clusters of so many blocks, one block for each multiprocessor, that run at the same time; at least one."""
     return max(1, int(CLUSTER_SHARE * gpu.multiprocessors) // blocks)
 
 
@@ -266,13 +267,13 @@ class StepTime:
     """The predicted time of one step of a strategy, part by part, in microseconds.
 
     Attributes:
-        exchange_us: until states of other blocks are there.
+        exchange_us: the time until states of other blocks arrive.
         product_us: the time of the matrix products.
-        chain_us: waiting for barriers, loads and results in a row.
+        chain_us: the latency of dependent barriers, loads and results.
         pointwise_us: the time of special functions.
         launch_us: the time of kernel launches.
         memory_us: the time of other tensors read and written; a lower bound of the step, not a part of it.
-        once_us: the time once per sequence of bringing R on chip.
+        once_us: the time of loading R on chip, once per sequence.
     """
 
     exchange_us: float = 0.0
@@ -291,7 +292,7 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The model's estimate for one way of doing the work.
+    """The model's estimate for one strategy and shape.
 
     Attributes:
         strategy: the strategy of kernels.
@@ -318,7 +319,7 @@ class Estimate:
 def persistent_block_time(work: Work, gpu: GpuModel, samples: int) -> StepTime:
     """The time of a step of `persistent_block`: R in each block's shared memory, a thread per unit, `samples` per block.
 
-    Blocks beyond one for each multiprocessor wait for their turn, which counts as longer steps.
+    More blocks than multiprocessors run in rounds, which counts as longer steps.
     """
     warps, quads = -(-work.hidden // 32), -(-work.hidden // 4)
     rounds = -(-(-(-work.batch // samples) * work.directions) // gpu.multiprocessors)
@@ -329,7 +330,7 @@ def persistent_block_time(work: Work, gpu: GpuModel, samples: int) -> StepTime:
     )  # halves are converted to floats once for all samples
     issue = instructions * 2 * 32 * max(warps, 4) / gpu.fma
     shared = quads * warps * (128 * work.gates * work.itemsize + 128 * samples) / gpu.shared_rate
-    waits = FMA * quads * (work.gates if work.backward else 4)  # for the longest of a thread's independent sums
+    waits = FMA * quads * (work.gates if work.backward else 4)  # the longest of a thread's independent sums
     product = max(issue, shared, waits, _gates_cycles(work, gpu))
     pointwise = work.special_functions * work.hidden * samples / gpu.special
     chain = work.exchanges * (BARRIER + SHARED_LOAD) + ACTIVATIONS
@@ -365,18 +366,18 @@ def persistent_grid_time(
 
     Args:
         work: the work to do.
-        gpu: on what.
+        gpu: the GPU.
         units: the units of a block, padding included.
         samples: the samples of a block.
         pass_samples: the samples processed at a time.
-        protocol: how blocks exchange states; `alone` where there is one for each direction, `cluster` where all of them form one.
+        protocol: how blocks exchange states; `alone` for one block for each direction, `cluster` if all of them form one.
         register_bytes: the bytes of the block's part of R in registers; the rest is read from shared memory in each pass.
-        depth_warps: warps that split the depth of a product, whose sums meet in shared memory.
+        depth_warps: warps that split the depth of a product, whose sums are added in shared memory.
         row_warps: warps that split its rows and read the same operand.
         row_lanes: lanes of a warp with different rows, in float32; the others split the depth too.
         padding: the multiplications of the product, rows and depth rounded up, for each multiplication that is needed.
-        blocks: the number of blocks. Blocks that are alone, and clusters, may be more than run at a time, which counts as longer steps.
-        cluster_blocks: those of a cluster.
+        blocks: the number of blocks. There may be more single blocks, and clusters, than run at a time, which counts as longer steps.
+        cluster_blocks: the blocks of a cluster.
         exchange_bytes: the bytes of all buffers between blocks, which are filled before the first step.
     """
     passes = -(-samples // pass_samples)
@@ -398,7 +399,7 @@ def persistent_grid_time(
     else:
         read = UNIFORM_LOAD * work.exchanged / 4 * columns * row_lanes / 32
     shared = weights + read + (loaded / gpu.shared_rate if through_l2 else 0)
-    # A single sample is put by 8 of 32 lanes, in two stores for each 16 rows.
+    # A single sample is stored by 8 of 32 lanes, in two stores for each 16 rows.
     put = SINGLE_SUMS if on_tensor_cores and real == 1 else columns
     sums = 4 * depth_warps * rows * (put + real) / gpu.shared_rate
     others = 1 - 1 / cluster_blocks
@@ -411,7 +412,7 @@ def persistent_grid_time(
     local = LOCAL + BARRIER + SHARED_LOAD if through_l2 else LOCAL
     at_a_time = clusters_at_a_time(gpu, cluster_blocks) * cluster_blocks if clustered else gpu.multiprocessors
     rounds = -(-blocks // at_a_time)
-    # What blocks exchange is filled by another launch; those of a cluster meet before the first step.
+    # Another launch fills the exchange buffers; blocks of a cluster synchronize before the first step.
     begin_us = CAPTURED_LAUNCH_US + gpu.memory_us(exchange_bytes) if through_l2 else gpu.us(CLUSTER) if clustered else 0.0
     return StepTime(
         exchange_us=rounds * gpu.us(work.exchanges * exchange),
@@ -430,9 +431,9 @@ def per_step_time(
 
     Args:
         work: the work to do.
-        gpu: on what.
-        launches: the launches of kernels, without the products'.
-        products: matrix products of one direction, among which the gates are shared out.
+        gpu: the GPU.
+        launches: the launches of kernels, without products.
+        products: matrix products of one direction, which share the gates.
         captured: whether the launches are replayed as one CUDA graph.
         loads: the dependent loads of a launch.
         gates_from_memory: whether the input's gates are read from there; else they are still in the L2 cache.
@@ -457,7 +458,7 @@ def product_us(
 ) -> float:
     """The microseconds of a product over all steps outside the recurrence: [rows, depth] by [depth, columns], factors of `itemsize` bytes.
 
-    A result with items of 0 bytes does not go to memory: it is read while the L2 cache has it.
+    A result with items of 0 bytes does not go to memory: it is read while the L2 cache holds it.
     """
     size = itemsize * depth * (rows + columns) + result_itemsize * rows * columns
     return max(gpu.gemm_us(2 * rows * columns * depth, 0, arithmetic), gpu.memory_us(size))
@@ -469,10 +470,10 @@ def cost_of(estimate: Estimate, work: Work, gpu: GpuModel, products_us: float, t
     Args:
         estimate: the estimate of the plan's strategy.
         work: the work that any strategy must do.
-        gpu: on what.
-        products_us: the time of the products of all steps, which no strategy changes.
-        traffic: bytes beside those that the estimate knows of.
-        not_resident: why the strategy `persistent_grid` had to give way to this one, if it had.
+        gpu: the GPU.
+        products_us: the time of the products over all steps, the same for every strategy.
+        traffic: bytes that the estimate does not include.
+        not_resident: why `persistent_grid` could not be used, if so.
     """
     whole = estimate.work.recurrence_bytes * work.directions
     places = {"registers": estimate.registers, "shared memory": estimate.shared}
@@ -491,7 +492,7 @@ def cost_of(estimate: Estimate, work: Work, gpu: GpuModel, products_us: float, t
 
 
 def _gates_cycles(work: Work, gpu: GpuModel) -> int:
-    """The cycles until the input's gates of a step, or those that training kept, have been read."""
+    """The cycles until the input's gates of a step, or those that training saved, have been read."""
     size = work.gate_bytes * work.gates * work.hidden * work.batch * work.directions * work.steps
     return gpu.l2_cycles if size <= L2_SHARE * gpu.l2_bytes else MEMORY_LOAD
 

@@ -126,7 +126,7 @@ class PerStepPlan(RecurrentPlan):
                         part(stream)
                 argument["step"] = index  # a launch copies its argument, so all steps share one
                 argument["product"] = scratch["product"] if index else first_product
-                multiplies = index or not starts_at_zero  # a product with a zero state is skipped, but its reset is kept
+                multiplies = index or not starts_at_zero  # a product with a zero state is skipped, but its reset is saved
                 if multiplies:
                     for product in products:
                         product(stream)
@@ -169,7 +169,7 @@ class PerStepPlan(RecurrentPlan):
         return work
 
     def _late_products(self, places: LayerMemory) -> list[Launch]:
-        """The product of each direction that needs a part of the step first: of r . H[t-1], or the projection of o . h(C[t])."""
+        """The product of each direction that depends on a part of the step: of r . H[t-1], or the projection of o . h(C[t])."""
         sizes, item = self._sizes, self._type.itemsize
         work = []
         for direction in range(sizes.num_directions):

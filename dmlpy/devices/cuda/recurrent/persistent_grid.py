@@ -1,6 +1,6 @@
 """The plan of RNN, LSTM and GRU on CUDA with R resident in many blocks, or in one.
 
-raw_kernels/common/persistent_grid.cuh says what the kernels do; `strategies` chooses among the shapes of `grid_shapes`, and between them
+raw_kernels/common/persistent_grid.cuh documents the kernels; `strategies` chooses among the shapes of `grid_shapes`, and between them
 and other strategies.
 """
 
@@ -91,7 +91,7 @@ class GridRecurrencePlan(ResidentPlan):
         tf32: as for `RecurrencePlan`.
 
     Raises:
-        NotResidentError: the blocks would have to wait for others that cannot run beside them.
+        NotResidentError: the blocks would wait for others that cannot be resident at the same time.
     """
 
     exchange_layout: Callable[[Facts, GridShape], Layout]
@@ -110,10 +110,10 @@ class GridRecurrencePlan(ResidentPlan):
         """The kernel."""
 
     def _prepare_waits(self) -> None:
-        """Makes ready what blocks of a cooperative launch need, which wait for each other.
+        """Prepares a cooperative launch, whose blocks wait for each other.
 
         Raises:
-            NotResidentError: they cannot all be resident, which only the loaded kernel tells.
+            NotResidentError: they cannot all be resident, which is known only once the kernel is loaded.
         """
         shape, library = self._shape, self._library
         if not shape.cooperative:
@@ -129,7 +129,7 @@ class GridRecurrencePlan(ResidentPlan):
         return [("exchanged", (self._exchanged.size,), np.dtype(np.uint8))]
 
     def _launch_recurrence(self, argument: Struct, exchanged: int) -> list[Launch]:
-        """Launches the kernel, after setting what its blocks exchange, at this address, to what they wait to see change."""
+        """Launches the kernel, after filling the exchange buffers at this address with the value that marks missing data."""
         shape, library = self._shape, self._library
         grid = (shape.unit_groups, shape.batch_groups, shape.directions)
         launch = library.launch(self._kernel, grid, PRODUCT_THREADS, argument, shape.shared_bytes, cooperative=shape.cooperative)

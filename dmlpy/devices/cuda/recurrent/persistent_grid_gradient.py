@@ -1,6 +1,6 @@
 """The plan of the gradients of RNN, LSTM and GRU on CUDA with R resident in many blocks, or in one.
 
-raw_kernels/recurrent/persistent_grid_gradient.cu says what the kernel does; `strategies` chooses among the shapes of
+raw_kernels/recurrent/persistent_grid_gradient.cu documents the kernel; `strategies` chooses among the shapes of
 `grid_gradient_shapes`.
 """
 
@@ -54,7 +54,7 @@ FILE = "recurrent/persistent_grid_gradient.cu"
 def persistent_grid_gradient_kernel(
     data_type: np.dtype[Any], shape: GridShape, cell: str, forward: str, backward: str, *, parts_are_whole: bool
 ) -> Kernel:
-    """The kernel for a shape; `parts_are_whole` as `whole_parts` tells, and the other arguments as for `persistent_block_kernel`."""
+    """The kernel for a shape; `parts_are_whole` is from `whole_parts`, the other arguments are as for `persistent_block_kernel`."""
     scalar = scalar_type(data_type)
     reset = "NoProduct" if shape.late_product is None else shape.late_product.type_name
     where = f"{shape.product.type_name}, {reset}, Protocol::{shape.protocol}, {flag(shape.passes == 1)}, {flag(parts_are_whole)}"
@@ -109,7 +109,7 @@ class PersistentGridGradientPlan(GridRecurrencePlan, RecurrentGradientPlan):
     # memory
 
     def _arranged_bytes(self) -> list[int]:
-        """The bytes of each product's arranged operand, for all blocks together."""
+        """The bytes of each product's arranged operand, for all blocks."""
         blocks = self._shape.directions * self._shape.unit_groups
         return [blocks * product.arranged_bytes(depth) for product, depth, _, _ in exchanged_operands(self._facts, self._shape)]
 

@@ -1,4 +1,4 @@
-"""Makes the plan of a recurrent layer, or of its training form, by the best strategy."""
+"""Creates the plan of a recurrent layer, or of its training form, by the best strategy."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def recurrent_plan(desc: RecurrentDesc, target: Target) -> RecurrentPlan:
     """The plan for a checked desc of a layer or of its training form.
 
     Raises:
-        DeviceError: as for `RecurrentPlan`, or the strategy that is asked for cannot take the desc.
+        DeviceError: as for `RecurrentPlan`, or the requested strategy does not support the desc.
     """
     return make_plan(FORWARD, desc, target.library, target.tf32, target.strategy)

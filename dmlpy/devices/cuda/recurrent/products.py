@@ -19,10 +19,11 @@ PRODUCT_THREADS = 32 * PRODUCT_WARPS
 LANE_BYTES = 16
 """Bytes of one tile that a lane holds in one step, and loads at a time."""
 FEW_LOADS, MOST_LOADS = 2, 4
-"""Of an operand that a thread has under way. When all multiprocessors read the L2 cache, each gets some 21 bytes a cycle and waits some 500
-cycles for a load: four keep it busy, two are enough for small operands. Model."""
+"""The most loads of an operand that a thread has in flight. When all multiprocessors read the L2 cache, each gets some 21 bytes a cycle
+with a latency of some 500
+cycles: four loads keep it busy, two are enough for small operands. Model."""
 BANK_ROW_BYTES = 128
-"""Bytes that all banks of shared memory hold side by side."""
+"""Bytes of one row of all banks of shared memory."""
 
 
 def divide_up(number: int, by: int) -> int:
@@ -31,13 +32,13 @@ def divide_up(number: int, by: int) -> int:
 
 
 def whole_pieces(*sizes: int) -> int:
-    """The bytes of shared memory that pieces of these sizes take, each padded to a multiple of 16."""
+    """The bytes of shared memory for parts of these sizes, each padded to a multiple of 16."""
     return sum(divide_up(size, 16) * 16 for size in sizes)
 
 
 @dataclass(frozen=True)
 class Product(ABC):
-    """A matrix that stays on a block's chip and is multiplied by one operand after another.
+    """A matrix that stays on chip in a block and is multiplied by one operand after another.
 
     Attributes:
         data_type: the type of the operand and the matrix.
@@ -171,7 +172,7 @@ class Fma(Product):
     """Rows of floats by multiply-add.
 
     Attributes:
-        row_lanes: neighbouring lanes that own rows, `tiles` each: 8, 16 or 32; the groups of so many lanes share the depth.
+        row_lanes: neighbouring lanes that own rows, `tiles` each: 8, 16 or 32; groups of so many lanes split the depth.
     """
 
     data_type: np.dtype[Any] = field(default=FLOAT, init=False)
@@ -212,6 +213,6 @@ def loads_of(size: int) -> int:
 
 
 def loaded_samples(samples: int, pass_samples: int) -> int:
-    """`TensorCores.loaded` for blocks that have this many samples and take this many in a pass."""
+    """`TensorCores.loaded` for blocks with this many samples, and this many in a pass."""
     needed = min(samples, pass_samples)
     return next((few for few in (1, 2, 4) if needed <= few), divide_up(needed, 8) * 8)

@@ -17,13 +17,13 @@ class ReserveAddresses:
     """Addresses of the parts of a reserve; all float32, packed.
 
     Attributes:
-        saved: [T][B][D][K][H]: for each gate, in DirectML's order, its value or its argument, as the activation's functor says (the
+        saved: [T][B][D][K][H]: for each gate, in DirectML's order, its value or its argument, as the activation's functor specifies (the
             argument where sums are clipped); for a GRU with linear_before_reset then H[t-1] Rh^T + Rbh. Steps that a sample does not take,
             and the f of coupled gates, hold the product of the input in all cells but that GRU, whose K differs from the gates': zero
             there.
         hidden: [D][T + 1][B][S]: h before and after each step. A forward direction's step t leads from slot t to slot t + 1, a backward
             one's from slot t + 1 to slot t. Slots at steps that a sample does not take hold its carried state.
-        memory: [D][T + 1][B][H]: the same for the cell state; 0 but for LSTM.
+        memory: [D][T + 1][B][H]: the same for the cell state; 0 except for LSTM.
     """
 
     saved: int

@@ -1,8 +1,8 @@
-"""`ResidentPlan`: a plan whose blocks all have to run at the same time, and what becomes of it where they do not fit together.
+"""`ResidentPlan`: a plan whose blocks all have to run at the same time, and its fallback if they do not fit on the device.
 
-What a block takes of a multiprocessor is known once its kernel is loaded, and a plan is not made if its blocks need more multiprocessors
-than the device says that it has. But a launch may be given fewer: a stream of a green context has a part of the device, and so may a client
-of MPS. Then it is the driver that refuses the launch, before anything of it runs.
+The resources of a block are known once its kernel is loaded, and a plan is not made if its blocks need more multiprocessors
+than the device reports. But a launch may get fewer: a stream of a green context has a part of the device, and so may a client
+of MPS. Then the driver rejects the launch before any block runs.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _CAPTURED = "other kernels cannot be loaded while the stream is being captured: 
 
 
 class ResidentPlan(RecurrencePlan):
-    """A plan that another one succeeds, once and for all, when it is bound or launched in vain.
+    """A plan that is replaced by another one, permanently, when binding or launching it fails.
 
-    Its launches then do the successor's work instead, from the start, in the scratch that they have. Only constants that were packed for it
-    are of no use to the successor: launches that read them raise DeviceError, and have to be prepared again.
+    Its launches then do the successor's work instead, from the start, in the same scratch. Only constants that were packed for this plan
+    cannot be used by the successor: launches that read them raise DeviceError, and have to be prepared again.
     """
 
     is_capturable = False
@@ -39,7 +39,7 @@ class ResidentPlan(RecurrencePlan):
     _make_successor: Callable[[str], Plan] | None = None
 
     def fall_back_on(self, make: Callable[[str], Plan]) -> None:
-        """Names the successor: what makes it, given the reason. From now on the scratch suffices for both, and so do packed constants."""
+        """Sets the maker of the successor, which gets the reason. From now on scratch and packed constants are large enough for both."""
         other = make("")
         self._make_successor = make
         self.temporary_size = max(self.temporary_size, other.temporary_size)
@@ -96,10 +96,10 @@ class ResidentPlan(RecurrencePlan):
         """The work of one dispatch by this plan itself."""
 
     def _hand_over(self, error: NotResidentError, *, is_prepared: bool, is_captured: bool = False) -> None:
-        """Makes the successor, unless it is there already.
+        """Creates the successor, unless it exists already.
 
         Raises:
-            DeviceError: there can be none, it cannot be loaded now, or the constants are packed for this plan.
+            DeviceError: there is none, it cannot be loaded now, or the constants are packed for this plan.
         """
         if self._make_successor is None:
             raise error

@@ -1,4 +1,4 @@
-"""Chooses the strategy by which CUDA runs a recurrent desc: each strategy says whether it can run the desc, `model` estimates its time.
+"""Chooses the strategy by which CUDA runs a recurrent desc: each strategy checks if it can, and `model` estimates its time.
 
 | strategy | launches | runs |
 |---|---|---|
@@ -8,9 +8,9 @@
 | per_step | 2 or more for a step | everything |
 
 Only `per_step` runs layers with dropout of states or a projection, which multiply states by more than R. Of the strategies and shapes that
-can run a desc, the one with the lowest estimate for the whole sequence is chosen, the first one of equals; sequences of at most `FEW_STEPS`
-steps are run by `per_step`. The plan reports the estimate of each strategy or why it has none. A strategy that the caller names is used or
-refused.
+can run a desc, the one with the lowest estimate for the whole sequence is chosen, the first one if several are equal; sequences of at most
+`FEW_STEPS` steps are run by `per_step`. The plan reports the estimate of each strategy or why it has none. A strategy that the caller names
+is used or refused.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.recurrent.layer import RecurrentDesc
 
 FEW_STEPS = 2
-"""The number of steps for which bringing R on chip does not pay."""
+"""The number of steps for which loading R on chip does not pay."""
 
 PlanT = TypeVar("PlanT", "RecurrentPlan", "RecurrentGradientPlan")
 
@@ -53,8 +53,8 @@ class Plans(Generic[PlanT]):
 
     Attributes:
         block: the plan of `persistent_block`: desc, library, shape, reason, whether TF32 is allowed.
-        block_slices: samples that one of its blocks can take, ascending.
-        block_shared_bytes: its shared memory for a desc and so many samples.
+        block_slices: possible numbers of samples of its blocks, ascending.
+        block_shared_bytes: its shared memory for a desc and a number of samples.
         grid: the plan of `persistent_grid`: as `persistent_block`.
         grid_shapes: its shapes that fit a device.
         grid_exchange: the layout of the data that its blocks exchange, for a desc's facts and a shape.
@@ -75,11 +75,11 @@ class Option(Generic[PlanT]):
     """One way to run a desc.
 
     Attributes:
-        what: the launches in a few words.
+        what: describes the launches in a few words.
         estimate: the model's estimate.
-        plan: makes the plan, given the kernels and the reason for it.
-        cooperative: whether its blocks wait for each other, so that all have to run together.
-        clustered: whether blocks wait for those of their cluster, which the device runs together.
+        plan: creates the plan, given the kernels and the reason.
+        cooperative: whether its blocks wait for each other, so that all have to be resident.
+        clustered: whether blocks wait for those of their cluster, which the device schedules together.
     """
 
     what: str
@@ -169,7 +169,7 @@ def _multiplied(work: Work, shape: GridShape) -> int:
 def _step_options(plans: Plans[PlanT], desc: RecurrentDesc, limits: Limits, tf32: bool) -> list[Option[PlanT]] | str:
     work, cell = work_of(desc, tf32=tf32), desc.cell
     if work.backward:
-        # The factors of its products are float32, whatever the storage.
+        # The factors of its products are float32 for every storage type.
         work = replace(work, arithmetic="tf32" if rounds_to_tf32(limits, storage_type(desc), tf32) else "float")
     late = cell.resets_first + cell.projection
     early = work.gates - cell.resets_first if "state_dropout_tensor" in desc.tensors() else 1
@@ -211,7 +211,7 @@ class Choice(Generic[PlanT]):
     asked_for: bool
 
     def without_waits(self, why: str) -> Choice[PlanT]:
-        """The best of the others whose blocks do not wait for each other, given why those of this one cannot."""
+        """The best alternative whose blocks do not wait for each other, given why those of this one cannot."""
         verdicts: dict[str, Option[PlanT] | str] = {
             name: why if isinstance(verdict, Option) and (verdict.cooperative or verdict.clustered) else verdict
             for name, verdict in self.verdicts.items()
@@ -241,11 +241,11 @@ def choose(
         desc: the checked desc.
         limits: the device's limits.
         tf32: whether factors of float32 matrix products may be rounded to TF32.
-        strategy: the strategy to take; None leaves the choice to the estimates.
-        not_resident: why blocks that wait for each other are out of the question; empty if they are not.
+        strategy: the strategy to use; None leaves the choice to the estimates.
+        not_resident: why blocks cannot wait for each other; empty if they can.
 
     Raises:
-        DeviceError: the strategy that is asked for cannot take the desc.
+        DeviceError: the requested strategy does not support the desc.
     """
     verdicts: dict[str, Option[PlanT] | str] = {}
     steps = desc.geometry.seq_length
@@ -267,11 +267,11 @@ def choose(
 
 
 def make_plan(plans: Plans[PlanT], desc: RecurrentDesc, library: KernelLibrary, tf32: bool, strategy: str | None) -> PlanT:
-    """The plan for a checked desc by the best strategy, or the one that is named; arguments and errors as for `choose`."""
+    """The plan for a checked desc by the best strategy, or the named one; arguments and errors as for `choose`."""
     choice, why = choose(plans, desc, library.limits, tf32, strategy), ""
     try:
         plan = _made(choice, library, why)
-    except NotResidentError as error:  # only a loaded kernel tells
+    except NotResidentError as error:  # known only once the kernel is loaded
         why = str(error)
         choice = choose(plans, desc, library.limits, tf32, strategy, not_resident=why)
         plan = _made(choice, library, why)

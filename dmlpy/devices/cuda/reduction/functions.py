@@ -1,4 +1,4 @@
-"""The reductions of raw_kernels/common/reduction.cuh: the name of each, the type that its kernel takes entries as, and its numbers."""
+"""The reductions of raw_kernels/common/reduction.cuh: the name of each, the entry type of its kernel, and its parameters."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Reduction:
     Attributes:
         function: its C++ name.
         data_type: of the entries.
-        smallest: whether the smallest is wanted of an `Extreme` or `ArgExtreme`, not the largest.
-        last: whether of equal entries the last one counts.
+        smallest: whether an `Extreme` or `ArgExtreme` finds the smallest entry, not the largest.
+        last: whether the last of equal entries counts.
     """
 
     function: str
@@ -70,7 +70,7 @@ class Reduction:
 
     @property
     def scalar(self) -> str:
-        """The element type as the kernel spells it: integers of a size share a kernel where their sign does not matter to it."""
+        """The element type as the kernel spells it: integers of a size share a kernel if it ignores their sign."""
         if self.data_type.kind == "f":
             return scalar_type(self.data_type)
         if self.function.endswith("Extreme"):
@@ -100,6 +100,6 @@ class Reduction:
         """
         bits = 8 * self.data_type.itemsize
         sign = 1 << (bits - 1)
-        # the largest signed number stands for the entry that is wanted: an unsigned one has its highest bit inverted
+        # the largest signed number represents the entry to find: unsigned entries have their highest bit inverted
         flip = (sign if self.data_type.kind == "u" else 0) ^ (2 * sign - 1 if self.smallest else 0)
         return flip - 2 * sign * (flip >= sign), entries, number_step, _ALL_BITS * self.last, index_bytes

@@ -1,4 +1,4 @@
-"""REDUCE, ARGMIN and ARGMAX over raw_kernels/reduction/reduce.cu: one launch, or two where groups are few and large."""
+"""REDUCE, ARGMIN and ARGMAX over raw_kernels/reduction/reduce.cu: one launch, or two if groups are few and large."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TENSORS = 2
 """Of the thread groups: the input, and the number of each entry in its group."""
 
 MOST_WIDTH = 8
-"""Entries of a vector: of more bytes than these an access would leave a thread too few registers."""
+"""The most bytes of a vector: wider accesses leave a thread too few registers."""
 
 PARAMETERS = struct(
     ("x", np.uint64),
@@ -45,14 +45,14 @@ def reduce_kernel(name: str, reduction: Reduction, width: int = 1, across: bool 
 
 
 class ReducePlan(PlanWithoutConstants):
-    """The input is read once. Where vectors are possible they need an address at a multiple of their size: others take single entries.
+    """The input is read once. Vectors need an address at a multiple of their size: other addresses use single entries.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
 
     Raises:
-        DeviceError: there are more groups, or entries of a group, than kernels count, or a kernel cannot be compiled.
+        DeviceError: there are more groups, or entries of a group, than kernels can index, or a kernel cannot be compiled.
     """
 
     def __init__(self, desc: ReductionDesc, library: KernelLibrary) -> None:

@@ -1,4 +1,4 @@
-"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT over raw_kernels/reduction/scan.cu: one launch, or two where lines are few and long."""
+"""CUMULATIVE_SUMMATION and CUMULATIVE_PRODUCT over raw_kernels/reduction/scan.cu: one launch, or two if lines are few and long."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_TILES = 4
 """Tiles of a split, at least: with fewer, the second launch costs more than splits gain."""
 
 THREADS = 1024
-"""For each multiprocessor: with so many the device is busy."""
+"""Blocks for each multiprocessor that keep the device busy."""
 
 PARAMETERS = struct(
     ("x", np.uint64),
@@ -55,14 +55,14 @@ def scan_kernel(name: str, reduction: Reduction, width: int) -> Kernel:
 class ScanPlan(PlanWithoutConstants):
     """The input is read once, or twice if lines are split.
 
-    Where vectors are possible they need addresses at multiples of their size: others take single entries.
+    Vectors need addresses at multiples of their size: other addresses use single entries.
 
     Args:
         desc: a checked desc.
         library: the device's kernels.
 
     Raises:
-        DeviceError: there are more lines, or entries of a line, than kernels count, or a kernel cannot be compiled.
+        DeviceError: there are more lines, or entries of a line, than kernels can index, or a kernel cannot be compiled.
     """
 
     def __init__(self, desc: CumulativeSummationDesc | CumulativeProductDesc, library: KernelLibrary) -> None:
@@ -93,7 +93,7 @@ class ScanPlan(PlanWithoutConstants):
         parts = power_of_two(-(-self._length // ITEMS))
         side_by_side = self._lines and self._lines[-1].strides[1] < self._strides[1]
         self._lanes = min(LANES, power_of_two(self._lines[-1].size)) if side_by_side else 1
-        # neighbours of a line read its memory together; lines side by side need slots only where lines are few
+        # neighbouring threads of a line read contiguous memory; adjacent lines need slots only if lines are few
         busy = power_of_two(-(-multiprocessors * THREADS // self._line_count)) if self._lanes > 1 else FEW_THREADS
         self._slots = min(parts, busy, FEW_THREADS // self._lanes)
         thread_groups = -(-self._line_count // self._lanes)

@@ -1,4 +1,4 @@
-"""TOP_K and TOP_K1 over raw_kernels/reduction/top_k.cu: selections, which leave few entries of long lines, then sorts and merges."""
+"""TOP_K and TOP_K1 over raw_kernels/reduction/top_k.cu: selections, which reduce long lines to few entries, then sorts and merges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dmlpy.operators.reduction import TopKDesc
 
 NUMBERS = 2**31
-"""Entries of a line and lines are fewer: a grid has a block for each line, and a place beyond the last entry has to be a number too."""
+"""Entries of a line and lines are fewer: a grid has a block for each line, and an index past the last entry has to fit too."""
 
 MOST_SORTED = 1024
 """Entries that a block sorts: twice `most_sort_threads`."""
@@ -32,7 +32,7 @@ SELECT_THREADS = 256
 """`select_threads`."""
 
 LEAST_SHARE = 8
-"""Entries of a segment for each that is selected, at least: else sorting is as good."""
+"""The fewest entries of a segment for each selected one: with fewer, sorting is as fast."""
 
 LEAST_SEGMENT = 4096
 """Entries of a segment, at least: with fewer, blocks have little to do."""
@@ -73,7 +73,7 @@ class Step:
         name: its kernel.
         count: entries of a line that it reads.
         part: entries of a segment or of a run.
-        left: entries of a line that it leaves; 0 if it writes the results.
+        left: entries of a line that remain; 0 if it writes the results.
     """
 
     name: str
@@ -114,7 +114,7 @@ class TopKPlan(PlanWithoutConstants):
         library: the device's kernels.
 
     Raises:
-        DeviceError: there are more lines, or entries of a line, than kernels count, or a kernel cannot be compiled.
+        DeviceError: there are more lines, or entries of a line, than kernels can index, or a kernel cannot be compiled.
     """
 
     def __init__(self, desc: TopKDesc, library: KernelLibrary) -> None:
@@ -169,7 +169,7 @@ class TopKPlan(PlanWithoutConstants):
         gpu, lines = GpuModel.of(self._library.limits), self._line_count
         floor = gpu.memory_us(lines * (self._length * self._type.itemsize + self._k * (self._type.itemsize + self._index_bytes)))
         between = sum(2 * lines * step.left * (self._key_bytes + _UINT32.itemsize) for step in self._steps)
-        passes = self._type.itemsize + 1  # of a selection: one for each digit, and one that takes what is chosen
+        passes = self._type.itemsize + 1  # of a selection: one for each digit, and one that copies the selected entries
         again = sum((passes - 1) * lines * step.count * self._type.itemsize for step in self._steps if step.name == "select")
         traffic = {"keys and indices": between, "further readings": again}
         return Cost(

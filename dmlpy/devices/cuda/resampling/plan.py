@@ -1,4 +1,4 @@
-"""The plans of the resampling operators: tables of what is read along each axis, and a launch of raw_kernels/resampling/resample.cu."""
+"""The plans of the resampling operators: tables of elements along each axis, and a launch of raw_kernels/resampling/resample.cu."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def scale_values_kernel(data_type: np.dtype[Any]) -> Kernel:
 
 
 def _changed(axes: Sequence[ResampledAxis]) -> list[int]:
-    """The dimensions along which something changes."""
+    """The most dimensions that are resampled."""
     return [at for at, axis in enumerate(axes) if not axis.changes_nothing]
 
 
 def _fill(argument: Any, changed: Sequence[int], sizes: Sequence[int], written: Sequence[int], read: Sequence[int]) -> None:
-    """Sets the fields that tell where elements lie.
+    """Sets the fields for the layout of elements.
 
     Args:
         argument: the parameters.
-        changed: the dimensions that have tables.
+        changed: the dimensions with tables.
         sizes: of the tensor whose elements threads own.
         written: its strides.
-        read: those of the tensor that is read.
+        read: the strides of the tensor that is read.
     """
     numbers = [tuple(int(at == dimension) for at in range(len(sizes))) for dimension in changed]
     numbers += [(0,) * len(sizes)] * (MOST_AXES - len(changed))

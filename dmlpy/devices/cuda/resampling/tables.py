@@ -1,4 +1,4 @@
-"""The tables of raw_kernels/resampling/tables.cu: what resampling reads along each axis along which it changes something."""
+"""The tables of raw_kernels/resampling/tables.cu: the elements that resampling reads along each axis that it changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _FILE = "resampling/tables.cu"
 MOST_AXES = 4
-"""Of all dimensions that operators have."""
+"""The most dimensions of the operators."""
 
 READING = struct(("first", np.uint32), ("last", np.uint32), ("weights", np.float64, (4,)))
 RANGE = struct(("begin", np.uint32), ("end", np.uint32))
@@ -43,9 +43,9 @@ class ResampledAxis:
     Attributes:
         size: elements of the input; of a gradient those of the outgoing one.
         output_size: elements of the output; of a gradient those of the incoming one.
-        scale: as the desc has it, with both offsets.
-        input_offset: what is taken off a coordinate of the input.
-        output_offset: what is taken off an element's number.
+        scale: the desc's scale; like both offsets below.
+        input_offset: the number subtracted from a coordinate of the input.
+        output_offset: the number subtracted from an element's index.
         antialiased: whether a filter is stretched where the axis shrinks.
     """
 
@@ -58,14 +58,14 @@ class ResampledAxis:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether each element of the output is that of the same number in the input."""
+        """Whether each element of the output is that of the same index in the input."""
         offset = self.input_offset
         exact = abs(offset) < _EXACT_OFFSETS and 4 * offset == int(4 * offset)
         return self.size == self.output_size and self.scale == 1 and exact and self.output_offset == -offset
 
     @property
     def radius(self) -> float:
-        """That of a stretched filter; 0 where it is none."""
+        """The support of a stretched filter; 0 if it is not stretched."""
         radius = abs(1 / self.scale) if self.scale else inf
         return min(radius, 2.0**40) if self.antialiased and radius > 1 else 0.0
 
@@ -104,12 +104,12 @@ class Tables:
     """The tables of some axes.
 
     Attributes:
-        axes: elements of `AXIS`, as kernels that read the tables take them.
-        scratch: where the tables lie.
+        axes: elements of `AXIS` for the kernels that read the tables.
+        scratch: the arrays of the tables.
 
     Args:
         desc: a checked desc.
-        axes: those that change something, at most `MOST_AXES`.
+        axes: the axes to resample, at most `MOST_AXES`.
         gradient: whether ranges are needed.
     """
 
@@ -130,7 +130,7 @@ class Tables:
         self.scratch = Layout(arrays if gradient else arrays[:1], ALIGNMENT)
 
     def steps(self) -> list[Step]:
-        """The launches that make them."""
+        """The launches that fill them."""
         nearest = self._desc.interpolation_mode is InterpolationMode.NEAREST_NEIGHBOR
         kernel = tabulate_kernel("Nearest" if nearest else "Linear")
         argument = np.zeros(1, kernel.parameters)

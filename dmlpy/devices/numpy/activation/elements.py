@@ -1,7 +1,7 @@
 """The element-wise activation operators in NumPy, in blocks of elements that fit a cache.
 
-A formula reads and writes flat rows of one type, float32. Integers keep their type, but for SHRINK, which computes them in float64;
-so does FLOAT16 where nothing is rounded. Where a block of a tensor is such a row already, the formula works on the tensor's memory;
+A formula reads and writes flat rows of one type, float32. Integers keep their type, except in SHRINK, which computes them in float64;
+so does FLOAT16 if nothing is rounded. Where a block of a tensor is such a row already, the formula works on the tensor's memory;
 elsewhere the block is copied to a row or from one, and so converted and rounded once. Values do not depend on the layout.
 """
 

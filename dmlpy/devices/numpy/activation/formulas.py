@@ -47,7 +47,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Formula = Callable[..., None]
 
 _MINUS_ONE = np.array(-1.0, np.float32)
-"""Used in place of `numpy.negative`, which NumPy 2.4 computes wrongly in place on elements that lie 16 or 64 bytes apart."""
+"""Used instead of `numpy.negative`, which NumPy 2.4 computes wrongly in place on elements with a stride of 16 or 64 bytes."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ElementWise:
 
     formula: Formula
     constants: tuple[Array, ...]
-    """Zero-dimensional arrays: NumPy takes them faster than Python's numbers."""
+    """Zero-dimensional arrays: NumPy handles them faster than Python numbers."""
     work: int
     """Rows of scratch that a call needs."""
 
@@ -121,7 +121,7 @@ def _keep(x: Array, out: Array, mask: Array) -> None:
 
 
 _LONG = 1 << 12
-"""Elements from which on the faster loop of `numpy.clip` outweighs its longer call."""
+"""Elements from which the faster loop of `numpy.clip` outweighs its slower call."""
 
 
 def _at_least(x: Array, least: Array | float, out: Array) -> None:
@@ -129,7 +129,7 @@ def _at_least(x: Array, least: Array | float, out: Array) -> None:
     if x.dtype.kind != "f" or x.size < _LONG:
         np.maximum(x, least, out=out)
     else:
-        np.clip(x, least, np.inf, out=out)  # takes a third of maximum's time, which has no vector loop beside a scalar
+        np.clip(x, least, np.inf, out=out)  # takes a third of maximum's time, which has no vector loop for a scalar operand
 
 
 def _at_most(x: Array, most: Array | float, out: Array) -> None:
@@ -210,7 +210,7 @@ def _hard_sigmoid(x: Array, out: Array, work: Array, mask: Array, zero: Array, o
 
 
 _SIGMOID_IS_ONE = 40.0
-"""From here on the sigmoid is 1, in either type."""
+"""From this argument on the sigmoid is 1, in either type."""
 
 
 def logistic(x: Array, out: Array, work: Array, one: Array) -> None:
@@ -356,7 +356,7 @@ NORMAL_TAIL_WORK = 6
 def normal_tail(x: Array, work: Array, mask: Array) -> tuple[Array, Array, tuple[Array, Array]]:
     """Computes erfc(|x| / sqrt(2)), twice the normal distribution's tail beyond |x|, accurate to a few units in the last place.
 
-    Returns rows of `work`: |x|, held back at 40, where the tail is 0 in either type, so that infinity has its limit; the tail; and two
+    Returns rows of `work`: |x|, clipped at 40, where the tail is 0 in either type, so that infinity has its limit; the tail; and two
     factors whose product is exp(-x^2 / 2).
     """
     magnitude, scaled, argument, ratio, denominator, erfc = work
@@ -460,7 +460,7 @@ _HALF_INFINITY = 0x7C00
 
 
 def relu_of_halves(x: Array, out: Array, work: Array, mask: Array) -> None:
-    """Computes max(0, x) of float16 from the elements' bits: NumPy compares float16 one by one. `work` is one row of float16."""
+    """Computes max(0, x) of float16 from the elements' bits: NumPy compares float16 without SIMD. `work` is one row of float16."""
     distance = work.view(np.uint16)
     np.subtract(x.view(np.uint16), 0x8001, distance)
     np.greater_equal(distance, _HALF_INFINITY, mask)

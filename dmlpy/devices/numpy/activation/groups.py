@@ -1,6 +1,6 @@
 """SOFTMAX, LOG_SOFTMAX and HARDMAX in NumPy.
 
-A launch goes through the groups in blocks that stay in cache. It copies a block into packed scratch of the compute type: a group is a
+A launch processes the groups in blocks that stay in cache. It copies a block into packed scratch of the compute type: a group is a
 row there, or a column if neighbours in memory belong to different groups or groups are short. A group that is longer than a block is
 read three times, for its largest, its sum and its results; the sums of its parts are added in float64. FLOAT16 is rounded once on
 writing.
@@ -37,7 +37,7 @@ _FEWEST_COLUMNS = 64
 """The fewest groups of a block if neighbours in memory belong to different ones: whole cache lines are read, however long the groups are.
 """
 _SHORT = 32
-"""Entries up to which a group is better a column than a row: NumPy takes up each row anew."""
+"""The most entries of a group for which columns are faster than rows: NumPy has an overhead for each row."""
 
 
 def slices(sizes: Sequence[int], most: int) -> Iterator[Slices]:
@@ -57,7 +57,7 @@ class Block:
         count: the number of groups.
 
     Args:
-        x: and `y`: the tensors, the axes that tell groups apart before the others, or with `columns` after them.
+        x: and `y`: the tensors, the axes of the groups before the others, or with `columns` after them.
         memory: scratch for the elements of a part.
         groups: which entries of the first, or with `columns` of the last axes.
         columns: whether a group is a column in scratch.
@@ -110,7 +110,7 @@ class GroupsPlan(PlanWithoutConstants):
         reduced = set(desc.axes) if isinstance(desc, AxesActivationDesc) else {x.dimension_count - 1}
         numbers = numbers_in_group(x.sizes, reduced if self.ordered else ())
         axes = merged(x.sizes, (x.element_strides, y.element_strides, numbers), reduced)
-        # without entry numbers the memory order is kept
+        # without entry numbers the order is that of memory
         entry_axes = sorted((axis for axis in axes if axis.reduced), key=lambda axis: axis.strides[2], reverse=True)
         group_axes = [axis for axis in axes if not axis.reduced]
         across = bool(axes) and not axes[-1].reduced

@@ -32,13 +32,13 @@ CACHE = 1 << 18
 
 Scratch = tuple[str, "Sequence[int]", "np.dtype[Any]"]
 Tile = Any
-"""What a plan divides its work into."""
+"""The unit of a plan's work."""
 
 
 class TiledPlan(Plan):
     """A convolution on the host.
 
-    A filter of float32 that lies packed is multiplied where it lies. Any other one is packed once by `prepare`, else in each launch.
+    A packed float32 filter is multiplied in place. Any other one is packed once by `prepare`, else in each launch.
 
     Args:
         desc: a checked desc.
@@ -74,16 +74,16 @@ class TiledPlan(Plan):
     @property
     @abstractmethod
     def part_size(self) -> int:
-        """Elements of scratch for what the windows of a tile reach in a channel."""
+        """Elements of scratch for the input that the windows of a tile span in a channel."""
 
     @property
     @abstractmethod
     def useful_size(self) -> int:
-        """How many of them the taps meet, if each meets others."""
+        """The number of elements that the taps read, if all are different."""
 
     @abstractmethod
     def _matrix(self) -> tuple[int, int]:
-        """The rows and columns of a group's filter, as it lies."""
+        """The rows and columns of a group's filter in memory."""
 
     @abstractmethod
     def _divided(self) -> Iterable[Tile]:
@@ -99,11 +99,11 @@ class TiledPlan(Plan):
 
     @abstractmethod
     def _work(self, arrays: dict[str, Array], own: dict[str, Array]) -> Callable[[Tile], None]:
-        """Makes the function that computes a tile.
+        """Creates the function that computes a tile.
 
         Args:
             arrays: input_tensor and output_tensor as [batch, group, channel, *three spatial dimensions], filter as [group, *matrix], and
-                what there is of centre, factor and bias as [group, channel].
+                centre, factor and bias, if present, as [group, channel].
             own: a thread's arrays.
         """
 
@@ -154,7 +154,7 @@ class TiledPlan(Plan):
         return found
 
     def _first_calls(self, arrays: dict[str, Array]) -> Callable[[Index], list[Call]]:
-        """Makes the function that returns the calls before the fused function, for the output channels of an index [group, channel]."""
+        """Creates the function that returns the calls before the fused function, for the output channels of an index [group, channel]."""
         bias, centre, factor = (arrays.get(name) for name in ("bias", "centre", "factor"))
 
         def calls(channels: Index) -> list[Call]:
@@ -191,6 +191,6 @@ class TiledPlan(Plan):
                 first(stream)
             share(compute, self._tiles, self._threads)
 
-        # Threads of its own take the tiles, each with one of BLAS; a single tile is left to BLAS's.
+        # Own threads compute the tiles, each with one BLAS thread; a single tile uses BLAS's threads.
         product = self._product()
         return with_limited_blas(launch, product if self._threads == 1 else min(product, WORK_OF_A_THREAD))

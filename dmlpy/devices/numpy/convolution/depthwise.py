@@ -26,7 +26,7 @@ class DepthwisePlan(TiledPlan):
     """A convolution whose groups have a single input channel.
 
     A tile's part of the input is copied with zeros around it, and divided by the remainders of its coordinates by the strides. What a tap
-    sees from all positions then lies side by side but for what is left over at the end of each row: so the panel, [channels, taps,
+    reads for all positions is then contiguous, except for gaps at the ends of rows: so the panel, [channels, taps,
     positions], is copied in long runs, and each channel's sums are the product of its taps and its panel.
     """
 
@@ -65,7 +65,7 @@ class DepthwisePlan(TiledPlan):
                     yield image, slice(first, min(first + self._channels, groups)), box
 
     def _product(self) -> int:
-        return WORK_OF_A_THREAD  # BLAS starts threads for much shorter products of a vector and a matrix, which gain nothing by them
+        return WORK_OF_A_THREAD  # BLAS would start threads for much shorter products of a vector and a matrix, which gain nothing
 
     def _scratch(self) -> list[Scratch]:
         size = self._channels * self._length
@@ -94,7 +94,7 @@ class DepthwisePlan(TiledPlan):
             used = ((extent[0] - 1) * rows[1] + extent[1] - 1) * rows[2] + extent[2]
             flat = own["sums"][: count * length]
             every = flat.reshape(count, length)
-            every[:, used:] = 0.0  # the fused function takes all
+            every[:, used:] = 0.0  # the fused function reads all
             panel = own["panel"][: count * len(taps) * used].reshape(count, len(taps), used)
             for at, (phase, begin) in enumerate(taps):
                 np.copyto(panel[:, at], flat_part[:count, *phase, begin : begin + used])
@@ -107,7 +107,7 @@ class DepthwisePlan(TiledPlan):
         return compute
 
     def _taps(self) -> list[tuple[Index, int]]:
-        """For each tap its remainders, and the first element that it sees among those with these remainders."""
+        """For each tap its remainders, and the first element that it reads among those with these remainders."""
         found: list[tuple[Index, int]] = []
         _, height, width = self._rows
         for tap in product(*map(range, self._geometry.taps)):
@@ -118,7 +118,7 @@ class DepthwisePlan(TiledPlan):
         return found
 
     def _fill(self, part: Array, x: Array, box: Box) -> None:
-        """Copies what the windows of a box reach of some channels, [channels, *spatial], with zeros for padding."""
+        """Copies the input of a box's windows in some channels, [channels, *spatial], with zeros for padding."""
         geometry = self._geometry
         along: list[list[tuple[slice, slice, bool]]] = []
         for at, place in enumerate(box):

@@ -1,4 +1,4 @@
-"""What follows a tile's sums while they are in the cache: the bias, the fused function, and the store to the output."""
+"""The work after a tile's sums while they are in the cache: the bias, the fused function, and the store to the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.geometry import Array
 
 Call = tuple[Any, ...]
-"""A ufunc and its operands behind the sums: numbers, or arrays [channels, 1]."""
+"""A ufunc and its operands after the sums: numbers, or arrays [channels, 1]."""
 
 
 class Finish:
@@ -58,7 +58,7 @@ class Finish:
         return not (self._calls or self._activation)
 
     def bind(self, own: dict[str, Array]) -> Callable[[Array, Sequence[Call], Array, Array], None]:
-        """Makes the function that finishes a tile.
+        """Creates the function that finishes a tile.
 
         Args:
             own: a thread's arrays.

@@ -1,4 +1,4 @@
-"""The convolution as matrix products, tile by tile: a panel holds what a tile's windows see, and stays in the cache."""
+"""The convolution as matrix products, tile by tile: a panel holds the input of a tile's windows, and stays in the cache."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ForwardPlan(TiledPlan):
     """A convolution with groups of several channels.
 
     A tile is a box of the window's positions, in one image and group. Its panel, [channels * taps, positions], is copied from the part of
-    the input that its windows reach, with zeros for padding. Windows of one element, a step apart, need no panel: the input is one.
+    the input that its windows reach, with zeros for padding. Windows of one element with strides of 1 need no panel: they read the input.
     """
 
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
@@ -104,7 +104,7 @@ class ForwardPlan(TiledPlan):
         return compute
 
     def _columns(self, x: Array, own: dict[str, Array]) -> Callable[[int, int, Box], Array]:
-        """Makes the function that returns a tile's panel, [channels * taps, positions]."""
+        """Creates the function that returns a tile's panel, [channels * taps, positions]."""
         geometry, depth = self._geometry, self._depth
         panel = own["panel"]
         if self._pointwise:
@@ -136,7 +136,7 @@ class ForwardPlan(TiledPlan):
         return copied
 
     def _fill(self, part: Array, x: Array, box: Box) -> None:
-        """Copies what the windows of a box reach of an image, [channels, *spatial], with zeros for padding."""
+        """Copies the input of a box's windows in an image, [channels, *spatial], with zeros for padding."""
         geometry, whole = self._geometry, True
         places: list[Any] = []
         elements: list[Any] = []
@@ -153,7 +153,7 @@ class ForwardPlan(TiledPlan):
 
 
 def _windows(x: Array, geometry: Geometry, positions: tuple[int, ...] | None = None) -> Array:
-    """What the windows see of [batch, groups, channels, *spatial] without padding: [batch, groups, channels, *taps, *positions]."""
+    """The input of the windows, [batch, groups, channels, *spatial] without padding, as [batch, groups, channels, *taps, *positions]."""
     steps = x.strides[3:]
     between = (stride * step for stride, step in zip(geometry.dilations, steps, strict=True))
     onward = (stride * step for stride, step in zip(geometry.strides, steps, strict=True))

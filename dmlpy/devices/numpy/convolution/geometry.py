@@ -151,7 +151,7 @@ def merged_step(array: Array, first: int) -> int | None:
 
 
 def as_matrix(array: Array, panel: Array) -> Array:
-    """[channels, *three dimensions] as a matrix of float32, [channels, elements], that BLAS takes: in place, or copied to a panel."""
+    """[channels, *three dimensions] as a matrix of float32, [channels, elements], that BLAS reads: in place, or copied to a panel."""
     found = matrix_in_place(array)
     if found is not None:
         return found
@@ -161,7 +161,7 @@ def as_matrix(array: Array, panel: Array) -> Array:
 
 
 def matrix_in_place(array: Array) -> Array | None:
-    """[channels, *three dimensions] as a matrix [channels, elements], if BLAS takes it where it lies."""
+    """[channels, *three dimensions] as a matrix [channels, elements], if BLAS can read it in place."""
     step, apart, item = merged_step(array, 1), array.strides[0], array.itemsize
     channels, count = array.shape[0], array.size // array.shape[0]
     if step is None or array.dtype != COMPUTE:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from dmlpy.devices.numpy.convolution.common import TiledPlan
 
 _SPARSEST = 16
-"""A tile's scratch for what its windows reach is at most so many times what their taps meet: strides, dilations and padding that are far
-larger than the window leave nothing to gain, and the definition on whole arrays needs less memory then."""
+"""The most scratch of a tile for each element that its taps read: strides, dilations and padding that are far
+larger than the window leave nothing to gain, and the definition on whole arrays then needs less memory."""
 
 
 @plan(ConvolutionDesc)

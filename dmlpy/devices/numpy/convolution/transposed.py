@@ -28,8 +28,8 @@ class TransposedPlan(TiledPlan):
     """A transposed convolution.
 
     A tile is some output channels of an image. The product of their filter with a box of the input, [channels * taps, elements], is added
-    tap by tap to the tile's sums. These are divided by the remainders of their coordinates by the strides, so that neighbours in the input
-    meet neighbours. Padding, where elements are cut off, is not multiplied with anything.
+    tap by tap to the tile's sums. These are split by coordinate modulo stride, so that neighbours in the input
+    map to neighbours. Elements in the padding, which are cut off, are not computed.
     """
 
     def __init__(self, desc: ConvolutionDesc, geometry: Geometry) -> None:
@@ -110,7 +110,7 @@ class TransposedPlan(TiledPlan):
         return compute
 
     def _taps(self) -> list[tuple[Index, Index]]:
-        """For each tap its remainders, and how far its first element lies from the first one with these remainders."""
+        """For each tap its remainders, and the offset of its first element from the first one with these remainders."""
         geometry = self._geometry
         found: list[tuple[Index, Index]] = []
         for tap in product(*map(range, geometry.taps)):
@@ -120,7 +120,7 @@ class TransposedPlan(TiledPlan):
         return found
 
     def _phases(self) -> list[tuple[Index, Index, Index]]:
-        """For each remainder the sums that the output has, and where they go."""
+        """For each remainder the sums that belong to the output, and their place there."""
         geometry, along = self._geometry, []
         for start, stride, out in zip(geometry.starts, geometry.strides, geometry.out, strict=True):
             firsts = [(phase, (phase - start) % stride) for phase in range(stride)]

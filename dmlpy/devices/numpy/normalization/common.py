@@ -29,14 +29,14 @@ _ENTRIES_OF_A_THREAD = 1 << 18
 """The entries that are worth waking another thread for."""
 
 _FEW_THREADS, _LARGEST_SCRATCH = 3, 0.1
-"""More than a few threads share the work only while the scratch of all of them is at most this fraction of the input."""
+"""The most scratch of all threads as a fraction of the input, if there are more than a few threads."""
 
 _PIECES = 8
 """The pieces of a row that are added up in the same place. Of `TILE` entries, the sums of one fit in the first-level cache."""
 
 LARGEST_SHARE = 16.0
-"""Sums of squares are taken as they come while they are at most so many times what is left of them about the mean: of the digits, less than
-two bits are lost then. A group whose mean is larger, beside its deviation, is centred first."""
+"""Sums of squares are used directly if they are at most so many times the sum of squares about the mean: less than
+two bits are lost then. A group with a larger mean, compared with its deviation, is centred first."""
 
 FOLDED_SHARE = 4.0
 """An offset is folded into the centre while the mean's square is at most so many times the variance: rounding that centre then costs a

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from dmlpy.operators.normalization.geometry import NormalizationGeometry
 
 ATTEMPTS = 3
-"""The attempts: sums of x itself, of x less the group's first entry, and of x less the mean that those sums gave."""
+"""The attempts: sums of x itself, of x minus the group's first entry, and of x minus the mean from those sums."""
 
 
 class ForwardPlan(NormalizationPlan):
     """Computes y, and in training the statistics, from sums over blocks.
 
-    The sums are of x and x^2 as they are, which costs no call but the sums. That loses digits where a mean is large beside the
+    The sums are of x and x^2 directly, which needs no other calls. That loses digits if a mean is large compared with the
     deviation; the blocks of such groups are read again, less the group's first entry (then equal entries give exactly variance 0), and
-    if that was an outlier once more, less the mean. Each group settles by itself: what others hold changes none of its bits.
+    if that was an outlier once more, less the mean. Each group is decided separately: other groups' values change none of its bits.
     """
 
     def __init__(self, geometry: NormalizationGeometry) -> None:

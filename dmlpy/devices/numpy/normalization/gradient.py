@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class GradientPlan(NormalizationPlan):
     """dx, d_scale and d_bias in at most two passes over the tensors: sums over blocks, then dx.
 
-    The sums need x about its mean only where that is large beside the deviation; elsewhere they are taken of x as it is. Each group has a
+    The sums need x about its mean only if the mean is large compared with the deviation; else they use x itself. Each group has a
     separate centre, 0 or its mean, so other groups' values change none of its bits.
     """
 

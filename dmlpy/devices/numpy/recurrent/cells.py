@@ -1,7 +1,7 @@
 """One step of RNN, LSTM and GRU in NumPy, over arrays [gate rows, batch] bound in advance: a step only calls ufuncs and allocates nothing.
 
-All values of a step are blocks [H, B], one after the other in one array, so that what is done to neighbours takes one call.
-`block_names` says which blocks there are. Gates are computed in the blocks of their sums.
+All values of a step are blocks [H, B], one after the other in one array, so that an operation on adjacent blocks is one call.
+`block_names` lists the blocks. Gates are computed in the blocks of their sums.
 
 Weights of sigmoid gates are packed with the sign changed. Then exp(sum) + 1 is the reciprocal of the gate, and dividing by it takes fewer
 calls than to compute the gate and to multiply, and rounds less.
@@ -44,7 +44,7 @@ def packed_gates(cell: RecurrentCell) -> tuple[int, ...]:
 def block_names(cell: RecurrentCell) -> list[str]:
     """The blocks of a step, in order; h follows them.
 
-    What two blocks become together lies before them or takes their place: NumPy copies arrays of which it cannot tell quickly that they
+    Results of two adjacent blocks lie before them or replace them: NumPy copies arrays unless it can tell quickly that they
     do not overlap.
     """
     sums = [f"sum {gate}" for gate in range(len(packed_gates(cell)))]
@@ -63,9 +63,9 @@ class CellArrays:
         cell: the options.
         hidden: H.
         activations: f, then g, then h.
-        sigmoid: whether f is the sigmoid, which of -x is 1 less that of x.
+        sigmoid: whether f is the sigmoid, whose value at -x is 1 minus that at x.
         reciprocal: whether the gates' sums have the sign changed, and gates are computed as their reciprocals.
-        direct: whether products are taken some rows at a time.
+        direct: whether products are computed some rows at a time.
         names: of the blocks.
         constants: the packed constants of one direction.
         scratch: the scratch of the recurrence; `step` holds the blocks and h.
@@ -159,7 +159,7 @@ def _lstm_step(arrays: CellArrays) -> Step:
     multiply_recurrent = arrays.recurrent_product("recurrence", h_state, arrays.rows("sum 0", last + 1))
 
     def activated(first: int, stop: int) -> list[Call]:
-        """Clips and activates some gates, i with what is coupled to it."""
+        """Clips and activates some gates, i with the gate coupled to it."""
         some = sums[first * c.size : stop * c.size]
         clipped = [] if cell.clip is None else _clip(some, cell.clip)
         activate = arrays.activate(0 if stop <= last else 1, some, some)
@@ -167,7 +167,7 @@ def _lstm_step(arrays: CellArrays) -> Step:
             return [*clipped, activate]
         if not arrays.sigmoid:
             return [*clipped, activate, partial(np.subtract, np.array(1.0, c.dtype), i, forget)]
-        mirror = partial(np.multiply, i, np.array(-1.0, c.dtype), forget)  # 1 - i would lose the digits of a gate that shuts
+        mirror = partial(np.multiply, i, np.array(-1.0, c.dtype), forget)  # 1 - i would lose the digits of a nearly closed gate
         return [*clipped, mirror, arrays.activate(0, forget, forget), activate]
 
     calls: list[Call] = []

@@ -1,6 +1,6 @@
 """Stacked recurrent networks and their gradients in NumPy: the layers' plans in sequence, and the work between them.
 
-`dmlpy.operators.recurrent.stack` tells which layers there are and where their tensors lie.
+`dmlpy.operators.recurrent.stack` describes the layers and where their tensors lie.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class NetworkPlan(PlanWithoutConstants):
     """A network of stacked layers, or its gradient, on the host.
 
     Attributes:
-        library: what the layers' plans are made with.
+        library: the argument for making the layers' plans.
 
     Args:
         desc: a checked desc.
@@ -114,7 +114,7 @@ class NetworkPlan(PlanWithoutConstants):
     # work
 
     def _prologue(self, arrays: Arrays, memory: Memory) -> list[Call]:
-        """The work before the layers: clamps lengths, clears what no layer writes of the reserve, prepares what only TensorFlow needs."""
+        """The work before the layers: clamps lengths, clears what no layer writes in the reserve, prepares TensorFlow's inputs."""
         calls: list[Call] = []
         if "lengths" in self._stack.scratch:
             given, steps = arrays["sequence_lengths"], self._desc.sizes()["seq_length"]

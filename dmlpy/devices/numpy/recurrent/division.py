@@ -25,8 +25,9 @@ class Division:
     """The recurrences of a layer and the threads that they run on.
 
     Attributes:
-        direct: whether products are taken some rows at a time, each on the recurrence's thread; else BLAS shares them among its threads.
-        threads: how many run recurrences at the same time.
+        direct: whether products are computed some rows at a time, each on the recurrence's thread; else BLAS divides them among its
+            threads.
+        threads: the number of threads that run recurrences at the same time.
         recurrences: the direction and the samples of each.
     """
 
@@ -45,7 +46,7 @@ def division_of(sizes: RecurrentGeometry, gates: int, threads: int) -> Division:
 
     Args:
         sizes: of the layer.
-        gates: those that are computed.
+        gates: the gates that are computed.
         threads: the threads that may run at the same time.
     """
     directions, batch, entries = sizes.num_directions, sizes.batch_size, max(sizes.hidden_size, sizes.input_size)

@@ -1,6 +1,6 @@
-"""RNN, LSTM and GRU in NumPy: one recurrence over time for all three.
+"""RNN, LSTM and GRU in NumPy: one time loop for all three.
 
-`recurrence` says how one goes, `division` how they are divided among threads.
+`recurrence` has the time loop, `division` divides the work among threads.
 
 All arrays are views of memory laid out when the plan is made and built when it is bound. A launch calls ufuncs with outputs given and
 allocates nothing. Arithmetic, gates and states are in the compute type; FLOAT16 is converted on reading and rounded once on writing.
@@ -118,7 +118,7 @@ class RecurrentPlan(Plan):
         return with_limited_blas(launch, self._largest_product())
 
     def _largest_product(self) -> int:
-        """The multiplications of the largest product of a recurrence; of several that run together each is worth one thread at most."""
+        """The multiplications of the largest product of a recurrence; of several concurrent ones each is worth one thread at most."""
         sizes, form, batch = self._sizes, self._form, max(self._scratch)
         rows = len(form.gates) * sizes.hidden_size
         largest = rows * batch * max(sizes.input_size * form.chunk_steps, sizes.hidden_size)

@@ -1,8 +1,8 @@
 """Matrix products by NumPy's BLAS, bound to their arrays once.
 
-BLAS copies the matrices of a product into the order in which it reads them, and that takes a good part of its time where a matrix of
-weights meets few samples. OpenBLAS on a processor with AVX-512 does without where a product is small. There a larger one is taken some
-rows at a time, each piece on one thread: that is as fast as the processor multiplies, and leaves the other cores to other recurrences.
+BLAS copies the matrices of a product into the order in which it reads them, which takes much of its time if a matrix of
+weights multiplies few samples. OpenBLAS on a processor with AVX-512 skips the copies if a product is small. There a larger one is computed
+some rows at a time, each piece on one thread: that is as fast as the processor multiplies, and leaves the other cores to other recurrences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Call = Callable[[], object]
 
 _SMALL = 1_000_000
-"""Multiplications of the largest product that OpenBLAS takes without copying its matrices."""
+"""Multiplications of the largest product that OpenBLAS computes without copying its matrices."""
 _FEWEST_ROWS = 4
 """Rows of a small product below which OpenBLAS takes longer than with copies."""
 _AVX512 = {"X86_V4", "AVX512_SKX"}
@@ -45,7 +45,7 @@ def rows_at_once(entries: int, columns: int) -> int:
 
 
 def products_are_direct(entries: int, columns: int) -> bool:
-    """Returns whether products with [entries, columns] are best taken a few rows at a time."""
+    """Returns whether products with [entries, columns] are fastest a few rows at a time."""
     return small_products_are_direct() and rows_at_once(entries, columns) >= _FEWEST_ROWS
 
 

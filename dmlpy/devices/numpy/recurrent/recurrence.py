@@ -1,8 +1,8 @@
 """The recurrence over time of a layer: one direction of some samples, bound to its arrays.
 
-Everything between the matrix products lies transposed, [gate rows, batch], because then the gates are contiguous blocks: every
+Everything between the matrix products is transposed, [gate rows, batch], because then the gates are contiguous blocks: every
 element-wise call of a step works on one flat array, and `R @ h` is the product that BLAS does fastest. A batch of one is the exception:
-its product is a vector times a matrix, fastest with R transposed at packing. Input products are taken for many steps at once, in
+its product is a vector times a matrix, fastest with R transposed at packing. Input products are computed for many steps at once, in
 chunks small enough to be still in cache when the steps read them; this also bounds the scratch for long sequences.
 """
 
@@ -50,10 +50,10 @@ class Form:
         gates: the gates that are computed, in storage order.
         activations: the activations of each direction: f, then g, then h.
         ragged: whether sequences may end before the last step.
-        direct: whether products are taken some rows at a time.
+        direct: whether products are computed some rows at a time.
         transposed: names of the matrices that are packed transposed.
         chunk_steps: steps that share an input product.
-        reads_input_directly: whether BLAS reads the input where it is.
+        reads_input_directly: whether BLAS reads the input in place.
 
     Args:
         desc: a checked desc.
@@ -83,7 +83,7 @@ class Form:
         self.block_names = block_names(self.cell)
 
     def changes_sign(self, direction: int) -> bool:
-        """Returns whether the weights of all gates but the last are packed with the sign changed; `cells` says why."""
+        """Returns whether the weights of all gates but the last are packed with the sign changed; see `cells`."""
         return self.gates_are_sigmoids(direction) and self.cell.kind != "RNN" and not self.cell.couple_input_forget
 
     def gates_are_sigmoids(self, direction: int) -> bool:
@@ -138,8 +138,8 @@ class Recurrence:
 
     Args:
         form: the data that all recurrences of the layer share.
-        direction: which.
-        samples: which.
+        direction: its index.
+        samples: its samples.
         arrays: the tensors, of all samples.
         packed: the packed constants, of all directions.
         scratch: the scratch of this recurrence, as `Form.shapes` names it.
@@ -194,7 +194,7 @@ class Recurrence:
         """The steps where sequences may end before the last one.
 
         Steps that all samples take are as cheap as without lengths; steps that none takes are not computed. In between the states of the
-        samples whose sequence has ended are put back after the step.
+        samples whose sequence has ended are restored after the step.
         """
         total = self._form.sizes.seq_length
         lengths, ended = self._arrays["sequence_lengths_tensor"][0, 0, 0], self._scratch["ended"]
@@ -300,7 +300,7 @@ class Recurrence:
         else:
             calls.append(partial(np.matmul, matrix, weights.T, result))
         if batch > 1:
-            # One product for the chunk gives [rows, count * batch], in which a step's values lie apart.
+            # One product for the chunk gives [rows, count * batch], in which a step's values are not contiguous.
             calls.append(partial(np.copyto, parts, result.reshape(-1, count, batch).swapaxes(0, 1)))
         return calls
 
