@@ -102,7 +102,7 @@ class _Direction:
             projection=False,
         )
         parameters = self._parameters(units)
-        # ONNX Runtime's order: a row that runs backward begins at its own last step, and what ranges cover follows from that.
+        # ONNX Runtime's order: a row that runs backward begins at its last valid step, which determines what ranges cover.
         longest = int(self.lengths.max(initial=0))
         steps_taken, rows = np.arange(longest)[:, None], np.arange(batch)
         within = steps_taken < self.lengths
