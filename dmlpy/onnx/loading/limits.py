@@ -1,4 +1,4 @@
-"""`Limits` and `Budget`: bounds on the work and memory that a model takes before it runs. Models are untrusted; small ones can be costly."""
+"""`Limits` and `Budget`: bounds the work and memory that a model takes before it runs. Models are untrusted; small ones can be costly."""
 
 from __future__ import annotations
 
