@@ -36,7 +36,7 @@ def export(graph: Graph, constants: Mapping[str, Any] | None = None) -> ModelPro
     Args:
         graph: a valid graph.
         constants: the elements of inputs to store in the model, such as weights, by name: arrays of the described sizes and types,
-        or the bytes of the buffers that they are bound to. The model does not have these inputs.
+            or the bytes of the buffers that they are bound to. The model does not have these inputs.
 
     Returns:
         ModelProto: of opset 21, with every output's sizes and type. Booleans are UINT8, as in the graph.

@@ -41,7 +41,7 @@ class LoadedModel:
         limits: what it may take until it runs.
         size: the nodes and bytes of its file.
         without_owned_inputs: nodes whose operators do not support inputs owned by DirectML, with their known inputs, so that
-        they are not tried again for other sizes.
+            they are not tried again for other sizes.
     """
 
     def __init__(self, proto: ModelProto, name: str, folder: Path | None, limits: Limits) -> None:

@@ -26,8 +26,8 @@ class NodeRecord:
         op_type: its operator.
         domain: the operator's domain, empty for ONNX's.
         where: `directml`; `deferred` for a node that is compiled once the sizes of its inputs are known; `host` for one that runs there;
-        `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that is
-        invalid in ONNX; `refused` for one that ONNX Runtime passes to DirectML, which rejects it.
+            `folded` for one whose results are known before the model runs; `nowhere` for one that nothing runs; `invalid` for one that is
+            invalid in ONNX; `refused` for one that ONNX Runtime passes to DirectML, which rejects it.
         operators: the short names of its operators, in order; empty for a view of its input.
         descs: their descs.
         problems: why it does not run on DirectML.
