@@ -66,7 +66,7 @@ class Measurement(_Part):
         shape: the key.
         subject: the library.
         mode: `eager`, or `graph` if the pass was captured in a CUDA graph. A second word, `graph flash`, names the kernels
-        that the library had to use.
+            that the library had to use.
         median_us: the median of the rounds, in microseconds of a pass; likewise the 10th and 90th percentile and the least.
         rounds: the number of turns.
         repeats: passes per round, whose mean is the round's time.

@@ -67,7 +67,7 @@ def map_blocks(
         flags: as for `compile`.
         axes: further axes that may be chunked, by input: the caller guarantees that chunks along them are independent.
         carry: whether an RNN, LSTM or GRU of one direction is also chunked along time: each chunk starts with the final state of the
-        previous one.
+            previous one.
         fuse: as for `compile`.
         tensors: the inputs by name in either spelling: arrays of Dask, or NumPy's and CuPy's, which are cut where those that share an axis
             are; a list for an array of tensors.

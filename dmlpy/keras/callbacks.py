@@ -162,7 +162,7 @@ class History(Callback):
     Attributes:
         epoch: the epochs' numbers, from 0.
         history: a list with one value per epoch, by metric name: `loss`, `acc`, `val_loss`, `val_acc` of the validation data, and what
-        callbacks add. Loss and accuracy of an epoch are averages over its batches, each measured before the batch's update; losses include
+            callbacks add. Loss and accuracy of an epoch are averages over its batches, each before the batch's update; losses include
             the regularizers.
     """
 

@@ -219,7 +219,7 @@ class Sequential:
             x: samples, [N, ...]; or, without y, an iterable of batches (x, y) or (x, y, sample_weight): a list, a generator, a
                 PyTorch DataLoader, a Keras sequence.
             y: targets: of the output's shape; for the sparse cross-entropy a class index in place of the last axis. A last axis of size 1
-            may be left out.
+                may be left out.
             batch_size: samples of one update; None: the model's fixed batch size, else 32. The last batch of an epoch may be smaller.
             nb_epoch: the number of the last epoch: passes over all samples, if the first epoch is 0.
             verbose: 1 for a progress bar and a line for each epoch, 2 for the lines only, 0 for nothing.
@@ -231,7 +231,7 @@ class Sequential:
             callbacks: callbacks, called in this order.
             initial_epoch: the number of the first epoch.
             steps_per_epoch: for an iterable, the batches of an epoch; None: one pass over it. The next epoch continues where one has ended.
-            If an iterator is exhausted early, the run ends with a warning.
+                If an iterator is exhausted early, the run ends with a warning.
             validation_steps: the same for the validation data.
 
         A model with a fixed batch size needs a number of samples that is a multiple of it. A stateful one needs `shuffle=False`; states

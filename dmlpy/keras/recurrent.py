@@ -79,18 +79,18 @@ class Recurrent(Layer):
         U_regularizer: regularizer of the state's matrices.
         b_regularizer: regularizer of the biases.
         dropout_W: share p of the inputs that is dropped in training, at least 0 and below 1; the rest is multiplied by 1 / (1 - p).
-        The mask is drawn for each sample and gate and is the same for all steps.
+            The mask is drawn for each sample and gate and is the same for all steps.
         dropout_U: the same for the state that enters the products.
         weights: initial values, as `set_weights` takes them in Keras 1's order.
         return_sequences: whether the output has all steps, or the last one that runs.
         return_state: whether a call also returns the final states: [y, h], of LSTM [y, h, c], each state [B, H].
-        A layer of a model has one output, and so no `return_state`.
+            A layer of a model has one output, and so no `return_state`.
         go_backwards: whether the last step is read first; with `return_sequences` the output is in reading order.
         stateful: whether sample i of a batch starts from the final state of sample i of the previous batch. Needs a fixed batch size:
-        `batch_input_shape`. Gradients do not flow into the previous batch.
+            `batch_input_shape`. Gradients do not flow into the previous batch.
         unroll: accepted and ignored: Keras unrolls its graph; here there is none.
         consume_less: accepted; the device decides how to split products, which never changes the result. As in Keras, `gpu` drops the same
-        inputs and states for all gates, `cpu` and `mem` different ones for each.
+            inputs and states for all gates, `cpu` and `mem` different ones for each.
         zero_output_for_mask: whether outputs at masked steps are zero instead of repeated, as later versions of Keras offer.
         input_dim: I.
         input_length: T, if it is fixed.
@@ -368,7 +368,7 @@ class Recurrent(Layer):
             x: [B, T, I].
             mask: [B, T], the steps that count.
             initial_state: the initial states, as `return_state` returns them: a list of one array [B, H] or of LSTM's two, or that
-            one array. None: zeros, or the last states of a stateful layer.
+                one array. None: zeros, or the last states of a stateful layer.
             training: whether dropout is applied and the values that `backward` needs are saved; the states have no gradients.
             **more: nothing.
 

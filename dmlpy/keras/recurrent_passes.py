@@ -70,7 +70,7 @@ class RecurrentPasses:
         constants: weights, recurrence and bias as the desc has them: [1, D, G H, I], [1, D, G H, H], [1, 1, D, 2 G H].
         descs: the descs of the last pass: the forward operator's, then, after a training step, the gradient's.
         states: the final states of a stateful layer's last pass, by the fields of the next one's initial states; empty for zeros. Each pass
-        creates new ones.
+            creates new ones.
         ended: the final states of the last pass, in the same form, if they are saved.
     """
 

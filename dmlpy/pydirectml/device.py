@@ -48,7 +48,7 @@ class Binding:
     Args:
         expr: what `input_tensor` gave.
         data: an array of any sizes. Its elements are cast to float32 in C order; only the number of bytes must be the tensor's, so
-        [8, 1, 1] can be bound to sizes [1, 8, 28, 28] with strides [8, 1, 0, 0].
+            [8, 1, 1] can be bound to sizes [1, 8, 28, 28] with strides [8, 1, 0, 0].
     """
 
     def __init__(self, expr: Expression, data: Any) -> None:

@@ -35,7 +35,7 @@ class OperatorCase:
         members: the desc's members that are not tensors.
         outputs: sizes and type of outputs that the inputs do not determine, by field; a list for an array of tensors.
         onnx: ONNX's nodes, one per line, with DirectML's fields as names; empty if it has no equivalent. `input_tensors0` is the
-        first of an array of tensors.
+            first of an array of tensors.
         given: further inputs of the nodes. Constants are initializers, those in `fed` inputs of the model.
         fed: the names of constants that, as initializers, would cause the model to be constant-folded.
         opset: the version of ONNX's operators.
